@@ -32,7 +32,8 @@ _VOWELS = ("a", "e", "i", "o", "u", "ea", "oo")
 _CODAS = ("", "n", "r", "s", "t", "l", "m", "nd", "st", "ck")
 WORDS = 8000
 HEAD = 30
-"""How flat the head of the distribution is: the commonest word is in about a tenth of all messages."""
+"""How flat the head of the distribution is: the commonest word is in about a tenth of all
+messages."""
 
 
 class Chatter:
@@ -67,5 +68,6 @@ class Chatter:
     def _word(chance: random.Random) -> str:
         syllables = chance.randint(1, 3)
         return "".join(
-            chance.choice(_ONSETS) + chance.choice(_VOWELS) + chance.choice(_CODAS) for _ in range(syllables)
+            chance.choice(_ONSETS) + chance.choice(_VOWELS) + chance.choice(_CODAS)
+            for _ in range(syllables)
         )

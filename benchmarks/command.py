@@ -1,4 +1,5 @@
-"""A benchmark as a command: its sizes as options, full and quick ones, and what it found as tables, JSON and a plot."""
+"""A benchmark as a command: its sizes as options, full and quick ones, and what it found as tables,
+JSON and a plot."""
 
 import argparse
 import asyncio
@@ -43,8 +44,8 @@ class Command:
         return with_sizes(parser.parse_args(given), self.sizes)
 
     def run(self) -> int:
-        """Measure and tell; the exit code: 1 where the benchmark judges whether something is right, and it is not.
-        Without a report there was nothing to measure, which was told."""
+        """Measure and tell; the exit code: 1 where the benchmark judges whether something is right,
+        and it is not. Without a report there was nothing to measure, which was told."""
         arguments = self.parse()
         started = perf_counter()
         report = asyncio.run(self.measure(arguments))
@@ -60,17 +61,23 @@ class Command:
 
 
 def drawing(report: Report) -> str:
-    """A report as a plot: its curves if it has some, and its figures beside their goals, or without any as shares."""
+    """A report as a plot: its curves if it has some, and its figures beside their goals, or without
+    any as shares."""
     held_to = [each for each in report.bars or report.figures if each.goal is not None]
     pieces = [plot.curves(report.curves)] if report.curves else []
-    return plot.image(report.title, [*pieces, plot.bars([("", held_to)]) if held_to else plot.shares(report.figures)])
+    return plot.image(
+        report.title,
+        [*pieces, plot.bars([("", held_to)]) if held_to else plot.shares(report.figures)],
+    )
 
 
 def add_sizes(parser: argparse.ArgumentParser, sizes: Mapping[str, Size]) -> None:
     """`--quick`, and an option for each size."""
     parser.add_argument("--quick", action="store_true", help="small sizes")
     for name, size in sizes.items():
-        told = f"{size.what}; {size.full:,}" + (f", or {size.quick:,} with --quick" if size.quick != size.full else "")
+        told = f"{size.what}; {size.full:,}" + (
+            f", or {size.quick:,} with --quick" if size.quick != size.full else ""
+        )
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(size.full), help=told)
 
 

@@ -1,8 +1,10 @@
-"""Time of each page of the console beside a tool that does nothing, in one run: `python -m benchmarks.console`.
+"""Time of each page of the console beside a tool that does nothing, in one run: `python -m
+benchmarks.console`.
 
-One project with a session of many turns, many facts of one user, and very many files, some of which were written and
-are searched, the others rows that share the content of one: a tree shows them alike. Without a browser: what is
-measured is the whole page, from the request to its last byte. Rounds are interleaved; figures are medians of rounds.
+One project with a session of many turns, many facts of one user, and very many files, some of which
+were written and are searched, the others rows that share the content of one: a tree shows them
+alike. Without a browser: what is measured is the whole page, from the request to its last byte.
+Rounds are interleaved; figures are medians of rounds.
 """
 
 import argparse
@@ -51,11 +53,18 @@ async def fill(running: Service, arguments: argparse.Namespace) -> None:
             where = CROWDED if number % 2 else f"/d{number // 1000}"
             content = text(chatter, FILE_BYTES)
             path = f"{where}/w{number:06}.md"
-            await call(client, "file_write", project="default", path=path, content=content, mode="TRUNCATE")
+            await call(
+                client, "file_write", project="default", path=path, content=content, mode="TRUNCATE"
+            )
         first = {"project": "default", "path": FIRST, "mode": "TRUNCATE"}
         await call(client, "file_write", **first, content=text(chatter, FILE_BYTES))
     rest = max(0, arguments.files - arguments.written)
-    await copied(running, FIRST, rest, f"CASE WHEN n <= {rest // 10} THEN '{CROWDED}' ELSE '/e' || n / 1000 END")
+    await copied(
+        running,
+        FIRST,
+        rest,
+        f"CASE WHEN n <= {rest // 10} THEN '{CROWDED}' ELSE '/e' || n / 1000 END",
+    )
 
 
 async def _turns(client: Client, chatter: Chatter, arguments: argparse.Namespace) -> None:
@@ -71,18 +80,31 @@ async def _turns(client: Client, chatter: Chatter, arguments: argparse.Namespace
         for at in range(arguments.turns)
     )
     held = (
-        {"id": f"f{at}", "ts": moment, "type": "fact_upsert", "fact_id": f"fact_{at}", "key": f"key {at}"}
+        {
+            "id": f"f{at}",
+            "ts": moment,
+            "type": "fact_upsert",
+            "fact_id": f"fact_{at}",
+            "key": f"key {at}",
+        }
         | {"value": fact, "tier": "L0", "source_turn_id": "t0"}
         for at, fact in enumerate(islice(_facts(chatter), arguments.facts))
     )
     for name, lines in (("log.jsonl", said), ("memory_facts.jsonl", held)):
         while part := list(islice(lines, LINES_A_CALL)):
             files = {name: _lines(part)}
-            await call(client, "memory_import_session", project="default", session_id=SESSION, files=files)
+            await call(
+                client, "memory_import_session", project="default", session_id=SESSION, files=files
+            )
     for turn in ("asked-1", "asked-2"):
         spoken = {"project": "default", "session_id": SESSION, "user_id": USER, "turn_id": turn}
         await call(client, "memory_before_turn", **spoken, current_input=chatter.question())
-        await call(client, "memory_after_turn", **spoken, input_items=[_message("My name is Ada. I live in Kobe.")])
+        await call(
+            client,
+            "memory_after_turn",
+            **spoken,
+            input_items=[_message("My name is Ada. I live in Kobe.")],
+        )
 
 
 async def _styles(client: Client, chatter: Chatter) -> None:
@@ -93,13 +115,19 @@ async def _styles(client: Client, chatter: Chatter) -> None:
         said = [_message(f"I like {chatter.question()[:-1]}. {chatter.message()}")]
         await call(client, "context_update", **whose, conversation_id=f"c{number}", entries=said)
         await call(client, "memories_add", **whose, messages=said)
-        await call(client, "elfmem_remember", project="default", content=f"{number}: {chatter.message()}")
+        await call(
+            client, "elfmem_remember", project="default", content=f"{number}: {chatter.message()}"
+        )
 
 
-async def pages(http: httpx.AsyncClient, running: Service) -> dict[str, Callable[[], Awaitable[object]]]:
+async def pages(
+    http: httpx.AsyncClient, running: Service
+) -> dict[str, Callable[[], Awaitable[object]]]:
     """Each page of the console, to be asked for by somebody who has signed in."""
     origin = running.url.removesuffix("/mcp")
-    signed_in = await http.post(f"{origin}/console/sign-in", data={"key": running.key}, follow_redirects=True)
+    signed_in = await http.post(
+        f"{origin}/console/sign-in", data={"key": running.key}, follow_redirects=True
+    )
     base = str(signed_in.raise_for_status().url)
 
     def page(place: str, **query: str) -> Callable[[], Awaitable[object]]:
@@ -161,9 +189,14 @@ def report(measured: Measured, arguments: argparse.Namespace) -> Report:
     """Tables and figures."""
     rows, found = ratios(measured, lambda _: False)
     goal = GOALS["console"]["the slowest page"]
-    pages = [Figure(name, ratio, None if name in BEHIND else goal) for name, (ratio, _) in found.items()][1:]
+    pages = [
+        Figure(name, ratio, None if name in BEHIND else goal) for name, (ratio, _) in found.items()
+    ][1:]
     verdicts = ["", *(page.verdict for page in pages)]
-    title = f"Console: {arguments.facts:,} facts, {arguments.turns:,} turns, {arguments.files:,} files; goal {goal}"
+    title = (
+        f"Console: {arguments.facts:,} facts, {arguments.turns:,} turns, {arguments.files:,}"
+        f" files; goal {goal}"
+    )
     held_to = [page for page in pages if page.goal is not None]
     figures: dict[str, float | None] = {
         "the slowest page": max(page.value or 0.0 for page in held_to),
@@ -172,7 +205,13 @@ def report(measured: Measured, arguments: argparse.Namespace) -> Report:
     return Report(
         "console",
         "The console beside its goal",
-        [Table(title, (*RATIO_COLUMNS, ""), [[*row, verdict] for row, verdict in zip(rows, verdicts, strict=True)])],
+        [
+            Table(
+                title,
+                (*RATIO_COLUMNS, ""),
+                [[*row, verdict] for row, verdict in zip(rows, verdicts, strict=True)],
+            )
+        ],
         judged("console", figures),
         bars=held_to,
     )

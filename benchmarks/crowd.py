@@ -1,5 +1,6 @@
-"""Other tenants by the thousand. One of them is stored by the tools; the others are copies of its rows under their own
-tenants, made past the service: as many calls would take hours, and rows are all that a tenant is to the others."""
+"""Other tenants by the thousand. One of them is stored by the tools; the others are copies of its
+rows under their own tenants, made past the service: as many calls would take hours, and rows are
+all that a tenant is to the others."""
 
 from hashlib import sha256
 
@@ -18,16 +19,20 @@ def key_of(number: int) -> str:
 
 
 async def copies(running: Service, count: int) -> None:
-    """Make others of the first one, if there is one, until there are so many; then have the database look at what it
-    has, as it would in time by itself."""
+    """Make others of the first one, if there is one, until there are so many; then have the
+    database look at what it has, as it would in time by itself."""
     connection = await asyncpg.connect(running.superuser_dsn())
     try:
         await connection.execute("SET synchronous_commit = off")
-        first, *others = (sha256(key_of(number).encode()).digest() for number in range(max(1, count)))
+        first, *others = (
+            sha256(key_of(number).encode()).digest() for number in range(max(1, count))
+        )
         statements = [
             await connection.prepare(await _copying(connection, name))
             for name in sorted({"tenants", *TENANT_TABLES} - PASSING)
-            if await connection.fetchval(f"SELECT EXISTS (SELECT FROM {name} WHERE tenant = $1)", first)
+            if await connection.fetchval(
+                f"SELECT EXISTS (SELECT FROM {name} WHERE tenant = $1)", first
+            )
         ]
         for other in others:
             async with connection.transaction():
@@ -41,9 +46,12 @@ async def copies(running: Service, count: int) -> None:
 
 async def _copying(connection: asyncpg.Connection, name: str) -> str:
     columns = await connection.fetch(
-        "SELECT quote_ident(attname) AS name FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0"
-        " AND NOT attisdropped AND attgenerated = '' AND attname <> 'tenant' ORDER BY attnum",
+        "SELECT quote_ident(attname) AS name FROM pg_attribute WHERE attrelid ="
+        " $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND"
+        " attname <> 'tenant' ORDER BY attnum",
         name,
     )
     listed = ", ".join(column["name"] for column in columns)
-    return f"INSERT INTO {name} (tenant, {listed}) SELECT $1, {listed} FROM {name} WHERE tenant = $2"
+    return (
+        f"INSERT INTO {name} (tenant, {listed}) SELECT $1, {listed} FROM {name} WHERE tenant = $2"
+    )

@@ -1,9 +1,11 @@
-"""The same calls to elfmem and to this service, compared: `python -m benchmarks.elfmem_differential --elfmem VENV`.
+"""The same calls to elfmem and to this service, compared: `python -m benchmarks.elfmem_differential
+--elfmem VENV`.
 
-elfmem 0.20.0 is no dependency: install `elfmem[cli,mcp]` into an environment of its own and name that. Both are given
-the same fake model and embedder on the loopback. elfmem hides a block until it is consolidated, so both consolidate
-before they recall. Compared are statuses, ids, confidence and decay to six places, scores, texts and errors; what
-differs on purpose (docs/knowledge.md) is told as that, and anything else makes the command fail.
+elfmem 0.20.0 is no dependency: install `elfmem[cli,mcp]` into an environment of its own and name
+that. Both are given the same fake model and embedder on the loopback. elfmem hides a block until it
+is consolidated, so both consolidate before they recall. Compared are statuses, ids, confidence and
+decay to six places, scores, texts and errors; what differs on purpose (docs/knowledge.md) is told
+as that, and anything else makes the command fail.
 """
 
 import argparse
@@ -43,7 +45,8 @@ OURS = {
     "MEMSVC_KNOWLEDGE__ALIGNMENT_MIN": "0",
     "MEMSVC_KNOWLEDGE__INBOX_THRESHOLD": "1000",
 }
-"""Where the seed of this style and elfmem 0.20.0 differ in a number, the options that make it the same."""
+"""Where the seed of this style and elfmem 0.20.0 differ in a number, the options that make it the
+same."""
 
 
 @dataclass
@@ -58,7 +61,9 @@ class Comparison:
 
     def differs(self, what: str, theirs: object, ours: object) -> None:
         """They differ on purpose."""
-        self.rows.append((what, theirs, ours, "differs on purpose" if theirs != ours else "same by now"))
+        self.rows.append(
+            (what, theirs, ours, "differs on purpose" if theirs != ours else "same by now")
+        )
 
     @property
     def failed(self) -> bool:
@@ -94,8 +99,14 @@ async def elfmem(executable: Path, model: Provider, folder: Path) -> AsyncIterat
         "memory: {max_inbox_per_run: 100}\n"
     )
     arguments = ["serve", "--db", str(folder / "agent.db"), "--config", str(config)]
-    environment = {"OPENAI_API_KEY": "none", "HOME": str(folder), "PATH": os.environ.get("PATH", "")}
-    server = StdioServerParameters(command=str(executable), args=arguments, env=environment, cwd=folder)
+    environment = {
+        "OPENAI_API_KEY": "none",
+        "HOME": str(folder),
+        "PATH": os.environ.get("PATH", ""),
+    }
+    server = StdioServerParameters(
+        command=str(executable), args=arguments, env=environment, cwd=folder
+    )
     async with Client(stdio_client(server), mode="legacy") as client:
         yield client
 
@@ -104,14 +115,20 @@ def beliefs(database: Path) -> dict[str, tuple[float, float]]:
     """Confidence and decay of each block of elfmem, by text: its tools do not tell them."""
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
         rows = connection.execute("SELECT content, confidence, decay_lambda FROM blocks").fetchall()
-    return {content: (round(confidence, PLACES), round(decay, PLACES)) for content, confidence, decay in rows}
+    return {
+        content: (round(confidence, PLACES), round(decay, PLACES))
+        for content, confidence, decay in rows
+    }
 
 
 async def compare(theirs: Side, ours: Side, database: Path, told: Comparison) -> None:
     """The script, side by side."""
     ids: dict[str, tuple[str, str]] = {}
     for text, tags in BLOCKS:
-        there, here = await theirs("remember", content=text, tags=tags), await ours("remember", content=text, tags=tags)
+        there, here = (
+            await theirs("remember", content=text, tags=tags),
+            await ours("remember", content=text, tags=tags),
+        )
         told.same(f"remember: status of {text[:20]}", there["status"], here["status"])
         told.same("  its id", there["block_id"], here["block_id"])
         ids[text] = (there["block_id"], here["block_id"])
@@ -128,9 +145,15 @@ async def compare(theirs: Side, ours: Side, database: Path, told: Comparison) ->
     await _recalls(theirs, ours, told)
     again = [await side("remember", content=BLOCKS[0][0]) for side in (theirs, ours)]
     told.differs("remember what is active already", *(one["status"] for one in again))
-    gone = [await side("forget", block_id=ids[BLOCKS[1][0]][at]) for at, side in enumerate((theirs, ours))]
+    gone = [
+        await side("forget", block_id=ids[BLOCKS[1][0]][at])
+        for at, side in enumerate((theirs, ours))
+    ]
     told.same("forget", *(one["status"] for one in gone))
-    gone = [await side("forget", block_id=ids[BLOCKS[1][0]][at]) for at, side in enumerate((theirs, ours))]
+    gone = [
+        await side("forget", block_id=ids[BLOCKS[1][0]][at])
+        for at, side in enumerate((theirs, ours))
+    ]
     told.same("forget again", *(one["status"] for one in gone))
 
 
@@ -140,20 +163,46 @@ async def _statuses(theirs: Side, ours: Side, told: Comparison) -> None:
         told.same(f"status: {name}", there[name], here[name])
 
 
-async def _outcomes(theirs: Side, ours: Side, ids: dict[str, tuple[str, str]], told: Comparison) -> None:
+async def _outcomes(
+    theirs: Side, ours: Side, ids: dict[str, tuple[str, str]], told: Comparison
+) -> None:
     texts = [text for text, _ in BLOCKS]
-    cases = ((0.9, 1.0, texts), (0.1, 2.0, texts[:1]), (0.5, 1.0, texts[1:2]), (0.2, 1.0, texts[4:]))
+    cases = (
+        (0.9, 1.0, texts),
+        (0.1, 2.0, texts[:1]),
+        (0.5, 1.0, texts[1:2]),
+        (0.2, 1.0, texts[4:]),
+    )
     for signal, weight, chosen in cases:
         done = [
-            await side("outcome", block_ids=[ids[text][at] for text in chosen], signal=signal, weight=weight)
+            await side(
+                "outcome",
+                block_ids=[ids[text][at] for text in chosen],
+                signal=signal,
+                weight=weight,
+            )
             for at, side in enumerate((theirs, ours))
         ]
-        for name in ("blocks_updated", "blocks_penalized", "outcome_edges_created", "edges_reinforced"):
+        for name in (
+            "blocks_updated",
+            "blocks_penalized",
+            "outcome_edges_created",
+            "edges_reinforced",
+        ):
             told.same(f"outcome {signal}: {name}", *(one[name] for one in done))
-        told.same(f"outcome {signal}: delta", *(round(one["mean_confidence_delta"], PLACES) for one in done))
-        told.same(f"outcome {signal}: skipped", *([one["reason"] for one in side["skipped"]] for side in done))
+        told.same(
+            f"outcome {signal}: delta",
+            *(round(one["mean_confidence_delta"], PLACES) for one in done),
+        )
+        told.same(
+            f"outcome {signal}: skipped",
+            *([one["reason"] for one in side["skipped"]] for side in done),
+        )
     unknown = [await side("outcome", block_ids=["nope"], signal=1.0) for side in (theirs, ours)]
-    told.same("outcome of an unknown block", *([one["reason"] for one in side["skipped"]] for side in unknown))
+    told.same(
+        "outcome of an unknown block",
+        *([one["reason"] for one in side["skipped"]] for side in unknown),
+    )
 
 
 async def _beliefs(ours: Side, database: Path, told: Comparison) -> None:
@@ -169,7 +218,9 @@ async def _beliefs(ours: Side, database: Path, told: Comparison) -> None:
         told.same(f"decay of {text[:20]}", there[text][1], round(decay, PLACES))
 
 
-async def _errors(theirs: Side, ours: Side, ids: dict[str, tuple[str, str]], told: Comparison) -> None:
+async def _errors(
+    theirs: Side, ours: Side, ids: dict[str, tuple[str, str]], told: Comparison
+) -> None:
     first = ids[BLOCKS[0][0]]
     wrong: Sequence[tuple[str, dict[str, Any]]] = (
         ("outcome", {"block_ids": [first[0]], "signal": 1.5}),
@@ -182,20 +233,32 @@ async def _errors(theirs: Side, ours: Side, ids: dict[str, tuple[str, str]], tol
     )
     for tool, arguments in wrong:
         there, here = await theirs(tool, **arguments), await ours(tool, **arguments)
-        plain = there["error"].split(": ", 1)[1] if there["error"].startswith("Error") else there["error"]
+        plain = (
+            there["error"].split(": ", 1)[1]
+            if there["error"].startswith("Error")
+            else there["error"]
+        )
         told.same(f"{tool}: {here['error'][:40]}", plain.split(" — Recovery:")[0], here["error"])
 
 
 async def _recalls(theirs: Side, ours: Side, told: Comparison) -> None:
     for query, frame in (("giraffes sleep", "attention"), ("", "self"), ("release", "task")):
-        there, here = await theirs("recall", query=query, frame=frame), await ours("recall", query=query, frame=frame)
+        there, here = (
+            await theirs("recall", query=query, frame=frame),
+            await ours("recall", query=query, frame=frame),
+        )
         best = [side["blocks"][0]["content"] if side["blocks"] else "" for side in (there, here)]
         told.same(f"recall {frame}: the first block", *best)
-        told.same(f"recall {frame}: the heading", *(side["text"].split("\n")[0] for side in (there, here)))
+        told.same(
+            f"recall {frame}: the heading", *(side["text"].split("\n")[0] for side in (there, here))
+        )
     there, here = await theirs("recall", query=""), await ours("recall", query="")
     scores = [{one["content"]: one["score"] for one in side["blocks"]} for side in (there, here)]
     told.same("recall without a question: scores", *scores)
-    shown = [len((await side("recall", query="quantum chromodynamics"))["blocks"]) for side in (theirs, ours)]
+    shown = [
+        len((await side("recall", query="quantum chromodynamics"))["blocks"])
+        for side in (theirs, ours)
+    ]
     told.same("recall of what is not there", *shown)
 
 
@@ -227,7 +290,9 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
                 running.client() as here,
             ):
                 await compare(Side(there), Side(here), Path(folder) / "agent.db", told)
-    rows = [(what, str(there)[:40], str(here)[:40], verdict) for what, there, here, verdict in told.rows]
+    rows = [
+        (what, str(there)[:40], str(here)[:40], verdict) for what, there, here, verdict in told.rows
+    ]
     differ = sum(verdict == "DIFFERS" for *_, verdict in told.rows)
     figures = {"answers compared": float(len(told.rows)), "answers that differ": float(differ)}
     return Report(
@@ -242,7 +307,9 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What to compare with."""
-    parser.add_argument("--elfmem", type=Path, help="an environment with elfmem[cli,mcp] in it, or its executable")
+    parser.add_argument(
+        "--elfmem", type=Path, help="an environment with elfmem[cli,mcp] in it, or its executable"
+    )
     add_arguments(parser)
 
 

@@ -1,8 +1,9 @@
-"""Latency of the file store beside a tool that does nothing, in one run: `python -m benchmarks.files`.
+"""Latency of the file store beside a tool that does nothing, in one run: `python -m
+benchmarks.files`.
 
-The project holds 100,000 files, 10,000 of them in one directory, and a file of 10,000 appends. With `--quick` few of
-them are written and found by a search, and the others are rows that share the content of one. Rounds are interleaved;
-figures are medians of rounds.
+The project holds 100,000 files, 10,000 of them in one directory, and a file of 10,000 appends. With
+`--quick` few of them are written and found by a search, and the others are rows that share the
+content of one. Rounds are interleaved; figures are medians of rounds.
 """
 
 import argparse
@@ -50,21 +51,26 @@ def text(chatter: Chatter, size_bytes: int) -> str:
     return "\n".join(lines)[:size_bytes]
 
 
-async def write(client: Client, path: str, content: str, *, mode: str = "TRUNCATE") -> dict[str, Any]:
+async def write(
+    client: Client, path: str, content: str, *, mode: str = "TRUNCATE"
+) -> dict[str, Any]:
     """One write."""
     return await call(client, "file_write", project=PROJECT, path=path, content=content, mode=mode)
 
 
 async def copied(running: Service, like: str, rest: int, place: str) -> None:
-    """Add so many files that share the content of one; a tree of files cannot tell them from others. Their paths are
-    what the SQL expression `place` makes of their number `n`."""
+    """Add so many files that share the content of one; a tree of files cannot tell them from
+    others. Their paths are what the SQL expression `place` makes of their number `n`."""
     connection = await asyncpg.connect(running.superuser_dsn())
-    columns = "revision, stream, size_bytes, is_text, indexed_bytes, sha256, owner, created_at, updated_at"
+    columns = (
+        "revision, stream, size_bytes, is_text, indexed_bytes, sha256, owner, created_at,"
+        " updated_at"
+    )
     try:
         await connection.execute(
-            f"INSERT INTO files (tenant, project, incarnation, path, {columns})"
-            f" SELECT tenant, project, gen_random_uuid(), {place} || '/' || lpad(n::text, 7, '0') || '.md', {columns}"
-            f" FROM files, generate_series(1, {rest}) n WHERE path = '{like}'",
+            f"INSERT INTO files (tenant, project, incarnation, path, {columns}) SELECT tenant,"
+            f" project, gen_random_uuid(), {place} || '/' || lpad(n::text, 7, '0') || '.md',"
+            f" {columns} FROM files, generate_series(1, {rest}) n WHERE path = '{like}'",
         )
         await connection.execute("VACUUM (ANALYZE)")
     finally:
@@ -79,7 +85,9 @@ async def fill(running: Service, arguments: argparse.Namespace) -> None:
         chatter = Chatter(seed=seed)
         async with running.client() as client:
             for number in numbers:
-                directory = CROWDED if number < arguments.crowded else f"/d{number // 1000}/e{number % 100}"
+                directory = (
+                    CROWDED if number < arguments.crowded else f"/d{number // 1000}/e{number % 100}"
+                )
                 await write(client, f"{directory}/{number}.md", text(chatter, SMALL_BYTES))
 
     async def appended() -> None:
@@ -115,14 +123,24 @@ async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
                 "raw commit": commit,
                 "file_stat": lambda: tool("file_stat", path=some_file()),
                 "file_read": lambda: tool("file_read", path=some_file()),
-                "file_write, new, 1 KB": lambda: write(client, f"/new/{next(fresh)}.md", text(chatter, FILE_BYTES)),
-                "file_write, replaced, 1 KB": lambda: write(client, some_file(), text(chatter, FILE_BYTES)),
-                "append to 1 KB": lambda: write(client, "/small.log", f"{chatter.message()}\n", mode="APPEND"),
-                "append after many": lambda: write(client, APPENDED, f"{chatter.message()}\n", mode="APPEND"),
+                "file_write, new, 1 KB": lambda: write(
+                    client, f"/new/{next(fresh)}.md", text(chatter, FILE_BYTES)
+                ),
+                "file_write, replaced, 1 KB": lambda: write(
+                    client, some_file(), text(chatter, FILE_BYTES)
+                ),
+                "append to 1 KB": lambda: write(
+                    client, "/small.log", f"{chatter.message()}\n", mode="APPEND"
+                ),
+                "append after many": lambda: write(
+                    client, APPENDED, f"{chatter.message()}\n", mode="APPEND"
+                ),
                 "file_list, page of 256": lambda: tool("file_list", path=CROWDED),
                 "file_search": lambda: tool("file_search", query=chatter.question()),
                 "file_search in a directory": lambda: tool(
-                    "file_search", query=chatter.question(), path_prefix=f"/d{arguments.written // 2000}"
+                    "file_search",
+                    query=chatter.question(),
+                    path_prefix=f"/d{arguments.written // 2000}",
                 ),
                 "file_list_versions, page of 50": lambda: tool("file_list_versions", path=APPENDED),
             },
@@ -135,8 +153,8 @@ def report(measured: Measured, arguments: argparse.Namespace) -> Report:
     """Tables and figures."""
     rows, found = ratios(measured, lambda name: "write" in name or "append" in name)
     title = (
-        f"Files: {arguments.files:,}, {arguments.written:,} of them written, {arguments.crowded:,} in one directory;"
-        f" wire {arguments.wire}"
+        f"Files: {arguments.files:,}, {arguments.written:,} of them written,"
+        f" {arguments.crowded:,} in one directory; wire {arguments.wire}"
     )
     figures = {
         "file_read p50": found["file_read"][0],
@@ -144,7 +162,12 @@ def report(measured: Measured, arguments: argparse.Namespace) -> Report:
         "file_write p50, new, 1 KB": found["file_write, new, 1 KB"][0],
         "file_write p50, replaced, 1 KB": found["file_write, replaced, 1 KB"][0],
     }
-    return Report("files", "Files beside their goals", [Table(title, RATIO_COLUMNS, rows)], judged("files", figures))
+    return Report(
+        "files",
+        "Files beside their goals",
+        [Table(title, RATIO_COLUMNS, rows)],
+        judged("files", figures),
+    )
 
 
 async def measure(arguments: argparse.Namespace) -> Report:

@@ -1,4 +1,5 @@
-"""What is stored takes of the disk, a call of the database, and a process of the memory when it has nothing to do."""
+"""What is stored takes of the disk, a call of the database, and a process of the memory when it has
+nothing to do."""
 
 import asyncio
 import os
@@ -32,16 +33,23 @@ async def stored_bytes(dsn: str) -> int:
 
 
 async def round_trips(running: Service, session: str) -> dict[str, int]:
-    """The most waits for the database that a before_turn and an after_turn of a session and a user take, the latter of
-    two items and a fact, BEGIN and COMMIT included: the log of slow calls tells them, where every call is slow."""
+    """The most waits for the database that a before_turn and an after_turn of a session and a user
+    take, the latter of two items and a fact, BEGIN and COMMIT included: the log of slow calls tells
+    them, where every call is slow."""
     chatter = Chatter(seed=5)
     facts = chatter.facts()
     with tempfile.TemporaryFile() as log:
-        async with another(running, stderr=log, MEMSVC_AUDIT__SLOW_MS="1") as slow, slow.client() as client:
+        async with (
+            another(running, stderr=log, MEMSVC_AUDIT__SLOW_MS="1") as slow,
+            slow.client() as client,
+        ):
             for number in range(CALLS):
                 whose = {"session_id": session, "user_id": "ada", "turn_id": f"counted-{number}"}
                 await call(client, "memory_before_turn", **whose, current_input=chatter.question())
-                said = [{"role": "user", "content": next(facts)}, {"role": "user", "content": chatter.message()}]
+                said = [
+                    {"role": "user", "content": next(facts)},
+                    {"role": "user", "content": chatter.message()},
+                ]
                 await call(client, "memory_after_turn", **whose, input_items=said)
         log.seek(0)
         lines: list[dict[str, Any]] = [orjson.loads(line) for line in log if b'"slow call"' in line]
@@ -53,7 +61,10 @@ async def round_trips(running: Service, session: str) -> dict[str, int]:
 
 async def idle_worker_mb(running: Service) -> float:
     """The resident memory of a worker on the service's database that has nothing to do."""
-    environment = os.environ | {"MEMSVC_DATA_DIR": str(running.data_dir), "MEMSVC_LOG_LEVEL": "warning"}
+    environment = os.environ | {
+        "MEMSVC_DATA_DIR": str(running.data_dir),
+        "MEMSVC_LOG_LEVEL": "warning",
+    }
     with process([sys.executable, "-m", "memsvc", "worker"], environment) as worker:
         await asyncio.to_thread(until_said, worker, b"working")
         await asyncio.sleep(IDLE_S)

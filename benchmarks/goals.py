@@ -1,4 +1,5 @@
-"""What each benchmark is held to, in one place: a figure that falls short is seen, and nothing else happens."""
+"""What each benchmark is held to, in one place: a figure that falls short is seen, and nothing else
+happens."""
 
 import operator
 from collections.abc import Callable, Mapping

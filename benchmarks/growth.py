@@ -1,9 +1,11 @@
-"""How the cost of a call grows with what is stored, and what a stored message takes: `python -m benchmarks.growth`.
+"""How the cost of a call grows with what is stored, and what a stored message takes: `python -m
+benchmarks.growth`.
 
-Sessions and files of different sizes stand in one service and are asked in interleaved rounds, so that a machine whose
-speed drifts slows all of them alike. A tenant beside a thousand others stands in a second service, and the same tenant
-alone in a third. The other tenants are copies, made row by row, of one that was stored by the tools. With `--quick`
-they have 100 entries each; in a full run 10,000, for which the database takes about 30 GB.
+Sessions and files of different sizes stand in one service and are asked in interleaved rounds, so
+that a machine whose speed drifts slows all of them alike. A tenant beside a thousand others stands
+in a second service, and the same tenant alone in a third. The other tenants are copies, made row by
+row, of one that was stored by the tools. With `--quick` they have 100 entries each; in a full run
+10,000, for which the database takes about 30 GB.
 """
 
 import argparse
@@ -38,7 +40,8 @@ GROWS = {
     "before_turn": ("items", "before_turn of a long session"),
     "append to a file": ("bytes", "append to a large file"),
 }
-"""By call, what grows, and the figure that says how much more the most of it costs than the least."""
+"""By call, what grows, and the figure that says how much more the most of it costs than the
+least."""
 SIZES = {
     "items": Size(100_000, 20_000, "items in the longest session that is asked"),
     "turns": Size(10_000, 1_500, "turns in the longest session that is stored to"),
@@ -50,9 +53,14 @@ SIZES = {
 }
 
 
-async def store(client: Client, chatter: Chatter, session: str, turn: str, items: int = 2) -> dict[str, Any]:
+async def store(
+    client: Client, chatter: Chatter, session: str, turn: str, items: int = 2
+) -> dict[str, Any]:
     """Store a turn of so many messages, the last of them the assistant's."""
-    said = [{"role": "user" if at % 2 == 0 else "assistant", "content": chatter.message()} for at in range(items)]
+    said = [
+        {"role": "user" if at % 2 == 0 else "assistant", "content": chatter.message()}
+        for at in range(items)
+    ]
     return await call(
         client,
         "memory_after_turn",
@@ -78,7 +86,8 @@ def steps(first: int, last: int) -> list[int]:
 
 
 async def store_turns(running: Service, sessions: Sequence[int], settle_s: float) -> float | None:
-    """Sessions of so many turns each, all at once; the bytes that a message takes, where the database is known."""
+    """Sessions of so many turns each, all at once; the bytes that a message takes, where the
+    database is known."""
 
     async def one(turns: int) -> None:
         chatter = Chatter(seed=turns)
@@ -113,7 +122,9 @@ async def fill_files(running: Service) -> None:
 
 async def append(client: Client, size: int, content: str) -> dict[str, Any]:
     """Append to the file that had this size when it was filled."""
-    return await call(client, "file_write", project="grown", path=f"/{size}.log", content=content, mode="APPEND")
+    return await call(
+        client, "file_write", project="grown", path=f"/{size}.log", content=content, mode="APPEND"
+    )
 
 
 def grown(client: Client, turns: Sequence[int], items: Sequence[int]) -> dict[str, dict[int, Call]]:
@@ -130,7 +141,9 @@ def grown(client: Client, turns: Sequence[int], items: Sequence[int]) -> dict[st
 
     def asked(size: int) -> Call:
         session = f"{size} items"
-        return lambda: call(client, "memory_before_turn", session_id=session, current_input=chatter.question())
+        return lambda: call(
+            client, "memory_before_turn", session_id=session, current_input=chatter.question()
+        )
 
     def appended(size: int) -> Call:
         return lambda: append(client, size, f"{chatter.message()}\n")
@@ -153,17 +166,28 @@ async def sessions_and_files(
     await asyncio.sleep(arguments.settle)
     async with running.client(wire=arguments.wire) as client:
         kinds = grown(client, turns, items)
-        named = {f"{what}, {size:,}": one for what, sizes in kinds.items() for size, one in sizes.items()}
-        measured = await interleaved(named, rounds=arguments.rounds, calls=arguments.calls, warm_up=WARM_UP)
+        named = {
+            f"{what}, {size:,}": one for what, sizes in kinds.items() for size, one in sizes.items()
+        }
+        measured = await interleaved(
+            named, rounds=arguments.rounds, calls=arguments.calls, warm_up=WARM_UP
+        )
     rows: list[list[object]] = []
     curves = {}
     for what, sizes in kinds.items():
         of, figure = GROWS[what]
         first = f"{what}, {min(sizes):,}"
         points = [(size, measured.times(f"{what}, {size:,}", first)) for size in sizes]
-        rows += [[what, f"{size:,} {of}", measured.p50(f"{what}, {size:,}"), times] for size, times in points]
+        rows += [
+            [what, f"{size:,} {of}", measured.p50(f"{what}, {size:,}"), times]
+            for size, times in points
+        ]
         curves[figure] = Curve(what, of, points, GOALS["growth"][figure].bound)
-    return Table("Growth by what is stored", ("call", "beside", "p50 ms", "to the least"), rows), curves, message_bytes
+    return (
+        Table("Growth by what is stored", ("call", "beside", "p50 ms", "to the least"), rows),
+        curves,
+        message_bytes,
+    )
 
 
 async def measure(arguments: argparse.Namespace) -> Report:
@@ -187,7 +211,13 @@ async def measure(arguments: argparse.Namespace) -> Report:
         "round trips of after_turn": trips["after_turn"],
     }
     tables = [grows] if beside is None else [grows, beside.table]
-    return Report("growth", "Growth beside its goals", tables, judged("growth", figures), list(curves.values()))
+    return Report(
+        "growth",
+        "Growth beside its goals",
+        tables,
+        judged("growth", figures),
+        list(curves.values()),
+    )
 
 
 COMMAND = Command(__doc__, measure, SIZES, add_arguments)

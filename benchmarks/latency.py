@@ -1,8 +1,10 @@
-"""Latency of a turn beside a tool that does nothing and a raw commit, in one run: `python -m benchmarks.latency`.
+"""Latency of a turn beside a tool that does nothing and a raw commit, in one run: `python -m
+benchmarks.latency`.
 
-The session holds 10,000 items, its user 1,000 facts, and 1,000 other tenants have theirs beside it. Rounds are
-interleaved, so that a machine whose speed drifts slows all of them alike; figures are medians of rounds. Then sixteen
-clients call two server processes of one database at once, beside two of the null tool.
+The session holds 10,000 items, its user 1,000 facts, and 1,000 other tenants have theirs beside it.
+Rounds are interleaved, so that a machine whose speed drifts slows all of them alike; figures are
+medians of rounds. Then sixteen clients call two server processes of one database at once, beside
+two of the null tool.
 """
 
 import argparse
@@ -81,7 +83,11 @@ async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
                 "null tool": lambda: null.call_tool("null", {"session_id": SESSION}),
                 "raw commit": commit,
                 "before_turn": lambda: call(
-                    client, "memory_before_turn", session_id=SESSION, user_id=USER, current_input=chatter.question()
+                    client,
+                    "memory_before_turn",
+                    session_id=SESSION,
+                    user_id=USER,
+                    current_input=chatter.question(),
                 ),
                 "after_turn": lambda: after_turn(
                     client,
@@ -96,9 +102,12 @@ async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
 
 
 async def listing(running: Service, arguments: argparse.Namespace) -> Measured:
-    """Rounds of `tools/list`, which every agent begins with, and of the null tool, both asked without an SDK: it takes
-    longer to read the list than a server to send it."""
-    accepted = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {running.key}"}
+    """Rounds of `tools/list`, which every agent begins with, and of the null tool, both asked
+    without an SDK: it takes longer to read the list than a server to send it."""
+    accepted = {
+        "Accept": "application/json, text/event-stream",
+        "Authorization": f"Bearer {running.key}",
+    }
     async with null_service() as null, httpx2.AsyncClient(headers=accepted, timeout=120) as http:
 
         async def asked(url: str, method: str, params: Mapping[str, object]) -> None:
@@ -109,7 +118,9 @@ async def listing(running: Service, arguments: argparse.Namespace) -> Measured:
 
         return await interleaved(
             {
-                "null tool": lambda: asked(null.url, "tools/call", {"name": "null", "arguments": {}}),
+                "null tool": lambda: asked(
+                    null.url, "tools/call", {"name": "null", "arguments": {}}
+                ),
                 "tools/list": lambda: asked(running.url, "tools/list", {}),
             },
             rounds=arguments.rounds,
@@ -117,27 +128,39 @@ async def listing(running: Service, arguments: argparse.Namespace) -> Measured:
         )
 
 
-async def many_at_once(running: Service, arguments: argparse.Namespace) -> tuple[float, float] | None:
-    """Calls a second of the service and of the null tool, two processes each; None where no process can be added."""
+async def many_at_once(
+    running: Service, arguments: argparse.Namespace
+) -> tuple[float, float] | None:
+    """Calls a second of the service and of the null tool, two processes each; None where no process
+    can be added."""
     if running.data_dir is None:
         return None
     async with AsyncExitStack() as stack:
-        servers = [running, await stack.enter_async_context(another(running, MEMSVC_WORKER__ENABLED="true"))]
+        servers = [
+            running,
+            await stack.enter_async_context(another(running, MEMSVC_WORKER__ENABLED="true")),
+        ]
         nulls = [await stack.enter_async_context(null_service()) for _ in servers]
         return await compared(servers, nulls, arguments.wire, arguments.seconds)
 
 
 def report(
-    measured: Measured, lists: Measured, rates: tuple[float, float] | None, arguments: argparse.Namespace
+    measured: Measured,
+    lists: Measured,
+    rates: tuple[float, float] | None,
+    arguments: argparse.Namespace,
 ) -> Report:
     """Tables and figures."""
     rows, found = ratios(measured, lambda name: name == "after_turn")
     list_rows, of_lists = ratios(lists, lambda _: False)
     title = (
-        f"Latency: {arguments.items:,} items, {arguments.facts:,} facts, {arguments.tenants:,} other tenants,"
-        f" wire {arguments.wire}"
+        f"Latency: {arguments.items:,} items, {arguments.facts:,} facts, {arguments.tenants:,}"
+        f" other tenants, wire {arguments.wire}"
     )
-    tables = [Table(title, RATIO_COLUMNS, rows), Table("Beginning, without an SDK", RATIO_COLUMNS, list_rows)]
+    tables = [
+        Table(title, RATIO_COLUMNS, rows),
+        Table("Beginning, without an SDK", RATIO_COLUMNS, list_rows),
+    ]
     if rates is not None:
         ours, null = rates
         rows = [
@@ -145,7 +168,11 @@ def report(
             [MIX, ours, ours / null],
         ]
         tables.append(
-            Table("16 clients at once, two processes on either side", ("mix", "calls a second", "ratio"), rows)
+            Table(
+                "16 clients at once, two processes on either side",
+                ("mix", "calls a second", "ratio"),
+                rows,
+            )
         )
     figures = {
         "before_turn p50": found["before_turn"][0],

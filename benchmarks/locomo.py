@@ -39,7 +39,8 @@ class Conversation:
     questions: list[Question]
 
     def turns(self) -> Iterator[tuple[list[Said], list[Said]]]:
-        """The messages as turns of an agent: what the first speaker says, and what the second one answers."""
+        """The messages as turns of an agent: what the first speaker says, and what the second one
+        answers."""
         asked: list[Said] = []
         answered: list[Said] = []
         for message in self.messages:
@@ -72,13 +73,24 @@ def item(message: Said, role: str) -> dict[str, Any]:
 def _conversation(sample: dict[str, Any]) -> Conversation:
     whole = sample["conversation"]
     messages = []
-    for number in sorted(int(key.split("_")[1]) for key in whole if key.startswith("session_") and key.count("_") == 1):
-        said_at = datetime.strptime(whole[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-        messages += [Said(one["dia_id"], one["speaker"], one["text"], said_at) for one in whole[f"session_{number}"]]
+    for number in sorted(
+        int(key.split("_")[1])
+        for key in whole
+        if key.startswith("session_") and key.count("_") == 1
+    ):
+        said_at = datetime.strptime(
+            whole[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y"
+        ).replace(tzinfo=UTC)
+        messages += [
+            Said(one["dia_id"], one["speaker"], one["text"], said_at)
+            for one in whole[f"session_{number}"]
+        ]
     known = {message.dia_id for message in messages}
     questions = [
         Question(asked["question"], frozenset(asked["evidence"]) & known, asked["category"])
         for asked in sample["qa"]
         if frozenset(asked["evidence"]) & known
     ]
-    return Conversation(sample["sample_id"], (whole["speaker_a"], whole["speaker_b"]), messages, questions)
+    return Conversation(
+        sample["sample_id"], (whole["speaker_a"], whole["speaker_b"]), messages, questions
+    )

@@ -1,7 +1,9 @@
-"""How long it takes from a checkout, or a wheel, to a service that answers: `python -m benchmarks.newcomer`.
+"""How long it takes from a checkout, or a wheel, to a service that answers: `python -m
+benchmarks.newcomer`.
 
-A copy of this checkout is set up by `build serve` as it would be on a bare machine, from whatever package cache pip has:
-run it twice if the first run had to download. Then its wheel is installed and served from an empty folder.
+A copy of this checkout is set up by `build serve` as it would be on a bare machine, from whatever
+package cache pip has: run it twice if the first run had to download. Then its wheel is installed
+and served from an empty folder.
 """
 
 import argparse
@@ -33,16 +35,20 @@ SIZES = {"starts": Size(5, 3, "starts of each kind after the first")}
 
 
 def environment() -> dict[str, str]:
-    """This process's environment without settings of memsvc, Python's or those of a make that runs this."""
+    """This process's environment without settings of memsvc, Python's or those of a make that runs
+    this."""
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("MEMSVC_", "PYTHON", "MAKE")) and name not in {"VIRTUAL_ENV", "MFLAGS", "VENV", "ARGS"}
+        if not name.startswith(("MEMSVC_", "PYTHON", "MAKE"))
+        and name not in {"VIRTUAL_ENV", "MFLAGS", "VENV", "ARGS"}
     }
 
 
 @contextmanager
-def made(command: list[str], folder: Path, says: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", float]]:
+def made(
+    command: list[str], folder: Path, says: bytes
+) -> Iterator[tuple["subprocess.Popen[bytes]", float]]:
     """A process in a folder once it has said so, and the seconds until then."""
     started = perf_counter()
     with process(command, environment(), cwd=folder) as running:
@@ -59,7 +65,9 @@ def make_serve(folder: Path) -> float:
 async def stdio(memsvc: Path, folder: Path) -> tuple[float, float]:
     """Seconds from the start of `memsvc stdio` to its first answer, and to that of a first call."""
     started = perf_counter()
-    server = StdioServerParameters(command=str(memsvc), args=["stdio", "--data-dir", ".memsvc"], cwd=folder)
+    server = StdioServerParameters(
+        command=str(memsvc), args=["stdio", "--data-dir", ".memsvc"], cwd=folder
+    )
     async with Client(server, mode="legacy") as client:
         answered_s = perf_counter() - started
         await call(client, "memory_before_turn", session_id="first", current_input="Hello?")
@@ -67,23 +75,41 @@ async def stdio(memsvc: Path, folder: Path) -> tuple[float, float]:
 
 
 def wheel(folder: Path) -> Path:
-    """Build the wheel of a checkout that is set up, and put it in the place of the checkout there; the command."""
+    """Build the wheel of a checkout that is set up, and put it in the place of the checkout there;
+    the command."""
     commands = folder / ".venv" / "bin"
 
     def told(*arguments: str) -> None:
         command = [str(commands / "python"), "-m", *arguments]
-        subprocess.run(command, cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            command, cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL
+        )
 
     told("hatchling", "build", "-t", "wheel")
     built = next((folder / "dist").glob("*.whl"))
-    told("pip", "install", "--quiet", "--no-input", "--no-deps", "--no-index", "--force-reinstall", str(built))
+    told(
+        "pip",
+        "install",
+        "--quiet",
+        "--no-input",
+        "--no-deps",
+        "--no-index",
+        "--force-reinstall",
+        str(built),
+    )
     return commands / "memsvc"
 
 
 def idle_mb(memsvc: Path, command: str, folder: Path) -> tuple[float, float]:
-    """The seconds that `serve` or `worker` takes to be ready, and its resident memory when it has nothing to do."""
-    more, says = (["--port", str(free_port())], b"ready ") if command == "serve" else ([], b"working")
-    with made([str(memsvc), command, "--data-dir", ".memsvc", *more], folder, says) as (running, seconds):
+    """The seconds that `serve` or `worker` takes to be ready, and its resident memory when it has
+    nothing to do."""
+    more, says = (
+        (["--port", str(free_port())], b"ready ") if command == "serve" else ([], b"working")
+    )
+    with made([str(memsvc), command, "--data-dir", ".memsvc", *more], folder, says) as (
+        running,
+        seconds,
+    ):
         sleep(IDLE_S)
         return seconds, rss_mb(running.pid)
 
@@ -101,7 +127,10 @@ async def measure(arguments: argparse.Namespace) -> Report:
         answered = [await stdio(command, checkout) for _ in range(arguments.starts)]
         command = await asyncio.to_thread(wheel, checkout)
         shutil.rmtree(checkout / "memsvc")  # nothing but the wheel is left to run
-        served = [await asyncio.to_thread(idle_mb, command, "serve", elsewhere) for _ in range(arguments.starts + 1)]
+        served = [
+            await asyncio.to_thread(idle_mb, command, "serve", elsewhere)
+            for _ in range(arguments.starts + 1)
+        ]
         _, worker_mb = await asyncio.to_thread(idle_mb, command, "worker", elsewhere)
     rows = [
         ["first `make serve`", first_s, None],

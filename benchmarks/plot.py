@@ -1,4 +1,5 @@
-"""Plots as SVG, of our own few lines: figures beside their goals as bars, growth as curves, verdicts as squares."""
+"""Plots as SVG, of our own few lines: figures beside their goals as bars, growth as curves,
+verdicts as squares."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ SIDE = 14
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of an image under how to read it, as high as it is; what is drawn counts from its own top."""
+    """Part of an image under how to read it, as high as it is; what is drawn counts from its own
+    top."""
 
     told: str
     height: float
@@ -55,7 +57,9 @@ def bars(groups: Sequence[tuple[str, Sequence[Figure]]]) -> Piece:
         at += ROW / 3
     goal = LEFT + scale
     named = _text(goal, 14, "goal", anchor="middle", size=12)
-    told = "each bar is how much of its goal a figure takes: what does not pass the dashed line met it"
+    told = (
+        "each bar is how much of its goal a figure takes: what does not pass the dashed line met it"
+    )
     return Piece(told, at + 6, [*drawn, named, _line(goal, 20, goal, at - 4, INK, dashed=True)])
 
 
@@ -77,19 +81,28 @@ def shares(figures: Sequence[Figure]) -> Piece:
     drawn = []
     for number, figure in enumerate(figures):
         at, width = number * ROW, min(figure.value or 0.0, 1.0) * (WIDTH - LEFT - RIGHT)
-        drawn += [_text(LEFT - 10, at + 17, figure.what, anchor="end"), _box(LEFT, at + 4, width, ROW - 8, PLAIN)]
+        drawn += [
+            _text(LEFT - 10, at + 17, figure.what, anchor="end"),
+            _box(LEFT, at + 4, width, ROW - 8, PLAIN),
+        ]
         drawn.append(_text(LEFT + width + 8, at + 17, table.shown(figure.value), size=12))
-    return Piece("each bar is a share of 1; nothing is asked of these figures", len(figures) * ROW, drawn)
+    return Piece(
+        "each bar is a share of 1; nothing is asked of these figures", len(figures) * ROW, drawn
+    )
 
 
 def curves(panels: Sequence[Curve]) -> Piece:
-    """Growth in panels side by side: the cost as times the first one, over what is stored, which grows tenfold."""
+    """Growth in panels side by side: the cost as times the first one, over what is stored, which
+    grows tenfold."""
     across = (WIDTH - 24) / PANELS_ACROSS
     drawn: list[str] = []
     for number, panel in enumerate(panels):
         row, column = divmod(number, PANELS_ACROSS)
         drawn += _panel(panel, 12 + across * column, 6.0 + PANEL * row, across - 16)
-    told = "how many times as long a call takes as with the least stored; the dashed line is the most that is allowed"
+    told = (
+        "how many times as long a call takes as with the least stored; the dashed line is the"
+        " most that is allowed"
+    )
     return Piece(told, 12 + PANEL * -(-len(panels) // PANELS_ACROSS), drawn)
 
 
@@ -106,9 +119,15 @@ def _panel(curve: Curve, left: float, top: float, width: float) -> list[str]:
         return y0 - (y0 - y1) * each / highest
 
     colour = MET if times[-1] <= curve.times_max else MISSED
-    drawn = [_text(left, top + 16, curve.what, weight="bold"), _text((x0 + x1) / 2, y0 + 36, curve.of, anchor="middle")]
+    drawn = [
+        _text(left, top + 16, curve.what, weight="bold"),
+        _text((x0 + x1) / 2, y0 + 36, curve.of, anchor="middle"),
+    ]
     for mark in range(0, int(highest) + 1, 1 if highest < 6 else 2):
-        drawn += [_line(x0, y(mark), x1, y(mark), GRID), _text(x0 - 6, y(mark) + 4, f"{mark} x", anchor="end", size=11)]
+        drawn += [
+            _line(x0, y(mark), x1, y(mark), GRID),
+            _text(x0 - 6, y(mark) + 4, f"{mark} x", anchor="end", size=11),
+        ]
     allowed = y(curve.times_max)
     drawn += [
         _line(x0, allowed, x1, allowed, INK, dashed=True),
@@ -121,20 +140,31 @@ def _panel(curve: Curve, left: float, top: float, width: float) -> list[str]:
         drawn.append(_text(at_x, y0 + 17, short(size), anchor="middle", size=11))
     last_x, last_y = places[-1]
     last = f"{times[-1]:.2f} x"
-    beneath = _text(last_x + 14, last_y - 12, last, anchor="end", weight="bold", colour="#fff", edge=5)
-    return [*drawn, beneath, _text(last_x + 14, last_y - 12, last, anchor="end", weight="bold", colour=colour)]
+    beneath = _text(
+        last_x + 14, last_y - 12, last, anchor="end", weight="bold", colour="#fff", edge=5
+    )
+    return [
+        *drawn,
+        beneath,
+        _text(last_x + 14, last_y - 12, last, anchor="end", weight="bold", colour=colour),
+    ]
 
 
 def squares(rows: Sequence[tuple[str, Sequence[bool], str]]) -> Piece:
-    """A square for each thing that was judged, in a row for each part, with what is told of the part behind them."""
+    """A square for each thing that was judged, in a row for each part, with what is told of the
+    part behind them."""
     drawn = []
     for number, (label, held, told) in enumerate(rows):
         at = number * ROW
         drawn.append(_text(LEFT - 130, at + 17, label, anchor="end"))
         for place, one in enumerate(held):
-            drawn.append(_box(LEFT - 120 + place * (SIDE + 4), at + 5, SIDE, SIDE, MET if one else MISSED))
+            drawn.append(
+                _box(LEFT - 120 + place * (SIDE + 4), at + 5, SIDE, SIDE, MET if one else MISSED)
+            )
         drawn.append(_text(LEFT - 112 + len(held) * (SIDE + 4), at + 17, told, size=12))
-    return Piece("a square for each figure that is judged: green held, red did not", len(rows) * ROW, drawn)
+    return Piece(
+        "a square for each figure that is judged: green held, red did not", len(rows) * ROW, drawn
+    )
 
 
 def short(number: float) -> str:
@@ -153,10 +183,21 @@ def write(file: Path | None, draw: Callable[[], str]) -> None:
 
 
 def _box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
+    )
 
 
-def _line(ax: float, ay: float, bx: float, by: float, colour: str, *, width: float = 1, dashed: bool = False) -> str:
+def _line(
+    ax: float,
+    ay: float,
+    bx: float,
+    by: float,
+    colour: str,
+    *,
+    width: float = 1,
+    dashed: bool = False,
+) -> str:
     ends = f'x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{by:.1f}"'
     dashes = ' stroke-dasharray="4 3"' if dashed else ""
     return f'<line {ends} stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
@@ -175,4 +216,7 @@ def _text(
 ) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
     place += f' stroke="{colour}" stroke-width="{edge}"' if edge else ""
-    return f'<text {place} font-size="{size}" font-weight="{weight}" fill="{colour}">{escape(text)}</text>'
+    return (
+        f'<text {place} font-size="{size}" font-weight="{weight}"'
+        f' fill="{colour}">{escape(text)}</text>'
+    )

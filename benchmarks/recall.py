@@ -1,9 +1,10 @@
-"""Recall quality on LoCoMo through the public tools: `python -m benchmarks.recall --data locomo.json`.
+"""Recall quality on LoCoMo through the public tools: `python -m benchmarks.recall --data
+locomo.json`.
 
-Each conversation is stored turn by turn with memory_after_turn and each question asked with memory_before_turn, by the
-MCP SDK's own client. Scored are the messages that a question cites as its evidence. With `--model-folder` the service
-has an embedder that runs in it; with `--apart` each of the dated sessions of a conversation is a session of its own, of
-one user who asks in a new one.
+Each conversation is stored turn by turn with memory_after_turn and each question asked with
+memory_before_turn, by the MCP SDK's own client. Scored are the messages that a question cites as
+its evidence. With `--model-folder` the service has an embedder that runs in it; with `--apart` each
+of the dated sessions of a conversation is a session of its own, of one user who asks in a new one.
 """
 
 import argparse
@@ -48,18 +49,22 @@ class Scores:
     silent: list[bool] = field(default_factory=list)
 
     def add(self, question: Question, ranked: list[str], shown: set[str]) -> None:
-        """Score one question by the messages recalled for it, best first, and those of them in the prompt."""
+        """Score one question by the messages recalled for it, best first, and those of them in the
+        prompt."""
         wanted = question.evidence
         for category in (0, question.category):
             for cut in CUTS:
                 self.recall[cut, category].append(len(wanted & set(ranked[:cut])) / len(wanted))
-            self.rank[category].append(next((1 / place for place, one in enumerate(ranked, 1) if one in wanted), 0.0))
+            self.rank[category].append(
+                next((1 / place for place, one in enumerate(ranked, 1) if one in wanted), 0.0)
+            )
             self.shown[category].append(len(wanted & shown) / len(wanted))
             self.sessions[category].append(session_recall(wanted, ranked))
 
 
 def session_recall(wanted: frozenset[str], ranked: list[str]) -> float:
-    """The share of the evidence's dated sessions that is among the first ten which the recalled messages are of."""
+    """The share of the evidence's dated sessions that is among the first ten which the recalled
+    messages are of."""
     sessions = {one.split(":")[0] for one in wanted}
     first = list(dict.fromkeys(one.split(":")[0] for one in ranked))[:SESSIONS]
     return len(sessions & set(first)) / len(sessions)
@@ -67,8 +72,8 @@ def session_recall(wanted: frozenset[str], ranked: list[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Where a conversation is asked about, and the message behind each recalled item: by its session, which is "" for
-    the asking one itself, and its event id."""
+    """Where a conversation is asked about, and the message behind each recalled item: by its
+    session, which is "" for the asking one itself, and its event id."""
 
     session: str
     user: str
@@ -81,7 +86,11 @@ async def store(client: Client, conversation: Conversation, *, apart: bool) -> A
     user = conversation.name if apart else ""
     for number, (asked, answered) in enumerate(conversation.turns()):
         turn = f"turn-{number}"
-        session = f"{conversation.name}-{(asked or answered)[0].dia_id.split(':')[0]}" if apart else conversation.name
+        session = (
+            f"{conversation.name}-{(asked or answered)[0].dia_id.split(':')[0]}"
+            if apart
+            else conversation.name
+        )
         await call(
             client,
             "memory_after_turn",
@@ -93,7 +102,9 @@ async def store(client: Client, conversation: Conversation, *, apart: bool) -> A
         )
         place = session if apart else ""
         behind |= {(place, f"{turn}-in-{at}"): message.dia_id for at, message in enumerate(asked)}
-        behind |= {(place, f"{turn}-out-{at}"): message.dia_id for at, message in enumerate(answered)}
+        behind |= {
+            (place, f"{turn}-out-{at}"): message.dia_id for at, message in enumerate(answered)
+        }
     return Asking(f"{conversation.name}-asking" if apart else conversation.name, user, behind)
 
 
@@ -138,31 +149,40 @@ def body_of(prepared: dict[str, Any]) -> dict[str, Any]:
     """What the memory block holds; nothing where there is none."""
     block = block_of(prepared)
     body: dict[str, Any] = (
-        orjson.loads(block[1]["content"][0]["text"].split("\n", 1)[1].rsplit("\n", 1)[0]) if block else {}
+        orjson.loads(block[1]["content"][0]["text"].split("\n", 1)[1].rsplit("\n", 1)[0])
+        if block
+        else {}
     )
     return body
 
 
 def in_prompt(prepared: dict[str, Any]) -> list[dict[str, Any]]:
-    """The recalled items that the prompt shows, best first: those of the block in its order, and between them, by their
-    scores, those in the recent context."""
+    """The recalled items that the prompt shows, best first: those of the block in its order, and
+    between them, by their scores, those in the recent context."""
     candidates = [one for one in prepared["explanation"]["candidates"] if one["kind"] == "turn"]
     in_block = iter(sorted((one for one in candidates if one["shown"]), key=itemgetter("position")))
     return [
-        next(in_block) if one["shown"] else one for one in candidates if one["shown"] or one["reason"] == IN_CONTEXT
+        next(in_block) if one["shown"] else one
+        for one in candidates
+        if one["shown"] or one["reason"] == IN_CONTEXT
     ]
 
 
 def shown_within(prepared: dict[str, Any], asking: Asking, costs: Costs) -> set[str]:
-    """The messages in the first 1,000 tokens of what the memory block recalls, and those in the recent context. Facts
-    and insights stand before the messages and count; the summary of older context, which is there whatever is asked,
-    does not."""
+    """The messages in the first 1,000 tokens of what the memory block recalls, and those in the
+    recent context. Facts and insights stand before the messages and count; the summary of older
+    context, which is there whatever is asked, does not."""
     candidates = in_prompt(prepared)
     shown = {_message(asking, one) for one in candidates if not one["shown"]}
     if body := body_of(prepared):
         spent = costs.item(block_of(prepared)[0])
-        spent += sum(costs.text(orjson.dumps(piece).decode()) for piece in [*body["facts"], *body["insights"]])
-        for candidate, piece in zip((one for one in candidates if one["shown"]), body["turns"], strict=True):
+        spent += sum(
+            costs.text(orjson.dumps(piece).decode())
+            for piece in [*body["facts"], *body["insights"]]
+        )
+        for candidate, piece in zip(
+            (one for one in candidates if one["shown"]), body["turns"], strict=True
+        ):
             spent += costs.text(orjson.dumps(piece).decode())
             if spent > BLOCK_TOKENS:
                 break
@@ -171,10 +191,13 @@ def shown_within(prepared: dict[str, Any], asking: Asking, costs: Costs) -> set[
 
 
 async def off_topic(client: Client, asking: Asking, scores: Scores) -> None:
-    """Ask what was never spoken of; nothing should be recalled. The summary of older context is no recall."""
+    """Ask what was never spoken of; nothing should be recalled. The summary of older context is no
+    recall."""
     for question in OFF_TOPIC.read_text(encoding="utf-8").splitlines():
         body = body_of(await before(client, asking, question))
-        scores.silent.append(not any(body.get(kind) for kind in ("facts", "insights", "turns", "chunks")))
+        scores.silent.append(
+            not any(body.get(kind) for kind in ("facts", "insights", "turns", "chunks"))
+        )
 
 
 def report(scores: Scores, arguments: argparse.Namespace) -> Report:
@@ -184,8 +207,17 @@ def report(scores: Scores, arguments: argparse.Namespace) -> Report:
     for category, name in named.items():
         recall = [mean(scores.recall[cut, category]) for cut in CUTS]
         more = (scores.rank, scores.sessions, scores.shown)
-        rows.append([name, len(scores.rank[category]), *recall, *(mean(each[category]) for each in more)])
-    columns = ["category", "questions", *(f"recall@{cut}" for cut in CUTS), "MRR", "sessions@10", "in 1,000 tokens"]
+        rows.append(
+            [name, len(scores.rank[category]), *recall, *(mean(each[category]) for each in more)]
+        )
+    columns = [
+        "category",
+        "questions",
+        *(f"recall@{cut}" for cut in CUTS),
+        "MRR",
+        "sessions@10",
+        "in 1,000 tokens",
+    ]
     figures = {
         "recall@10": mean(scores.recall[10, 0]),
         "MRR": mean(scores.rank[0]),
@@ -200,7 +232,9 @@ def report(scores: Scores, arguments: argparse.Namespace) -> Report:
     if arguments.model_folder and not arguments.apart:
         name = "recall with an embedder"
     tables = [Table("LoCoMo: evidence messages through before_turn", columns, rows, digits=4)]
-    return Report(name, f"{name.capitalize()}, beside its goals", tables, judged(name, figures), digits=4)
+    return Report(
+        name, f"{name.capitalize()}, beside its goals", tables, judged(name, figures), digits=4
+    )
 
 
 async def measure(arguments: argparse.Namespace) -> Report | None:
@@ -210,13 +244,18 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
         return None
     settings = local_embedder(arguments.model_folder) if arguments.model_folder else {}
     scores = Scores()
-    async with service(arguments, **settings) as running, running.client(wire=arguments.wire) as client:
+    async with (
+        service(arguments, **settings) as running,
+        running.client(wire=arguments.wire) as client,
+    ):
         for conversation in load(arguments.data):
             asking = await store(client, conversation, apart=arguments.apart)
             await asyncio.sleep(arguments.rest)
             await ask(client, conversation, asking, scores)
             await off_topic(client, asking, scores)
-            counts = f"{len(asking.behind)} messages stored, {len(conversation.questions)} questions"
+            counts = (
+                f"{len(asking.behind)} messages stored, {len(conversation.questions)} questions"
+            )
             print(f"{conversation.name}: {counts}", file=sys.stderr)
     return report(scores, arguments)
 
@@ -224,9 +263,20 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
 def options(parser: argparse.ArgumentParser) -> None:
     """Which data, which embedder, which sessions."""
     parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file")
-    parser.add_argument("--model-folder", type=Path, help="folder of a local embedding model; without it, none is used")
-    parser.add_argument("--rest", type=float, default=0.0, help="seconds between storing and asking, for what follows")
-    parser.add_argument("--apart", action="store_true", help="store each dated session as a session of its own")
+    parser.add_argument(
+        "--model-folder",
+        type=Path,
+        help="folder of a local embedding model; without it, none is used",
+    )
+    parser.add_argument(
+        "--rest",
+        type=float,
+        default=0.0,
+        help="seconds between storing and asking, for what follows",
+    )
+    parser.add_argument(
+        "--apart", action="store_true", help="store each dated session as a session of its own"
+    )
     add_arguments(parser)
 
 

@@ -44,7 +44,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How a cost grows with what is stored: by size, how many times the first one it is, and how many it may be."""
+    """How a cost grows with what is stored: by size, how many times the first one it is, and how
+    many it may be."""
 
     what: str
     of: str
@@ -54,8 +55,8 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A benchmark's findings. `bars` are figures that are drawn in the place of `figures`; `failed` is said by a
-    benchmark that judges whether something is right."""
+    """A benchmark's findings. `bars` are figures that are drawn in the place of `figures`; `failed`
+    is said by a benchmark that judges whether something is right."""
 
     name: str
     title: str
@@ -70,7 +71,8 @@ class Report:
     def markdown(self) -> str:
         """Its tables under their titles, the last one of figures beside their goals."""
         parts = [
-            f"{each.title}\n\n{table.markdown(each.columns, each.rows, digits=each.digits)}" for each in self.tables
+            f"{each.title}\n\n{table.markdown(each.columns, each.rows, digits=each.digits)}"
+            for each in self.tables
         ]
         if self.figures:
             rows = [each.row(self.digits) for each in self.figures]
@@ -90,18 +92,30 @@ class Report:
                 {
                     "what": each.what,
                     "value": each.value,
-                    "goal": None if each.goal is None else [each.goal.sign, each.goal.bound, each.goal.unit],
+                    "goal": None
+                    if each.goal is None
+                    else [each.goal.sign, each.goal.bound, each.goal.unit],
                     "verdict": each.verdict,
                 }
                 for each in self.figures
             ],
             "tables": [
-                {"title": each.title, "columns": each.columns, "rows": each.rows, "digits": each.digits}
+                {
+                    "title": each.title,
+                    "columns": each.columns,
+                    "rows": each.rows,
+                    "digits": each.digits,
+                }
                 for each in self.tables
             ],
             "digits": self.digits,
             "curves": [
-                {"what": each.what, "of": each.of, "points": each.points, "times_max": each.times_max}
+                {
+                    "what": each.what,
+                    "of": each.of,
+                    "points": each.points,
+                    "times_max": each.times_max,
+                }
                 for each in self.curves
             ],
             **self.more,
@@ -119,8 +133,8 @@ def read(written: Mapping[str, Any]) -> Report:
 
 
 def judged(name: str, values: Mapping[str, float | None]) -> list[Figure]:
-    """Figures beside the goals of a benchmark. KeyError where one that has a goal was left out: None says that it could
-    not be measured."""
+    """Figures beside the goals of a benchmark. KeyError where one that has a goal was left out:
+    None says that it could not be measured."""
     goals = GOALS[name]
     if forgotten := goals.keys() - values.keys():
         raise KeyError(f"{name} has goals for what it does not measure: {sorted(forgotten)}")

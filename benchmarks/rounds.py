@@ -1,4 +1,5 @@
-"""Calls timed in interleaved rounds, so that a machine whose speed drifts slows all of them alike."""
+"""Calls timed in interleaved rounds, so that a machine whose speed drifts slows all of them
+alike."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ class Measured:
         return table.p50([table.percentile(each, 0.95) for each in self.rounds[name]])
 
     def times(self, name: str, other: str) -> float:
-        """How many times as long as another one a call takes: the median over rounds of what their medians say."""
+        """How many times as long as another one a call takes: the median over rounds of what their
+        medians say."""
         pairs = zip(self.rounds[name], self.rounds[other], strict=True)
         return table.p50([table.p50(one) / table.p50(two) for one, two in pairs])
 
@@ -54,16 +56,26 @@ async def interleaved(kinds: Calls, *, rounds: int, calls: int, warm_up: int = W
 def ratios(
     measured: Measured, writes: Callable[[str], bool]
 ) -> tuple[list[list[object]], dict[str, tuple[float, float]]]:
-    """A row for each call beside what it is compared with, a null tool or for what writes a null tool and a raw commit,
-    under the names `null tool` and `raw commit`; and by call its ratios at p50 and p95."""
-    null, commit = measured.p50("null tool"), measured.p50("raw commit") if "raw commit" in measured.rounds else 0.0
+    """A row for each call beside what it is compared with, a null tool or for what writes a null
+    tool and a raw commit, under the names `null tool` and `raw commit`; and by call its ratios at
+    p50 and p95."""
+    null, commit = (
+        measured.p50("null tool"),
+        measured.p50("raw commit") if "raw commit" in measured.rounds else 0.0,
+    )
     rows: list[list[object]] = []
     found = {}
     for name in measured.rounds:
-        base, to = (null + commit, "null tool + raw commit") if writes(name) else (null, "null tool")
+        base, to = (
+            (null + commit, "null tool + raw commit") if writes(name) else (null, "null tool")
+        )
         p50, p95 = measured.p50(name), measured.p95(name)
         found[name] = (p50 / base, p95 / base)
-        rows.append([name, p50, p95, *found[name], to] if name != "null tool" else [name, p50, p95, None, None, None])
+        rows.append(
+            [name, p50, p95, *found[name], to]
+            if name != "null tool"
+            else [name, p50, p95, None, None, None]
+        )
     return rows, found
 
 

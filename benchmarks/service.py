@@ -1,4 +1,5 @@
-"""A service to measure: one that runs already, or one started for the purpose on a temporary data folder."""
+"""A service to measure: one that runs already, or one started for the purpose on a temporary data
+folder."""
 
 import argparse
 import asyncio
@@ -27,8 +28,8 @@ START_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the service is. In open mode any key is a tenant of its own. `data_dir` and `pid` are those of one that was
-    started here, `dsn` is its database's as a superuser."""
+    """Where the service is. In open mode any key is a tenant of its own. `data_dir` and `pid` are
+    those of one that was started here, `dsn` is its database's as a superuser."""
 
     url: str
     key: str
@@ -37,10 +38,14 @@ class Service:
     pid: int | None = None
 
     @asynccontextmanager
-    async def client(self, *, key: str | None = None, wire: str = WIRES[0]) -> AsyncIterator[Client]:
+    async def client(
+        self, *, key: str | None = None, wire: str = WIRES[0]
+    ) -> AsyncIterator[Client]:
         """An MCP client of the SDK."""
         async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {key or self.key}"}, timeout=120) as http,
+            httpx2.AsyncClient(
+                headers={"Authorization": f"Bearer {key or self.key}"}, timeout=120
+            ) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=wire) as client,
         ):
             yield client
@@ -56,18 +61,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that say which service is measured, and over which wire."""
     parser.add_argument("--url", help="MCP address of a running service; without it one is started")
     parser.add_argument("--key", default="benchmark", help="API key for --url")
-    parser.add_argument("--dsn", help="with --url: a superuser's DSN of its database, for what goes past the service")
-    parser.add_argument("--wire", default=WIRES[0], help=f"MCP revision to speak: {' or '.join(WIRES)}")
+    parser.add_argument(
+        "--dsn",
+        help="with --url: a superuser's DSN of its database, for what goes past the service",
+    )
+    parser.add_argument(
+        "--wire", default=WIRES[0], help=f"MCP revision to speak: {' or '.join(WIRES)}"
+    )
 
 
 def local_embedder(folder: Path) -> dict[str, str]:
     """The settings by which a service embeds with the model of a folder."""
-    return {"MEMSVC_EMBEDDINGS__PROVIDER": "local", "MEMSVC_EMBEDDINGS__FOLDER": str(folder.resolve())}
+    return {
+        "MEMSVC_EMBEDDINGS__PROVIDER": "local",
+        "MEMSVC_EMBEDDINGS__FOLDER": str(folder.resolve()),
+    }
 
 
 @asynccontextmanager
 async def service(arguments: argparse.Namespace, **variables: str) -> AsyncIterator[Service]:
-    """The service that the options ask for; one that is started here has these variables as settings."""
+    """The service that the options ask for; one that is started here has these variables as
+    settings."""
     if arguments.url:
         yield Service(arguments.url, arguments.key, dsn=arguments.dsn)
         return
@@ -77,14 +91,18 @@ async def service(arguments: argparse.Namespace, **variables: str) -> AsyncItera
         urls = await asyncio.to_thread(postgres.start)
         dsn = urlsplit(urls.superuser_url)._replace(path=urlsplit(urls.admin_url).path).geturl()
         try:
-            async with _serving(Service("", arguments.key, Path(folder) / "data", dsn), variables) as running:
+            async with _serving(
+                Service("", arguments.key, Path(folder) / "data", dsn), variables
+            ) as running:
                 yield running
         finally:
             await asyncio.to_thread(postgres.stop)
 
 
 @asynccontextmanager
-async def another(running: Service, *, stderr: IO[bytes] | None = None, **variables: str) -> AsyncIterator[Service]:
+async def another(
+    running: Service, *, stderr: IO[bytes] | None = None, **variables: str
+) -> AsyncIterator[Service]:
     """One more process that serves the same database, without jobs; `stderr` takes its log."""
     async with _serving(running, {"MEMSVC_WORKER__ENABLED": "false"} | variables, stderr) as beside:
         yield beside
@@ -103,18 +121,26 @@ async def _serving(
         "MEMSVC_LIMITS__RATES__ENABLED": "false",  # one client that never waits is what is measured
     }
     command = [sys.executable, "-m", "memsvc", "serve"]
-    with tempfile.TemporaryFile() as unread, process(command, environment | variables, stderr or unread) as started:
+    with (
+        tempfile.TemporaryFile() as unread,
+        process(command, environment | variables, stderr or unread) as started,
+    ):
         try:
             await asyncio.to_thread(until_said, started, b"ready ")
         except RuntimeError as error:
             unread.seek(0)
             raise RuntimeError(f"{error}: {unread.read().decode()[-1000:]}") from error
-        yield Service(f"http://127.0.0.1:{port}/mcp", place.key, place.data_dir, place.dsn, started.pid)
+        yield Service(
+            f"http://127.0.0.1:{port}/mcp", place.key, place.data_dir, place.dsn, started.pid
+        )
 
 
 @contextmanager
 def process(
-    command: list[str], environment: dict[str, str], stderr: IO[bytes] | None = None, cwd: Path | None = None
+    command: list[str],
+    environment: dict[str, str],
+    stderr: IO[bytes] | None = None,
+    cwd: Path | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that is told to stop at the end of the block, with all that it started."""
     started = subprocess.Popen(
@@ -132,7 +158,8 @@ def process(
 
 
 def until_said(process: "subprocess.Popen[bytes]", begin: bytes, within_s: float = START_S) -> None:
-    """Wait for a line on stdout that begins so. RuntimeError when the process ends before, or takes too long."""
+    """Wait for a line on stdout that begins so. RuntimeError when the process ends before, or takes
+    too long."""
     assert process.stdout is not None
     deadline = monotonic() + within_s
     while monotonic() < deadline:

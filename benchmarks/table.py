@@ -1,4 +1,5 @@
-"""Figures as tables that people can read and pages can take over (Markdown), and as JSON for machines."""
+"""Figures as tables that people can read and pages can take over (Markdown), and as JSON for
+machines."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,8 +8,11 @@ from statistics import median
 from typing import Any
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, digits: int = 2) -> None:
-    """Print a table under its title. Numbers that are not whole have so many digits; None is an empty cell."""
+def show(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, digits: int = 2
+) -> None:
+    """Print a table under its title. Numbers that are not whole have so many digits; None is an
+    empty cell."""
     print(f"\n{title}\n\n{markdown(columns, rows, digits=digits)}")
 
 
@@ -18,7 +22,8 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]], *, digits
     widths = [max(3, *(len(row[at]) for row in cells)) for at in range(len(columns))]
     cells.insert(1, ["-" * width for width in widths])
     return "\n".join(
-        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |" for row in cells
+        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
+        for row in cells
     )
 
 

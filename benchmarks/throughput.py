@@ -1,4 +1,5 @@
-"""Calls a second of many clients at once, beside those of a tool that does nothing under as many processes."""
+"""Calls a second of many clients at once, beside those of a tool that does nothing under as many
+processes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,8 +23,9 @@ Next = Callable[[], Awaitable[object]]
 async def compared(
     servers: Sequence[Service], nulls: Sequence[Service], wire: str, seconds: float
 ) -> tuple[float, float]:
-    """Calls a second of the service and of the null tool, each so many seconds a round, interleaved. The mix is equal
-    parts of before_turn, after_turn, file_read, file_stat and file_write; each client is a tenant of its own."""
+    """Calls a second of the service and of the null tool, each so many seconds a round,
+    interleaved. The mix is equal parts of before_turn, after_turn, file_read, file_stat and
+    file_write; each client is a tenant of its own."""
     async with _clients(servers, wire) as ours, _clients(nulls, wire) as theirs:
         mixed = [_mix(client, number) for number, client in enumerate(ours)]
         idle = [_null(client) for client in theirs]
@@ -44,7 +46,8 @@ async def _clients(servers: Sequence[Service], wire: str) -> AsyncIterator[list[
 
 
 async def _rate(clients: Sequence[Next], seconds: float) -> float:
-    """Calls a second of all clients, each with the next call as soon as the last one is answered."""
+    """Calls a second of all clients, each with the next call as soon as the last one is
+    answered."""
     started = perf_counter()
 
     async def busy(following: Next) -> int:
@@ -72,10 +75,19 @@ def _mix(client: Client, number: int) -> Next:
         return call(client, "file_write", **file, content=content, mode="TRUNCATE")
 
     def after() -> Awaitable[object]:
-        said = [{"role": "user", "content": f"I like {chatter.question()[:-1]}. {chatter.message()}"}]
+        said = [
+            {"role": "user", "content": f"I like {chatter.question()[:-1]}. {chatter.message()}"}
+        ]
         answered = [{"role": "assistant", "content": chatter.message()}]
         turn = f"turn-{next(turns)}"
-        return call(client, "memory_after_turn", **whose, turn_id=turn, input_items=said, output_items=answered)
+        return call(
+            client,
+            "memory_after_turn",
+            **whose,
+            turn_id=turn,
+            input_items=said,
+            output_items=answered,
+        )
 
     kinds = cycle(
         (

@@ -1,4 +1,5 @@
-"""What calls are compared with: a tool that does nothing on the same SDK stack, a raw commit in the same database."""
+"""What calls are compared with: a tool that does nothing on the same SDK stack, a raw commit in the
+same database."""
 
 import asyncio
 import subprocess
@@ -42,9 +43,13 @@ async def null_tool(wire: str) -> AsyncIterator[Client]:
 async def raw_commits(running: Service) -> AsyncIterator[Callable[[], Awaitable[object]]]:
     """A function that commits one row to the same server by the bare driver."""
     connection = await asyncpg.connect(running.superuser_dsn())
-    await connection.execute("CREATE TABLE IF NOT EXISTS benchmark_commits (id bigserial PRIMARY KEY, body text)")
+    await connection.execute(
+        "CREATE TABLE IF NOT EXISTS benchmark_commits (id bigserial PRIMARY KEY, body text)"
+    )
     try:
-        yield lambda: connection.execute("INSERT INTO benchmark_commits (body) VALUES ($1)", "x" * 130)
+        yield lambda: connection.execute(
+            "INSERT INTO benchmark_commits (body) VALUES ($1)", "x" * 130
+        )
     finally:
         await connection.execute("DROP TABLE benchmark_commits")
         await connection.close()

@@ -1,4 +1,5 @@
-"""Makes the alert rules, deploy/prometheus/alerts.yaml and the chart's copy of it: `python deploy/alerts.py`.
+"""Makes the alert rules, deploy/prometheus/alerts.yaml and the chart's copy of it: `python
+deploy/alerts.py`.
 
 tests/deploy holds the files equal to this, and every metric to what the service exposes.
 """
@@ -24,7 +25,9 @@ class Rule(NamedTuple):
 
 def of_calls(codes: str) -> str:
     """The share of calls that end with these codes."""
-    return f'sum(rate(memsvc_calls_total{{code=~"{codes}"}}[5m])) / sum(rate(memsvc_calls_total[5m]))'
+    return (
+        f'sum(rate(memsvc_calls_total{{code=~"{codes}"}}[5m])) / sum(rate(memsvc_calls_total[5m]))'
+    )
 
 
 def slowest(buckets: str, labels: str = "") -> str:
@@ -45,7 +48,8 @@ RULES = (
         'sum(rate(memsvc_calls_total{code="INTERNAL_ERROR"}[5m])) > 0',
         "0m",
         "critical",
-        "Calls end in INTERNAL_ERROR: each is a fault, with a traceback in the log under its request id.",
+        "Calls end in INTERNAL_ERROR: each is a fault, with a traceback in the log under its"
+        " request id.",
     ),
     Rule(
         "MemsvcUnavailable",
@@ -66,7 +70,8 @@ RULES = (
         f"{slowest('memsvc_loop_lag_ms_bucket')} > 100",
         "5m",
         "warning",
-        "The event loop wakes over 100 ms late at the 95th percentile: too little processor, or a call that holds it.",
+        "The event loop wakes over 100 ms late at the 95th percentile: too little processor, or a"
+        " call that holds it.",
     ),
     Rule(
         "MemsvcBeforeTurnSlow",
@@ -101,14 +106,16 @@ RULES = (
         "max(memsvc_job_oldest_s) > 900",
         "5m",
         "warning",
-        "A job that could run has waited for a quarter of an hour: is there a worker, and does its model answer?",
+        "A job that could run has waited for a quarter of an hour: is there a worker, and does"
+        " its model answer?",
     ),
     Rule(
         "MemsvcChangesUnheard",
         "min(memsvc_changes_heard) == 0",
         "2m",
         "warning",
-        "Clients that wait for changes are told nothing: set database.direct_url if a pooler is between.",
+        "Clients that wait for changes are told nothing: set database.direct_url if a pooler is"
+        " between.",
     ),
     Rule(
         "MemsvcPoolExhausted",
@@ -122,11 +129,13 @@ RULES = (
         "max(memsvc_model_refused) == 1",
         "5m",
         "critical",
-        "The endpoint of a model refuses the key or the model: what waits for it waits until the settings are right.",
+        "The endpoint of a model refuses the key or the model: what waits for it waits until the"
+        " settings are right.",
     ),
     Rule(
         "MemsvcModelFails",
-        'sum(rate(memsvc_model_calls_total{status="error"}[15m])) / sum(rate(memsvc_model_calls_total[15m])) > 0.2',
+        'sum(rate(memsvc_model_calls_total{status="error"}[15m])) /'
+        " sum(rate(memsvc_model_calls_total[15m])) > 0.2",
         "15m",
         "warning",
         "A fifth of the calls of the model fail.",
@@ -144,11 +153,19 @@ RULES = (
 def alerts() -> str:
     """The alert rules as Prometheus takes them."""
     rules = [
-        {"alert": name, "expr": query, "for": held, "labels": {"severity": severity}, "annotations": {"summary": told}}
+        {
+            "alert": name,
+            "expr": query,
+            "for": held,
+            "labels": {"severity": severity},
+            "annotations": {"summary": told},
+        }
         for name, query, held, severity, told in RULES
     ]
     head = "# Made by deploy/alerts.py.\n"
-    return head + yaml.safe_dump({"groups": [{"name": "memsvc", "rules": rules}]}, sort_keys=False, width=120)
+    return head + yaml.safe_dump(
+        {"groups": [{"name": "memsvc", "rules": rules}]}, sort_keys=False, width=120
+    )
 
 
 def main() -> None:

@@ -30,7 +30,9 @@ def rate(metric: str, by: str, legend: str, extra: str = "") -> tuple[str, str]:
     return f"sum by ({by}) (rate({metric}{{{SELECT}{extra}}}[$__rate_interval]))", legend
 
 
-def quantile(share: float, metric: str, by: str = "", legend: str = "", extra: str = "") -> tuple[str, str]:
+def quantile(
+    share: float, metric: str, by: str = "", legend: str = "", extra: str = ""
+) -> tuple[str, str]:
     """The value below which so many of what a histogram observed are."""
     labels = f"le, {by}" if by else "le"
     inner = f"sum by ({labels}) (rate({metric}_bucket{{{SELECT}{extra}}}[$__rate_interval]))"
@@ -44,8 +46,18 @@ def gauge(metric: str, legend: str, how: str = "sum") -> tuple[str, str]:
 
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Calls": (
-        Panel("Calls by tool", "reqps", (rate("memsvc_calls_total", "tool", "{{tool}}"),), stacked=True),
-        Panel("Errors by code", "reqps", (rate("memsvc_calls_total", "code", "{{code}}", ',status="error"'),), True),
+        Panel(
+            "Calls by tool",
+            "reqps",
+            (rate("memsvc_calls_total", "tool", "{{tool}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Errors by code",
+            "reqps",
+            (rate("memsvc_calls_total", "code", "{{code}}", ',status="error"'),),
+            True,
+        ),
         Panel(
             "Latency of all calls",
             "ms",
@@ -59,13 +71,35 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (gauge("memsvc_calls_running", "running"), gauge("memsvc_calls_waiting", "waiting")),
         ),
         Panel(
-            "Refused for want of room", "reqps", (rate("memsvc_refused_total", "reason", "{{reason}}"),), stacked=True
+            "Refused for want of room",
+            "reqps",
+            (rate("memsvc_refused_total", "reason", "{{reason}}"),),
+            stacked=True,
         ),
-        Panel("Lag of the event loop", "ms", tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95))),
-        Panel("Wait for a slot, p95", "ms", (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),)),
-        Panel("Slow calls", "reqps", (rate("memsvc_slow_calls_total", "tool", "{{tool}}"),), stacked=True),
-        Panel("Rates told to the other replicas", "ops", (rate("memsvc_rates_told_total", "status", "{{status}}"),)),
-        Panel("Spans of traces", "ops", (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),)),
+        Panel(
+            "Lag of the event loop",
+            "ms",
+            tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95)),
+        ),
+        Panel(
+            "Wait for a slot, p95",
+            "ms",
+            (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),),
+        ),
+        Panel(
+            "Slow calls",
+            "reqps",
+            (rate("memsvc_slow_calls_total", "tool", "{{tool}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Rates told to the other replicas",
+            "ops",
+            (rate("memsvc_rates_told_total", "status", "{{status}}"),),
+        ),
+        Panel(
+            "Spans of traces", "ops", (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),)
+        ),
     ),
     "Turn memory": (
         Panel(
@@ -74,18 +108,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 rate("mcp_memory_before_turn_total", "status", "before, {{status}}"),
                 rate("mcp_memory_after_turn_total", "status", "after, {{status}}"),
-                rate("mcp_memory_idempotency_conflicts_total", "job", "turn ids with another payload"),
+                rate(
+                    "mcp_memory_idempotency_conflicts_total", "job", "turn ids with another payload"
+                ),
             ),
         ),
         Panel(
             "Latency of a turn, p95",
             "ms",
             (
-                quantile(0.95, "memsvc_call_duration_ms", legend="before", extra=',tool="memory_before_turn"'),
+                quantile(
+                    0.95,
+                    "memsvc_call_duration_ms",
+                    legend="before",
+                    extra=',tool="memory_before_turn"',
+                ),
                 quantile(0.95, "mcp_memory_after_turn_duration_ms", legend="after"),
             ),
         ),
-        Panel("Facts written by tier", "wps", (rate("mcp_memory_fact_write_total", "tier", "{{tier}}"),), stacked=True),
+        Panel(
+            "Facts written by tier",
+            "wps",
+            (rate("mcp_memory_fact_write_total", "tier", "{{tier}}"),),
+            stacked=True,
+        ),
         Panel(
             "Entries that a recall ranked",
             "short",
@@ -99,18 +145,34 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 rate("mcp_memory_compaction_total", "job", "compactions"),
             ),
         ),
-        Panel("Compared with clients' own memory", "ops", (rate("mcp_memory_shadow_total", "result", "{{result}}"),)),
+        Panel(
+            "Compared with clients' own memory",
+            "ops",
+            (rate("mcp_memory_shadow_total", "result", "{{result}}"),),
+        ),
     ),
     "Database": (
-        Panel("Connections", "short", (gauge("memsvc_pool_open", "open"), gauge("memsvc_pool_idle", "idle"))),
-        Panel("Wait for a connection", "ms", tuple(quantile(share, "memsvc_pool_wait_ms") for share in (0.5, 0.95))),
+        Panel(
+            "Connections",
+            "short",
+            (gauge("memsvc_pool_open", "open"), gauge("memsvc_pool_idle", "idle")),
+        ),
+        Panel(
+            "Wait for a connection",
+            "ms",
+            tuple(quantile(share, "memsvc_pool_wait_ms") for share in (0.5, 0.95)),
+        ),
         Panel(
             "Search index on disk",
             "bytes",
             (gauge("memsvc_index_bytes", "index", "max"),),
         ),
         Panel("Entries of the index", "short", (gauge("memsvc_index_entries", "entries", "max"),)),
-        Panel("Wait for locks, p95", "ms", (quantile(0.95, "memsvc_lock_wait_ms", "lock", "{{lock}}"),)),
+        Panel(
+            "Wait for locks, p95",
+            "ms",
+            (quantile(0.95, "memsvc_lock_wait_ms", "lock", "{{lock}}"),),
+        ),
         Panel(
             "Round trips of a transaction",
             "short",
@@ -121,11 +183,23 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Queue",
             "short",
-            (gauge("memsvc_jobs_waiting", "waiting", "max"), gauge("memsvc_jobs_failed", "failed for good", "max")),
+            (
+                gauge("memsvc_jobs_waiting", "waiting", "max"),
+                gauge("memsvc_jobs_failed", "failed for good", "max"),
+            ),
         ),
         Panel("Oldest job that could run", "s", (gauge("memsvc_job_oldest_s", "waited", "max"),)),
-        Panel("Attempts", "ops", (rate("memsvc_job_runs_total", "status", "{{status}}"),), stacked=True),
-        Panel("Duration by job, p95", "ms", (quantile(0.95, "memsvc_job_duration_ms", "job", "{{job}}"),)),
+        Panel(
+            "Attempts",
+            "ops",
+            (rate("memsvc_job_runs_total", "status", "{{status}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Duration by job, p95",
+            "ms",
+            (quantile(0.95, "memsvc_job_duration_ms", "job", "{{job}}"),),
+        ),
     ),
     "Models": (
         Panel(
@@ -134,9 +208,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (rate("memsvc_model_calls_total", "purpose, status", "{{purpose}} {{status}}"),),
         ),
         Panel(
-            "Latency of the model, p95", "ms", (quantile(0.95, "memsvc_model_duration_ms", "purpose", "{{purpose}}"),)
+            "Latency of the model, p95",
+            "ms",
+            (quantile(0.95, "memsvc_model_duration_ms", "purpose", "{{purpose}}"),),
         ),
-        Panel("Tokens", "short", (rate("memsvc_model_tokens_total", "direction", "{{direction}}"),)),
+        Panel(
+            "Tokens", "short", (rate("memsvc_model_tokens_total", "direction", "{{direction}}"),)
+        ),
         Panel(
             "Calls of the embedder",
             "reqps",
@@ -146,7 +224,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Latency of the embedder, p95", "ms", (quantile(0.95, "memsvc_embedding_duration_ms", "kind", "{{kind}}"),)
+            "Latency of the embedder, p95",
+            "ms",
+            (quantile(0.95, "memsvc_embedding_duration_ms", "kind", "{{kind}}"),),
         ),
         Panel(
             "Refused by an endpoint",
@@ -156,7 +236,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 rate("memsvc_model_refusals_total", "job", "refusals a second"),
             ),
         ),
-        Panel("Calls of the reranker", "reqps", (rate("memsvc_rerank_calls_total", "status", "{{status}}"),)),
+        Panel(
+            "Calls of the reranker",
+            "reqps",
+            (rate("memsvc_rerank_calls_total", "status", "{{status}}"),),
+        ),
         Panel("Latency of the reranker, p95", "ms", (quantile(0.95, "memsvc_rerank_duration_ms"),)),
         Panel(
             "Texts embedded",
@@ -166,11 +250,21 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 rate("memsvc_embedding_cached_total", "job", "at hand"),
             ),
         ),
-        Panel("Facts by a model's word", "ops", (rate("memsvc_extracted_facts_total", "outcome", "{{outcome}}"),)),
+        Panel(
+            "Facts by a model's word",
+            "ops",
+            (rate("memsvc_extracted_facts_total", "outcome", "{{outcome}}"),),
+        ),
     ),
     "Clients and log": (
-        Panel("Who listens", "short", (gauge("memsvc_listeners_open", "listeners"), gauge("memsvc_sse_open", "/sse"))),
-        Panel("Changes are heard", "bool", (gauge("memsvc_changes_heard", "all processes", "min"),)),
+        Panel(
+            "Who listens",
+            "short",
+            (gauge("memsvc_listeners_open", "listeners"), gauge("memsvc_sse_open", "/sse")),
+        ),
+        Panel(
+            "Changes are heard", "bool", (gauge("memsvc_changes_heard", "all processes", "min"),)
+        ),
         Panel(
             "Call log",
             "short",
@@ -196,9 +290,21 @@ def dashboard() -> str:
     panels: list[dict[str, Any]] = []
     top = 0
     for title, row in ROWS.items():
-        panels.append({"type": "row", "title": title, "gridPos": {"h": 1, "w": 24, "x": 0, "y": top}, "panels": []})
+        panels.append(
+            {
+                "type": "row",
+                "title": title,
+                "gridPos": {"h": 1, "w": 24, "x": 0, "y": top},
+                "panels": [],
+            }
+        )
         for place, panel in enumerate(row):
-            at = {"h": HEIGHT, "w": WIDTH, "x": WIDTH * (place % COLUMNS), "y": top + 1 + HEIGHT * (place // COLUMNS)}
+            at = {
+                "h": HEIGHT,
+                "w": WIDTH,
+                "x": WIDTH * (place % COLUMNS),
+                "y": top + 1 + HEIGHT * (place // COLUMNS),
+            }
             panels.append(_panel(panel, at))
         top += 1 + HEIGHT * -(-len(row) // COLUMNS)
     whole = {
@@ -208,30 +314,55 @@ def dashboard() -> str:
         "schemaVersion": 39,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_datasource(), _variable("job", "up"), _variable("instance", 'up{job=~"$job"}')]},
+        "templating": {
+            "list": [
+                _datasource(),
+                _variable("job", "up"),
+                _variable("instance", 'up{job=~"$job"}'),
+            ]
+        },
         "panels": [panel | {"id": number} for number, panel in enumerate(panels, 1)],
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 def _panel(panel: Panel, at: dict[str, int]) -> dict[str, Any]:
-    lines = {"stacking": {"mode": "normal" if panel.stacked else "none"}, "fillOpacity": 20 if panel.stacked else 0}
+    lines = {
+        "stacking": {"mode": "normal" if panel.stacked else "none"},
+        "fillOpacity": 20 if panel.stacked else 0,
+    }
     return {
         "type": "timeseries",
         "title": panel.title,
         "gridPos": at,
         "datasource": DATASOURCE,
-        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, "custom": lines}, "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "fieldConfig": {
+            "defaults": {"unit": panel.unit, "min": 0, "custom": lines},
+            "overrides": [],
+        },
+        "options": {
+            "legend": {"displayMode": "list", "placement": "bottom"},
+            "tooltip": {"mode": "multi"},
+        },
         "targets": [
-            {"refId": chr(ord("A") + number), "datasource": DATASOURCE, "expr": query, "legendFormat": legend}
+            {
+                "refId": chr(ord("A") + number),
+                "datasource": DATASOURCE,
+                "expr": query,
+                "legendFormat": legend,
+            }
             for number, (query, legend) in enumerate(panel.queries)
         ],
     }
 
 
 def _datasource() -> dict[str, Any]:
-    return {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"}
+    return {
+        "name": "datasource",
+        "type": "datasource",
+        "query": "prometheus",
+        "label": "Data source",
+    }
 
 
 def _variable(label: str, series: str) -> dict[str, Any]:

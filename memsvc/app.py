@@ -16,7 +16,15 @@ from memsvc.core.background import report_loop_delay
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.core.version import version
-from memsvc.gateway import archive_routes, file_routes, job_routes, memory_routes, openapi, rest, server
+from memsvc.gateway import (
+    archive_routes,
+    file_routes,
+    job_routes,
+    memory_routes,
+    openapi,
+    rest,
+    server,
+)
 from memsvc.gateway import tools as tool_routes
 from memsvc.gateway.event_routes import EventsEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
@@ -100,14 +108,23 @@ async def opened(
                 *parts.published.background,
                 partial(report_loop_delay, parts.metrics),
                 Retention(database, settings.audit.retention_days).running,
-                *(part.running for part in (worker, parts.changes, parts.rates) if part is not None),
+                *(
+                    part.running
+                    for part in (worker, parts.changes, parts.rates)
+                    if part is not None
+                ),
             ],
         )
         yield App(asgi, database, worker, parts.warm)
 
 
 def _with_fixtures(
-    database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
+    database: Database,
+    settings: Settings,
+    clock: Clock,
+    tokens: TokenCounter,
+    meter: Meter,
+    models: Models,
 ) -> Published:
     """Return what is published, plus the tools of the conformance suite."""
     from memsvc.gateway.mcp.conformance.handlers import tools  # noqa: PLC0415 - for this mode alone
@@ -116,7 +133,11 @@ def _with_fixtures(
     return replace(base, tools=[*base.tools, *tools()])
 
 
-def _events_endpoint(parts: Runtime, subscriptions: Subscriptions | None, settings: Settings) -> EventsEndpoint | None:
+def _events_endpoint(
+    parts: Runtime, subscriptions: Subscriptions | None, settings: Settings
+) -> EventsEndpoint | None:
     if subscriptions is None or parts.published.events is None:
         return None
-    return EventsEndpoint(parts.dispatch, parts.published.events, subscriptions, parts.authenticator, settings.limits)
+    return EventsEndpoint(
+        parts.dispatch, parts.published.events, subscriptions, parts.authenticator, settings.limits
+    )

@@ -58,17 +58,26 @@ def endpoint(environment: Any) -> tuple[str, str]:
     url = environment.get(URL_VARIABLE, "").strip().rstrip("/")
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
+        usable = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and not parts.query
+            and not parts.fragment
+        )
     except ValueError:
         usable = False
     if not usable:
         raise MemsvcError(
-            Code.INVALID_ARGUMENT, f"{URL_VARIABLE} is no URL of a server", recovery="such as http://127.0.0.1:8080"
+            Code.INVALID_ARGUMENT,
+            f"{URL_VARIABLE} is no URL of a server",
+            recovery="such as http://127.0.0.1:8080",
         )
     key = environment.get(KEY_VARIABLE, "").strip()
     if not key:
         raise MemsvcError(
-            Code.INVALID_ARGUMENT, f"{KEY_VARIABLE} is not set", recovery=f"set it to a key of the server at {url}"
+            Code.INVALID_ARGUMENT,
+            f"{KEY_VARIABLE} is not set",
+            recovery=f"set it to a key of the server at {url}",
         )
     return (url if url.endswith("/mcp") else f"{url}/mcp"), key
 
@@ -108,7 +117,11 @@ class Bridge:
         """Forward whatever comes in, until the input ends."""
         async for line in self._streams.lines(LINE_BYTES_MAX):
             if line is None:
-                await self._reject(None, INVALID_REQUEST, f"Invalid Request: a message may have {LINE_BYTES_MAX} bytes")
+                await self._reject(
+                    None,
+                    INVALID_REQUEST,
+                    f"Invalid Request: a message may have {LINE_BYTES_MAX} bytes",
+                )
             elif line.strip():
                 await self._receive(line)
 
@@ -130,7 +143,9 @@ class Bridge:
         method = message.get("method") if isinstance(message, dict) else None
         if not isinstance(method, str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
-                await self._reject(None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
+                await self._reject(
+                    None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
+                )
             return  # an answer: the server sends no requests, so it waits for none
         if "id" not in message:
             self._notify(line, message)
@@ -150,10 +165,15 @@ class Bridge:
     def _notify(self, line: bytes, message: Message) -> None:
         if message["method"] == CANCELLED:
             params = message.get("params")
-            request_task = self._requests.get(str(params.get("requestId"))) if isinstance(params, dict) else None
+            request_task = (
+                self._requests.get(str(params.get("requestId")))
+                if isinstance(params, dict)
+                else None
+            )
             if request_task is None:
                 return
-            request_task.cancel()  # on the newer wire that is all: the server sees the closed connection
+            # on the newer wire that is all: the server sees the closed connection
+            request_task.cancel()
             if self._session is None:
                 return
         task = asyncio.create_task(self._send_notification(line, message))
@@ -189,7 +209,10 @@ class Bridge:
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         # each request names its version; the server compares headers and body
         if isinstance(version, str):
-            headers |= {"MCP-Protocol-Version": _header(version), "Mcp-Method": _header(message["method"])}
+            headers |= {
+                "MCP-Protocol-Version": _header(version),
+                "Mcp-Method": _header(message["method"]),
+            }
             named = params.get(NAMED_BY.get(message["method"], ""))
             if isinstance(named, str):
                 headers["Mcp-Name"] = _header(named)
@@ -217,7 +240,9 @@ class Bridge:
             return
         error = _error_in(body)
         if error is None:
-            await self._fail(request, f"{self._address} answers with HTTP status {response.status_code}")
+            await self._fail(
+                request, f"{self._address} answers with HTTP status {response.status_code}"
+            )
         else:
             await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
 
@@ -244,12 +269,20 @@ class Bridge:
         error = MemsvcError(Code.UNAVAILABLE, message)
         error_body = {"code": INTERNAL_ERROR, "message": message, "data": error.body()}
         with suppress(OSError):
-            await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error_body}))
+            await self._write(
+                orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error_body})
+            )
 
     async def _reject(self, request_id: str | int | None, code: int, message: str) -> None:
         with suppress(OSError):
             await self._write(
-                orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
+                orjson.dumps(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": request_id,
+                        "error": {"code": code, "message": message},
+                    }
+                )
             )
 
     async def _write(self, message: bytes) -> None:
@@ -267,7 +300,11 @@ def _header(value: str) -> str:
 def _error_in(body: bytes) -> Message | None:
     with suppress(orjson.JSONDecodeError):
         read = orjson.loads(body)
-        if isinstance(read, dict) and isinstance(read.get("error"), dict) and "code" in read["error"]:
+        if (
+            isinstance(read, dict)
+            and isinstance(read.get("error"), dict)
+            and "code" in read["error"]
+        ):
             error: Message = read["error"]
             return error
     return None

@@ -19,7 +19,9 @@ _YAML_HEAD: Final = """\
 # Every setting of memsvc at its default. Keep what you change and delete the rest; an empty value means the default.
 # Made by `memsvc docs` from the settings themselves; docs/configuration.md says more.
 """
-_SHORT: Final = ", ".join(f"`{short}` is short for `{whole}`" for short, whole in SHORT_NAMES.items())
+_SHORT: Final = ", ".join(
+    f"`{short}` is short for `{whole}`" for short, whole in SHORT_NAMES.items()
+)
 _PAGE_HEAD: Final = f"""\
 # Configuration
 
@@ -62,7 +64,11 @@ def _yaml_value(default: Any) -> str:
     if isinstance(default, Path):
         return f"./{default}"
     plain = list(default) if isinstance(default, tuple) else default
-    return yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")
+    return (
+        yaml.safe_dump(plain, default_flow_style=True, width=1000)
+        .removesuffix("\n")
+        .removesuffix("\n...")
+    )
 
 
 def page() -> str:
@@ -75,7 +81,10 @@ def page() -> str:
             section = parent
             lines += ["", f"## {f'`{parent}`' if parent else 'The server'}", ""]
         kind = allowed(field)
-        lines.append(f"- `{path}` (`{_yaml_value(field.default)}`{kind and ': '}{kind}): {field.description or ''}")
+        lines.append(
+            f"- `{path}` (`{_yaml_value(field.default)}`{kind and ': '}{kind}):"
+            f" {field.description or ''}"
+        )
     return "\n".join(lines) + "\n"
 
 

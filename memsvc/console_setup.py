@@ -51,11 +51,15 @@ def console(
             sign_in=sign_in,
             resolve_caller=authenticator.caller_of_hash,
             body_slot=body_slot,
-            calls=lambda caller, request_id: dispatch.calls(caller, surface=SURFACE, request_id=request_id),
+            calls=lambda caller, request_id: dispatch.calls(
+                caller, surface=SURFACE, request_id=request_id
+            ),
             schema=input_schema,
             health=health,
             secret=lambda: server_secrets.get_or_create(database, SECRET, clock.now()),
-            close_session=lambda session, until: closed_sessions.close(database, session, until, clock.now()),
+            close_session=lambda session, until: closed_sessions.close(
+                database, session, until, clock.now()
+            ),
             is_closed=lambda session: closed_sessions.is_closed(database, session),
             clock=clock,
             version=version,

@@ -52,7 +52,9 @@ def database_starting(settings: Settings) -> Iterator[Callable[[], DatabaseUrls]
     if settings.database.url:
         yield lambda: DatabaseUrls(settings.database.url, settings.database.admin_url)
         return
-    server = EmbeddedPostgres(settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms)
+    server = EmbeddedPostgres(
+        settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
+    )
     ending = Event()
 
     def started() -> DatabaseUrls:
@@ -84,10 +86,16 @@ def _keep_alive(server: EmbeddedPostgres, ending: Event) -> None:
         except (MemsvcError, OSError) as error:
             pause_s = min(pause_s * 2, CHECK_BACKOFF_S_MAX)
             message = error.message if isinstance(error, MemsvcError) else type(error).__name__
-            log.error("the embedded PostgreSQL cannot be checked or started", error=message, again_in_s=pause_s)
+            log.error(
+                "the embedded PostgreSQL cannot be checked or started",
+                error=message,
+                again_in_s=pause_s,
+            )
 
 
-async def migrate_database(urls: DatabaseUrls, settings: Settings, *, force: bool = False) -> tuple[str, ...]:
+async def migrate_database(
+    urls: DatabaseUrls, settings: Settings, *, force: bool = False
+) -> tuple[str, ...]:
     """Migrate where the owner is known, and return the revisions that were applied.
 
     Does nothing when the database says that it is migrated, unless `force`.
@@ -98,7 +106,9 @@ async def migrate_database(urls: DatabaseUrls, settings: Settings, *, force: boo
     timeout_ms = settings.database.statement_timeout_ms
     if not force and await has_mark(urls.app, fingerprint(role, timeout_ms)):
         return ()
-    return await migrate_in_process(urls.admin, role, app_password=password, statement_timeout_ms=timeout_ms)
+    return await migrate_in_process(
+        urls.admin, role, app_password=password, statement_timeout_ms=timeout_ms
+    )
 
 
 def role_of(url: str) -> tuple[str | None, str | None]:
@@ -130,7 +140,10 @@ def _log_pooler(database: Database, settings: Settings) -> None:
     if database.pooler is Pooler.NONE:
         return
     if not database.prepared:
-        keep = "let the pooler keep prepared statements (PgBouncer 1.21 and newer: max_prepared_statements)"
+        keep = (
+            "let the pooler keep prepared statements (PgBouncer 1.21 and newer:"
+            " max_prepared_statements)"
+        )
         log.info("statements are not prepared and take one more round trip", recovery=keep)
     if not settings.database.direct_url:
         message = "a pooler in transaction mode hides notifications of changes and new jobs"
@@ -149,5 +162,6 @@ async def _check_schema(database: Database, revisions: Revisions) -> None:
         raise MemsvcError(
             Code.UNAVAILABLE,
             f"the database is not at revision {revisions.head}, which this version of memsvc needs",
-            recovery="set database.admin_url and run `memsvc migrate`, or start with database.admin_url set",
+            recovery="set database.admin_url and run `memsvc migrate`, or start with"
+            " database.admin_url set",
         )

@@ -78,4 +78,6 @@ def _limit(settings: Settings, kind: Kind, path: str) -> TenantLimit:
     options = settings
     for section in parents:
         options = getattr(options, section)
-    return TenantLimit(kind, path, getattr(options, name), type(options).model_fields[name].description or "")
+    return TenantLimit(
+        kind, path, getattr(options, name), type(options).model_fields[name].description or ""
+    )

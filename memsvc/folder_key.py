@@ -39,7 +39,8 @@ async def load_key(database: Database, file: Path) -> str:
         raise MemsvcError(
             Code.PERMISSION_DENIED,
             f"no API key was given, and there is none in {file}",
-            recovery="set MEMSVC_API_KEY to one of the keys that were made, or make one with `memsvc key create`",
+            recovery="set MEMSVC_API_KEY to one of the keys that were made, or make one with"
+            " `memsvc key create`",
         )
     return text
 
@@ -54,9 +55,17 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         found = await keys.find_key(database, keys.hash_key(stored))
         if found is not None and found.is_valid(now):
             return f"<the key in {file}>", f"The API key is in {file}."
-        return "<API key>", f"The API key in {file} is no longer valid here: make one with `memsvc key create`."
-    if any(key.is_valid(now) and key.label != LEGACY_LABEL for key in await keys.list_keys(database)):
-        return "<API key>", "Keys were made before: use one of them, or make another with `memsvc key create`."
+        return (
+            "<API key>",
+            f"The API key in {file} is no longer valid here: make one with `memsvc key create`.",
+        )
+    if any(
+        key.is_valid(now) and key.label != LEGACY_LABEL for key in await keys.list_keys(database)
+    ):
+        return (
+            "<API key>",
+            "Keys were made before: use one of them, or make another with `memsvc key create`.",
+        )
     made = await keys.create_key(database, "first", now)
     try:
         _write_secret(file, made.text)
@@ -66,7 +75,9 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         if isinstance(error, FileExistsError):
             return await first_key(database, file, now)
         raise MemsvcError(
-            Code.UNAVAILABLE, f"cannot write {file}: {error.strerror}", recovery="set data_dir to a folder to write to"
+            Code.UNAVAILABLE,
+            f"cannot write {file}: {error.strerror}",
+            recovery="set data_dir to a folder to write to",
         ) from error
     return made.text, f"The API key was made just now and is shown this once; it is kept in {file}."
 
@@ -79,7 +90,9 @@ def visible_key_file(settings: Settings) -> Path | None:
     return None if settings.database.url else settings.data_dir.absolute() / KEY_FILE
 
 
-async def list_legacy_keys(database: Database, options: AuthOptions, host: str, now: datetime) -> None:
+async def list_legacy_keys(
+    database: Database, options: AuthOptions, host: str, now: datetime
+) -> None:
     """List the keys that opened tenants while any key was a tenant, where these tenants hold data.
 
     Otherwise their users would be locked out of what they stored. Any key was a tenant on a `host`
@@ -95,7 +108,11 @@ async def list_legacy_keys(database: Database, options: AuthOptions, host: str, 
         if await open_tenants.has_data(database, tenant):
             count += await open_tenants.list_key(database, tenant, LEGACY_LABEL, permissions, now)
     if count:
-        log.warning("keys that had opened a tenant without being listed are listed now", label=LEGACY_LABEL, keys=count)
+        log.warning(
+            "keys that had opened a tenant without being listed are listed now",
+            label=LEGACY_LABEL,
+            keys=count,
+        )
 
 
 def _read_secret(file: Path) -> str | None:

@@ -13,8 +13,8 @@ from memsvc.settings import Settings
 
 QUIET_MODULES = ("alembic", "mcp", "pgqueuer", "uvicorn")
 SWITCH_S = 0.001
-"""How long a thread that computes may keep the event loop waiting for the interpreter, each time that it wakes. A call
-wakes it some twenty times."""
+"""How long a thread that computes may keep the event loop waiting for the interpreter, each time
+that it wakes. A call wakes it some twenty times."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Notify = Callable[[str], None]

@@ -57,26 +57,35 @@ they help. A fault of the input is never retryable; an outage is never an empty 
 | --- | --- | --- | --- |
 """
 DESCRIPTIONS: Final[dict[Code, str]] = {
-    Code.INVALID_ARGUMENT: "an argument is missing, unknown, of the wrong type, or out of bounds; the message names it",
+    Code.INVALID_ARGUMENT: "an argument is missing, unknown, of the wrong type, or out of bounds;"
+    " the message names it",
     Code.INVALID_PATH: "the path or project has a form that is not allowed",
-    Code.INVALID_OFFSET: "the offset, length or write mode does not fit the file, or would split a character",
+    Code.INVALID_OFFSET: "the offset, length or write mode does not fit the file, or would split"
+    " a character",
     Code.INVALID_QUERY: "the query or content encoding is not one that is known",
-    Code.INVALID_CONTENT: "the content is not what its encoding says, or its links make no tree of documents",
-    Code.NOT_FOUND: "there is no such file, directory, document or tool; what belongs to others is not found either",
+    Code.INVALID_CONTENT: "the content is not what its encoding says, or its links make no tree"
+    " of documents",
+    Code.NOT_FOUND: "there is no such file, directory, document or tool; what belongs to others"
+    " is not found either",
     Code.ALREADY_EXISTS: "the file is there already",
     Code.IS_DIRECTORY: "the path is a directory",
     Code.NOT_DIRECTORY: "a parent of the path is a file",
-    Code.NOT_EMPTY: "the directory is not empty, and `recursive` deletes all in it; or there is a notebook already",
-    Code.PERMISSION_DENIED: "no valid key (HTTP 401), or the key may not do this; or the file is kept by memory itself",
+    Code.NOT_EMPTY: "the directory is not empty, and `recursive` deletes all in it; or there is a"
+    " notebook already",
+    Code.PERMISSION_DENIED: "no valid key (HTTP 401), or the key may not do this; or the file is"
+    " kept by memory itself",
     Code.PAYLOAD_TOO_LARGE: "the request, the content or the file would be over its limit",
-    Code.QUOTA_EXCEEDED: "the project's files, or what is kept of a user, would be over their quota",
+    Code.QUOTA_EXCEEDED: "the project's files, or what is kept of a user, would be over their"
+    " quota",
     Code.RATE_LIMITED: "too many calls; wait `retry_after_s`",
-    Code.RESOURCE_BUSY: "somebody else is writing the same thing, or there is no room just now (then 503); "
-    "send the same call again",
+    Code.RESOURCE_BUSY: "somebody else is writing the same thing, or there is no room just now"
+    " (then 503); send the same call again",
     Code.CONFLICT: "this turn id is stored already with other content",
-    Code.VERSION_CONFLICT: "the file or document is no longer at the expected version; read it again",
+    Code.VERSION_CONFLICT: "the file or document is no longer at the expected version; read it"
+    " again",
     Code.PRECONDITION_REQUIRED: "the call needs a precondition such as `expected_version`",
-    Code.UNAVAILABLE: "the database cannot be reached just now; nothing was written that is not stored whole",
+    Code.UNAVAILABLE: "the database cannot be reached just now; nothing was written that is not"
+    " stored whole",
     Code.INTERNAL_ERROR: "a fault of memsvc; the request id finds it in the log",
 }
 
@@ -108,29 +117,45 @@ def tools_page(published: Published) -> str:
     """Return the text of docs/tools.md."""
     arguments = _shared(arguments_of(tool) for tool in published.tools)
     results = _shared(results_of(tool) for tool in published.tools)
-    lines = [_TOOLS_HEAD, "Arguments:\n", *arguments.values(), "\nMembers of results:\n", *results.values(), ""]
+    lines = [
+        _TOOLS_HEAD,
+        "Arguments:\n",
+        *arguments.values(),
+        "\nMembers of results:\n",
+        *results.values(),
+        "",
+    ]
     for tool in published.tools:
         lines += _tool(tool, arguments, results)
-    return "\n".join([*lines, *_resources(published.tools), *_prompts(published.prompts, published.guides)])
+    return "\n".join(
+        [*lines, *_resources(published.tools), *_prompts(published.prompts, published.guides)]
+    )
 
 
 def arguments_of(tool: Tool) -> dict[str, str]:
     """Return a line for each argument of a tool."""
     schema = input_schema(tool)
     required = schema.get("required", ())
-    return {name: _argument(name, field, name in required) for name, field in schema["properties"].items()}
+    return {
+        name: _argument(name, field, name in required)
+        for name, field in schema["properties"].items()
+    }
 
 
 def results_of(tool: Tool) -> dict[str, str]:
     """Return a line for each member of a tool's result."""
     fields = output_schema(tool)["properties"].items()
-    return {name: f"- `{name}` ({_type(field)}): {field.get('description', '')}" for name, field in fields}
+    return {
+        name: f"- `{name}` ({_type(field)}): {field.get('description', '')}"
+        for name, field in fields
+    }
 
 
 def errors_page() -> str:
     """Return the text of docs/errors.md."""
     rows = (
-        f"| `{code}` | {HTTP_STATUS[code]} | {'yes' if code in RETRYABLE else 'no'} | {DESCRIPTIONS[code]} |\n"
+        f"| `{code}` | {HTTP_STATUS[code]} | {'yes' if code in RETRYABLE else 'no'} |"
+        f" {DESCRIPTIONS[code]} |\n"
         for code in Code
     )
     return _ERRORS_HEAD + "".join(rows)
@@ -144,7 +169,10 @@ def metrics_page() -> str:
         rows += f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.help} |\n"
         if metric.buckets:
             bounds.setdefault(metric.buckets, []).append(f"`{metric.name}`")
-    buckets = (f"| {', '.join(names)} | {', '.join(map(str, upper))} |\n" for upper, names in bounds.items())
+    buckets = (
+        f"| {', '.join(names)} | {', '.join(map(str, upper))} |\n"
+        for upper, names in bounds.items()
+    )
     return _METRICS_HEAD + rows + _BUCKETS_HEAD + "".join(buckets)
 
 
@@ -163,11 +191,18 @@ def _shared(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _tool(tool: Tool, arguments: Mapping[str, str], results: Mapping[str, str]) -> Iterator[str]:
-    flags = ("read-only", tool.read_only), ("idempotent", tool.idempotent), ("destructive", tool.destructive)
+    flags = (
+        ("read-only", tool.read_only),
+        ("idempotent", tool.idempotent),
+        ("destructive", tool.destructive),
+    )
     hints = [name for name, on in flags if on]
     yield f"## {tool.name}\n"
     yield f"{tool.description}\n"
-    yield f"Needs `{tool.permission.value}`; {', '.join(hints) or 'neither read-only nor idempotent'}.{_answer_note(tool)}\n"
+    yield (
+        f"Needs `{tool.permission.value}`;"
+        f" {', '.join(hints) or 'neither read-only nor idempotent'}.{_answer_note(tool)}\n"
+    )
     yield from _members("Arguments", arguments_of(tool), arguments)
     yield from _members("Result", results_of(tool), results)
 
@@ -182,7 +217,11 @@ def _members(title: str, lines: Mapping[str, str], shared: Mapping[str, str]) ->
 def _answer_note(tool: Tool) -> str:
     """Return a note on how a tool answers over MCP, where it differs from all others."""
     text = "" if tool.text_member is None else f" The text is `{tool.text_member}` alone."
-    return text + (" Over MCP an error is one of JSON-RPC, with the body as its data." if tool.protocol_errors else "")
+    return text + (
+        " Over MCP an error is one of JSON-RPC, with the body as its data."
+        if tool.protocol_errors
+        else ""
+    )
 
 
 def _resources(tools: Iterable[Tool]) -> Iterator[str]:
@@ -212,7 +251,10 @@ def _argument(name: str, field: dict[str, Any], required: bool) -> str:
     empty: object = {} if field.get("type") == "object" else []
     default = field.get("default", empty)
     mark = "required" if required else "optional" if default is None else f"`{json.dumps(default)}`"
-    return f"- `{name}` ({_type(field).removesuffix(' or null')}, {mark}): {field.get('description', '')}"
+    return (
+        f"- `{name}` ({_type(field).removesuffix(' or null')}, {mark}):"
+        f" {field.get('description', '')}"
+    )
 
 
 def _type(field: dict[str, Any]) -> str:

@@ -74,7 +74,9 @@ class Runtime:
         try:
             await asyncio.to_thread(self.tokens.load)
         except RuntimeError as error:
-            log.error("tokens cannot be counted, and calls that count them will fail", fault=str(error))
+            log.error(
+                "tokens cannot be counted, and calls that count them will fail", fault=str(error)
+            )
         for tool in self.dispatch.catalogue:
             input_schema(tool)
             output_schema(tool)
@@ -122,11 +124,15 @@ async def build_runtime(
         catalogue_parts = publish(database, settings, clock, tokens, metrics, models)
         worker = None
         if settings.worker.enabled:
-            worker = worker_of(settings, app_url, database, clock, metrics, catalogue_parts.jobs, tracer=tracer)
+            worker = worker_of(
+                settings, app_url, database, clock, metrics, catalogue_parts.jobs, tracer=tracer
+            )
         calls = call_log(database, metrics, clock, settings.audit)
         catalogue = Catalogue(catalogue_parts.tools)
         rates = RateLimits(database, settings.limits.rates, metrics)
-        admission = Admission(settings.limits.slots, rates, metrics, connections_max=settings.database.pool_max)
+        admission = Admission(
+            settings.limits.slots, rates, metrics, connections_max=settings.database.pool_max
+        )
         metrics.watch("memsvc_calls_running", admission.running_calls)
         metrics.watch("memsvc_calls_waiting", admission.waiting_calls)
         dispatch = Dispatch(
@@ -144,7 +150,11 @@ async def build_runtime(
         issued = TokenVerifier(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
         await list_legacy_keys(database, settings.auth, host, clock.now())
         # as configured: over HTTP nobody learns where on this machine a relative folder is
-        key_file = settings.data_dir / KEY_FILE if is_loopback(host) and not settings.database.url else None
+        key_file = (
+            settings.data_dir / KEY_FILE
+            if is_loopback(host) and not settings.database.url
+            else None
+        )
         authenticator = Authenticator(database, settings.auth, clock, changes, issued, key_file)
         yield Runtime(
             database,
@@ -182,7 +192,12 @@ def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
     names, tool_names = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
     if not names <= {*tool_names}:
         raise SettingsError(
-            [f"settings.mcp.tools.disabled: not all of these are tools; there are: {', '.join(tool_names)}"]
+            [
+                (
+                    "settings.mcp.tools.disabled: not all of these are tools; there are:"
+                    f" {', '.join(tool_names)}"
+                )
+            ]
         )
     return names
 
@@ -198,7 +213,9 @@ def worker_of(
     tracer: Tracer,
 ) -> Worker:
     url, grace_s = settings.database.direct_url or app_url, settings.shutdown_grace_s
-    worker = Worker(url, database, jobs, clock, metrics, settings.worker, grace_s=grace_s, tracer=tracer)
+    worker = Worker(
+        url, database, jobs, clock, metrics, settings.worker, grace_s=grace_s, tracer=tracer
+    )
     metrics.add_jobs(jobs)
     metrics.watch_jobs(lambda: worker.backlog)
     metrics.watch_index(lambda: worker.index_size)

@@ -43,7 +43,9 @@ def run(settings: Settings, notify: Notify, *, conformance: bool = False) -> Non
         raise invalid("--conformance is for this machine alone", recovery="set host to 127.0.0.1")
     begin(settings)
     if conformance:
-        log.warning("FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: use this server for its tests only")
+        log.warning(
+            "FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: use this server for its tests only"
+        )
     with (
         claimed(settings.host, settings.port) as sockets,
         database_starting(settings) as started,
@@ -66,7 +68,9 @@ async def _serve(
     await migrate_database(urls, settings)
     draining = Draining()
     async with opened(settings, urls.app, draining, conformance=conformance) as app:
-        key = await first_key(app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now())
+        key = await first_key(
+            app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now()
+        )
         message = ready_message(
             settings.host,
             sockets[0].getsockname()[1],
@@ -75,7 +79,10 @@ async def _serve(
             is_open=settings.auth.mode == "open",
         )
         config = configured(
-            app.asgi, settings.limits, lifespan="on", timeout_graceful_shutdown=ceil(settings.shutdown_grace_s)
+            app.asgi,
+            settings.limits,
+            lifespan="on",
+            timeout_graceful_shutdown=ceil(settings.shutdown_grace_s),
         )
         on_stop = app.worker.stop if app.worker else None
 
@@ -141,11 +148,15 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def ready_message(host: str, port: int, key: str, key_note: str, *, console: bool, is_open: bool) -> str:
+def ready_message(
+    host: str, port: int, key: str, key_note: str, *, console: bool, is_open: bool
+) -> str:
     """Return the ready line, the console's address, and what to paste into an MCP client."""
     url = f"http://{url_host(local_host(host))}:{port}"
     server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     snippet = json.dumps({"mcpServers": {"memsvc": server}}, indent=2, ensure_ascii=False)
     console_line = f"For people: {url}{CONSOLE_PATH}\n" if console else ""
     warning = OPEN_WARNING if is_open and not is_loopback(host) else ""
-    return f"ready {url}/mcp\n\n{warning}{key_note}\n{console_line}For an MCP client:\n\n{snippet}\n"
+    return (
+        f"ready {url}/mcp\n\n{warning}{key_note}\n{console_line}For an MCP client:\n\n{snippet}\n"
+    )

@@ -13,7 +13,14 @@ from memsvc.adapters.document_folder import DocumentFolder
 from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import CallerFunction, ComposedFunction, ProgressFunction, Published, Result, Tool
+from memsvc.core.tools import (
+    CallerFunction,
+    ComposedFunction,
+    ProgressFunction,
+    Published,
+    Result,
+    Tool,
+)
 from memsvc.package_files import default_config
 from memsvc.runtime import Runtime
 from memsvc.serve_stdio import run
@@ -52,7 +59,9 @@ def serve(environment: Mapping[str, str], *, all_tools: bool) -> None:
     try:
         (folder / HIDDEN).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise MemsvcError(Code.UNAVAILABLE, f"Failed to create data directory: {error.strerror}") from error
+        raise MemsvcError(
+            Code.UNAVAILABLE, f"Failed to create data directory: {error.strerror}"
+        ) from error
     settings = _settings(folder / HIDDEN, template)
     sync = FolderSync(DocumentFolder(folder, folder / HIDDEN), settings.notebook)
     names = None if all_tools else TOOLS
@@ -64,7 +73,9 @@ def serve(environment: Mapping[str, str], *, all_tools: bool) -> None:
 
 def _required(environment: Mapping[str, str], name: str) -> str:
     if name not in environment:
-        raise MemsvcError(Code.INVALID_ARGUMENT, f"Environment variable {name} is required but not found")
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT, f"Environment variable {name} is required but not found"
+        )
     return environment[name]
 
 
@@ -72,9 +83,13 @@ def _settings(data_dir: Path, template: str) -> Settings:
     """Return the defaults; the environment is ignored, so that a folder is always served alike."""
     notebook_options = {"root_template": template}
     try:
-        return load(default_config(), {}, data_dir=data_dir, log_level="warning", notebook=notebook_options)
+        return load(
+            default_config(), {}, data_dir=data_dir, log_level="warning", notebook=notebook_options
+        )
     except SettingsError as error:
-        raise MemsvcError(Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}") from None
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}"
+        ) from None
 
 
 def _published(  # noqa: PLR0917 - the arguments of `published`, after those bound here
@@ -94,7 +109,10 @@ def _published(  # noqa: PLR0917 - the arguments of `published`, after those bou
     selected_tools = [tool if tool.read_only else sync.synced(tool, database) for tool in selected]
     # clients of that server expect tools and nothing else
     return Published(
-        [replace(tool, resource=None) for tool in selected_tools] if names is not None else selected_tools, jobs
+        [replace(tool, resource=None) for tool in selected_tools]
+        if names is not None
+        else selected_tools,
+        jobs,
     )
 
 
@@ -122,10 +140,20 @@ class FolderSync:
 
     async def _import(self, parts: Runtime, scope: Scope) -> None:
         found, warnings = await asyncio.to_thread(self._folder.read)
-        texts = {document: text for name, text in found.items() if (document := document_id(name)) is not None}
-        warnings += [f"{name}.md has a name that no document can have" for name in found if document_id(name) is None]
+        texts = {
+            document: text
+            for name, text in found.items()
+            if (document := document_id(name)) is not None
+        }
+        warnings += [
+            f"{name}.md has a name that no document can have"
+            for name in found
+            if document_id(name) is None
+        ]
         texts.setdefault(ROOT, self._options.root_template)
-        documents = notebook_tools.notebook(parts.database, parts.clock, parts.metrics, self._options).documents
+        documents = notebook_tools.notebook(
+            parts.database, parts.clock, parts.metrics, self._options
+        ).documents
         try:
             result = await documents.import_documents(scope, texts)
         except MemsvcError as error:
@@ -134,10 +162,19 @@ class FolderSync:
             where = ", ".join(f"{name} {value}" for name, value in error.details.items())
             raise MemsvcError(
                 error.code,
-                f"the documents of {FOLDER_VARIABLE} cannot be taken over: {error.message} ({where})",
+                f"the documents of {FOLDER_VARIABLE} cannot be taken over: {error.message}"
+                f" ({where})",
                 recovery="mend the links in its *.md files, or move them away, and start again",
             ) from error
-        self._log([*warnings, *(f"{name}.md is not linked from root and was left alone" for name in result.orphans)])
+        self._log(
+            [
+                *warnings,
+                *(
+                    f"{name}.md is not linked from root and was left alone"
+                    for name in result.orphans
+                ),
+            ]
+        )
 
     def synced(self, tool: Tool, database: Database) -> Tool:
         """Return the tool with a sync of the files after each call."""
@@ -176,7 +213,9 @@ class FolderSync:
             stored = await style_files.find(tx, [path_of(name) for name in names])
             for name in names:
                 file = stored.get(path_of(name))
-                if file is not None and (file.sha256 is None or file.sha256.hex() != written.get(name)):
+                if file is not None and (
+                    file.sha256 is None or file.sha256.hex() != written.get(name)
+                ):
                     texts[name] = await files.read(tx, file, 0, file.size_bytes)
         return texts, names
 

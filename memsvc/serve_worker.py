@@ -27,7 +27,9 @@ def run(settings: Settings, notify: Notify) -> None:
     """Run jobs until SIGTERM or SIGINT; return when those running have ended or were returned."""
     begin(settings)
     with (
-        claimed(settings.host, settings.worker.port) if settings.worker.port else nullcontext() as sockets,
+        claimed(settings.host, settings.worker.port)
+        if settings.worker.port
+        else nullcontext() as sockets,
         database_starting(settings) as started,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
@@ -35,7 +37,10 @@ def run(settings: Settings, notify: Notify) -> None:
 
 
 async def _work(
-    settings: Settings, started: Callable[[], DatabaseUrls], sockets: list[socket.socket], notify: Notify
+    settings: Settings,
+    started: Callable[[], DatabaseUrls],
+    sockets: list[socket.socket],
+    notify: Notify,
 ) -> None:
     from memsvc.worker_app import opened  # noqa: PLC0415 - takes a while, in which PostgreSQL starts
 
@@ -52,12 +57,16 @@ async def _work(
 
 
 @asynccontextmanager
-async def _health_endpoint(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
+async def _health_endpoint(
+    asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]
+) -> AsyncIterator[None]:
     """Answer on these sockets, if there are any, for the duration of the block."""
     if not sockets:
         yield
         return
-    server = _HealthServer(configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=HEALTH_GRACE_S))
+    server = _HealthServer(
+        configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=HEALTH_GRACE_S)
+    )
     task = asyncio.create_task(server.serve(sockets))
     try:
         yield

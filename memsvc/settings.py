@@ -42,7 +42,9 @@ class Switch(BaseModel):
 class AdminSwitch(Switch):
     """Switches of the administrative tools."""
 
-    over_mcp: bool = Field(False, description="whether agents see them too, beside REST and commands")
+    over_mcp: bool = Field(
+        False, description="whether agents see them too, beside REST and commands"
+    )
 
 
 class ToolSwitches(BaseModel):
@@ -50,13 +52,25 @@ class ToolSwitches(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    memory: Switch = Field(Switch(), description="turn memory: memory_before_turn, memory_after_turn and their kin")
+    memory: Switch = Field(
+        Switch(), description="turn memory: memory_before_turn, memory_after_turn and their kin"
+    )
     file_io: Switch = Field(Switch(), description="files: file_read, file_write and their kin")
-    whiteboard: Switch = Field(Switch(), description="whiteboards: context_update, whiteboard_get and their kin")
-    knowledge: Switch = Field(Switch(), description="knowledge: elfmem_remember, elfmem_recall and their kin")
-    notebook: Switch = Field(Switch(), description="the notebook: read_document, update_document and their kin")
-    memories: Switch = Field(Switch(), description="memories: /api/memories, memories_add and their kin")
-    admin: AdminSwitch = Field(AdminSwitch(), description="administration: tenant_usage, tenant_purge and their kin")
+    whiteboard: Switch = Field(
+        Switch(), description="whiteboards: context_update, whiteboard_get and their kin"
+    )
+    knowledge: Switch = Field(
+        Switch(), description="knowledge: elfmem_remember, elfmem_recall and their kin"
+    )
+    notebook: Switch = Field(
+        Switch(), description="the notebook: read_document, update_document and their kin"
+    )
+    memories: Switch = Field(
+        Switch(), description="memories: /api/memories, memories_add and their kin"
+    )
+    admin: AdminSwitch = Field(
+        AdminSwitch(), description="administration: tenant_usage, tenant_purge and their kin"
+    )
     mcp_pipe: PipeOptions = Field(PipeOptions(), description="mcp_pipe: several calls in one")
     find_tool: Switch = Field(Switch(), description="find_tool: the tools that fit a question")
     disabled: tuple[str, ...] = Field((), description="single tools that are not there, by name")
@@ -86,33 +100,66 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any that is free")
-    data_dir: Path = Field(Path(".memsvc"), description="folder of the embedded PostgreSQL and of the first API key")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
-    shutdown_notice_s: float = Field(
-        0.0, ge=0, le=3600, description="how long after SIGTERM new calls are answered while /readyz fails already"
+    data_dir: Path = Field(
+        Path(".memsvc"), description="folder of the embedded PostgreSQL and of the first API key"
     )
-    shutdown_grace_s: float = Field(25.0, ge=0, le=3600, description="how long calls may go on after SIGTERM")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="the least that is logged"
+    )
+    shutdown_notice_s: float = Field(
+        0.0,
+        ge=0,
+        le=3600,
+        description="how long after SIGTERM new calls are answered while /readyz fails already",
+    )
+    shutdown_grace_s: float = Field(
+        25.0, ge=0, le=3600, description="how long calls may go on after SIGTERM"
+    )
     auth: AuthOptions = Field(AuthOptions(), description="who may call")
     limits: LimitsOptions = Field(LimitsOptions(), description="what a request may be")
-    console: ConsoleOptions = Field(ConsoleOptions(), description="web pages for people at /console")
-    sse: SseOptions = Field(SseOptions(), description="the transport at /sse, for old clients; deprecated")
-    server_card: ServerCardOptions = Field(ServerCardOptions(), description="what strangers may learn of this server")
+    console: ConsoleOptions = Field(
+        ConsoleOptions(), description="web pages for people at /console"
+    )
+    sse: SseOptions = Field(
+        SseOptions(), description="the transport at /sse, for old clients; deprecated"
+    )
+    server_card: ServerCardOptions = Field(
+        ServerCardOptions(), description="what strangers may learn of this server"
+    )
     audit: AuditOptions = Field(AuditOptions(), description="how the call log is written")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
-    metrics: MetricsOptions = Field(MetricsOptions(), description="who may read /metrics", repr=False)
-    tracing: TracingOptions = Field(TracingOptions(), description="OpenTelemetry traces", repr=False)
+    metrics: MetricsOptions = Field(
+        MetricsOptions(), description="who may read /metrics", repr=False
+    )
+    tracing: TracingOptions = Field(
+        TracingOptions(), description="OpenTelemetry traces", repr=False
+    )
     worker: WorkerOptions = Field(WorkerOptions(), description="jobs that run in the background")
     files: FilesOptions = Field(FilesOptions(), description="the file store")
-    archives: ArchiveOptions = Field(ArchiveOptions(), description="export and restore of a tenant's memory")
-    whiteboard: WhiteboardOptions = Field(WhiteboardOptions(), description="whiteboards: a page for each conversation")
+    archives: ArchiveOptions = Field(
+        ArchiveOptions(), description="export and restore of a tenant's memory"
+    )
+    whiteboard: WhiteboardOptions = Field(
+        WhiteboardOptions(), description="whiteboards: a page for each conversation"
+    )
     knowledge: KnowledgeOptions = Field(
         KnowledgeOptions(), description="what agents learn: blocks that fade unless used"
     )
-    notebook: NotebookOptions = Field(NotebookOptions(), description="the notebook: a tree of documents a project")
-    memories: MemoriesOptions = Field(MemoriesOptions(), description="memories: what is known of a user, by id")
-    embeddings: EmbeddingOptions = Field(EmbeddingOptions(), description="search by meaning", repr=False)
-    model: ModelOptions = Field(ModelOptions(), description="a model that reads and writes", repr=False)
-    rerank: RerankOptions = Field(RerankOptions(), description="a model that reorders what was found", repr=False)
+    notebook: NotebookOptions = Field(
+        NotebookOptions(), description="the notebook: a tree of documents a project"
+    )
+    memories: MemoriesOptions = Field(
+        MemoriesOptions(), description="memories: what is known of a user, by id"
+    )
+    embeddings: EmbeddingOptions = Field(
+        EmbeddingOptions(), description="search by meaning", repr=False
+    )
+    model: ModelOptions = Field(
+        ModelOptions(), description="a model that reads and writes", repr=False
+    )
+    rerank: RerankOptions = Field(
+        RerankOptions(), description="a model that reorders what was found", repr=False
+    )
     settings: ToolSettings = Field(ToolSettings(), description="tools and turn memory")
 
     @model_validator(mode="after")
@@ -120,9 +167,14 @@ class Settings(BaseModel):
         heuristic = self.settings.mcp.memory.heuristic
         if heuristic.enabled and not heuristic.base_url:
             if not self.model.model:
-                raise ValueError(f"{HEURISTIC}.enabled needs {HEURISTIC}.base_url, or a model in model.model")
+                raise ValueError(
+                    f"{HEURISTIC}.enabled needs {HEURISTIC}.base_url, or a model in model.model"
+                )
             if heuristic.model != HEURISTIC_MODEL or heuristic.api_key:
-                raise ValueError(f"{HEURISTIC}.model and {HEURISTIC}.api_key need {HEURISTIC}.base_url beside them")
+                raise ValueError(
+                    f"{HEURISTIC}.model and {HEURISTIC}.api_key need {HEURISTIC}.base_url beside"
+                    " them"
+                )
         return self
 
     @property

@@ -19,7 +19,14 @@ SHORT_NAMES = {"MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL", "MEMORY_MODEL": "M
 SHORT_NAMES |= {"MEMORY_DECAY_DAYS": "MEMSVC_MEMORIES__DECAY_DAYS"}
 # Read by other programs, or set by Kubernetes in every container beside a service that is named
 # memsvc.
-NOT_SETTINGS = ("MEMSVC_CONFIG", "MEMSVC_URL", "MEMSVC_API_KEY", "MEMSVC_TEST_", "MEMSVC_SERVICE_", "MEMSVC_PORT_")
+NOT_SETTINGS = (
+    "MEMSVC_CONFIG",
+    "MEMSVC_URL",
+    "MEMSVC_API_KEY",
+    "MEMSVC_TEST_",
+    "MEMSVC_SERVICE_",
+    "MEMSVC_PORT_",
+)
 
 
 def load(file: Path, environment: Mapping[str, str], **overrides: Any) -> Settings:
@@ -78,7 +85,11 @@ def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, list[str],
         from_cluster = variable == "MEMSVC_PORT" and text.startswith("tcp://")
         is_setting = (variable in SHORT_NAMES and text) or variable.startswith(PREFIX)
         if is_setting and not variable.startswith(NOT_SETTINGS) and not from_cluster:
-            yield variable, SHORT_NAMES.get(variable, variable).removeprefix(PREFIX).lower().split("__"), text
+            yield (
+                variable,
+                SHORT_NAMES.get(variable, variable).removeprefix(PREFIX).lower().split("__"),
+                text,
+            )
 
 
 def _field(path: list[str]) -> FieldInfo | None:
@@ -136,7 +147,11 @@ def _error_text(error: ErrorDetails) -> str:
     field = _field([step for step in path if not step.isdigit()])
     message = validation_message(error)
     message = message[:1].lower() + message[1:]
-    description = f" ({field.description})" if field is not None and field.description and not section_of(field) else ""
+    description = (
+        f" ({field.description})"
+        if field is not None and field.description and not section_of(field)
+        else ""
+    )
     return ": ".join(part for part in (".".join(path), f"{message}{description}") if part)
 
 
@@ -145,9 +160,14 @@ def _suggest(path: list[str]) -> str:
     all_names = [name for name, _ in keys()]
     if match := suggest_name(".".join(path), all_names):
         return f"; {match}"
-    section = next((parent for depth in range(len(path) - 1, -1, -1) if _is_section(parent := path[:depth])), [])
+    section = next(
+        (parent for depth in range(len(path) - 1, -1, -1) if _is_section(parent := path[:depth])),
+        [],
+    )
     prefix = "".join(f"{step}." for step in section)
-    names = {name.removeprefix(prefix).split(".")[0] for name in all_names if name.startswith(prefix)}
+    names = {
+        name.removeprefix(prefix).split(".")[0] for name in all_names if name.startswith(prefix)
+    }
     return f"; allowed {f'in {prefix[:-1]}' if section else 'here'}: {', '.join(sorted(names))}"
 
 

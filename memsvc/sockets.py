@@ -26,7 +26,9 @@ def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listener.bind((address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:]))
+                listener.bind(
+                    (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
+                )
                 listener.listen()  # bound alone, the port could be bound by another process as well
             except OSError as error:
                 if sockets and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
@@ -39,9 +41,15 @@ def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
 def _listen_error(host: str, port: int, error: OSError) -> MemsvcError:
     match error.errno:
         case errno.EADDRINUSE:
-            reason, recovery = "is taken by another process", "stop that process, or choose another port with --port"
+            reason, recovery = (
+                "is taken by another process",
+                "stop that process, or choose another port with --port",
+            )
         case errno.EACCES:
-            reason, recovery = "may not be used by this user", "choose a port above 1023 with --port"
+            reason, recovery = (
+                "may not be used by this user",
+                "choose a port above 1023 with --port",
+            )
         case _:
             reason, recovery = "is no address of this machine", "choose another address with --host"
     return MemsvcError(Code.UNAVAILABLE, f"{url_host(host)}:{port} {reason}", recovery=recovery)

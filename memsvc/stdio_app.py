@@ -53,16 +53,30 @@ class Stdio:
 
 @asynccontextmanager
 async def opened(
-    settings: Settings, app_url: str, streams: StandardStreams, key: str | None, profile: ServerProfile
+    settings: Settings,
+    app_url: str,
+    streams: StandardStreams,
+    key: str | None,
+    profile: ServerProfile,
 ) -> AsyncIterator[Stdio]:
     """Open the service for the client at the other end of the streams, with all that it needs."""
     # only the server of a remote database knows whether keys opened tenants without being listed
     host = "" if settings.database.url else LOOPBACK_HOSTS[0]
-    async with build_runtime(settings, app_url, host, profile.publish) as parts, AsyncExitStack() as running:
-        text = key if key is not None else await load_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
+    async with (
+        build_runtime(settings, app_url, host, profile.publish) as parts,
+        AsyncExitStack() as running,
+    ):
+        text = (
+            key
+            if key is not None
+            else await load_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
+        )
         caller = await parts.authenticator.resolve(text)
         if caller is None:
-            recovery = "set MEMSVC_API_KEY to a key that `memsvc key create` made for this database, or to none"
+            recovery = (
+                "set MEMSVC_API_KEY to a key that `memsvc key create` made for this"
+                " database, or to none"
+            )
             raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
         if profile.prepare is not None:
             await profile.prepare(parts, caller)
@@ -80,10 +94,20 @@ async def opened(
             administration=settings.settings.mcp.tools.admin.over_mcp,
         )
         parts.metrics.add_tools(parts.dispatch.catalogue)
-        background = [part.running for part in (parts.changes, parts.worker, parts.rates) if part is not None]
-        for enter in (*background, *parts.published.background, parts.call_log.running, parts.authenticator.running):
+        background = [
+            part.running for part in (parts.changes, parts.worker, parts.rates) if part is not None
+        ]
+        for enter in (
+            *background,
+            *parts.published.background,
+            parts.call_log.running,
+            parts.authenticator.running,
+        ):
             await running.enter_async_context(enter())
         endpoint = StdioEndpoint(
-            config, streams, lambda: parts.authenticator.resolve(text), grace_s=settings.shutdown_grace_s
+            config,
+            streams,
+            lambda: parts.authenticator.resolve(text),
+            grace_s=settings.shutdown_grace_s,
         )
         yield Stdio(endpoint, subscriptions, parts.worker, parts.warm)

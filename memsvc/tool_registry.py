@@ -9,7 +9,11 @@ import structlog
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embedder import embedder
-from memsvc.adapters.instrumented_models import InstrumentedEmbedder, InstrumentedLlm, InstrumentedReranker
+from memsvc.adapters.instrumented_models import (
+    InstrumentedEmbedder,
+    InstrumentedLlm,
+    InstrumentedReranker,
+)
 from memsvc.adapters.llm import ModelOptions, llm
 from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
@@ -64,37 +68,33 @@ class Models:
 
 
 def published(
-    database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
+    database: Database,
+    settings: Settings,
+    clock: Clock,
+    tokens: TokenCounter,
+    meter: Meter,
+    models: Models,
 ) -> Published:
-    """Return every tool of every enabled style, those of the gateway itself, and every job.
-
-    The jobs of files are always included: other styles keep files too.
-    """
+    """Return the tools of enabled styles and the gateway, and all jobs, always those of files."""
     options, on = settings.settings.mcp, settings.settings.mcp.tools
     embedding, general = models.embedding, models.llm
     budget = ModelBudget(database, clock, settings.limits.model_calls_a_day)
-    styles = {
-        "files": file_tools.published(
-            database,
-            clock,
-            meter,
-            settings.files,
-            [TurnViews(database, clock, options.memory)],
-            embedding=embedding,
-            reranker=models.reranker,
-            llm=general,
-            budget=budget,
-            owner_versions={WHITEBOARD: settings.whiteboard.history_kept},
-        )
-    }
-    if not on.file_io.enabled:
-        styles["files"] = Published([], styles["files"].jobs)
+    styles = {"files": _files(database, settings, clock, meter, models, budget)}
     if on.whiteboard.enabled:
         styles["whiteboard"] = whiteboard_tools.published(
-            database, clock, tokens, meter, settings.whiteboard, llm=general, embedding=embedding, budget=budget
+            database,
+            clock,
+            tokens,
+            meter,
+            settings.whiteboard,
+            llm=general,
+            embedding=embedding,
+            budget=budget,
         )
     if on.notebook.enabled:
-        styles["notebook"] = notebook_tools.published(database, clock, meter, settings.notebook, embedding=embedding)
+        styles["notebook"] = notebook_tools.published(
+            database, clock, meter, settings.notebook, embedding=embedding
+        )
     if on.memory.enabled:
         styles["turns"] = turn_tools.published(
             database,
@@ -105,34 +105,89 @@ def published(
             embedding=embedding,
             llm=models.turn_llm,
             budget=budget,
-            passages={source: style.passages for source, style in styles.items() if style.passages is not None},
+            passages={
+                source: style.passages
+                for source, style in styles.items()
+                if style.passages is not None
+            },
         )
     if on.knowledge.enabled:
         styles["knowledge"] = knowledge_tools.published(
-            database, clock, tokens, meter, settings.knowledge, embedding=embedding, llm=general, budget=budget
+            database,
+            clock,
+            tokens,
+            meter,
+            settings.knowledge,
+            embedding=embedding,
+            llm=general,
+            budget=budget,
         )
     if on.memories.enabled:
         styles["memories"] = memories_tools.published(
-            database, clock, meter, settings.memories, embedding=embedding, llm=models.memories_llm, budget=budget
-        )
-    if on.admin.enabled:
-        known = [job.name for style in styles.values() for job in style.jobs]
-        styles["administration"] = administration.published(
             database,
             clock,
-            archives=settings.archives,
-            file_quotas=FileQuotas(
-                settings.files.project_bytes_max, settings.files.tenant_bytes_max, settings.limits.stored.quota
-            ),
-            known_jobs=[*known, *(job.name for job in embedding.jobs)] if embedding else known,
-            sweep_jobs=[embedding.sweep.name] if embedding else [],
-            calls_kept_days=settings.audit.retention_days,
-            owners=owners(database, clock),
-            calls_per_day=settings.limits.model_calls_a_day,
-            effective_limits=effective_limits(settings),
-            settle_s=settle_s(settings),
+            meter,
+            settings.memories,
+            embedding=embedding,
+            llm=models.memories_llm,
+            budget=budget,
         )
+    if on.admin.enabled:
+        known_jobs = [job.name for style in styles.values() for job in style.jobs]
+        styles["administration"] = _administration(database, settings, clock, embedding, known_jobs)
     return _merge(styles, settings, clock, embedding)
+
+
+def _files(
+    database: Database,
+    settings: Settings,
+    clock: Clock,
+    meter: Meter,
+    models: Models,
+    budget: ModelBudget,
+) -> Published:
+    """Return the file tools and jobs; the jobs alone where the tools are switched off."""
+    files = file_tools.published(
+        database,
+        clock,
+        meter,
+        settings.files,
+        [TurnViews(database, clock, settings.settings.mcp.memory)],
+        embedding=models.embedding,
+        reranker=models.reranker,
+        llm=models.llm,
+        budget=budget,
+        owner_versions={WHITEBOARD: settings.whiteboard.history_kept},
+    )
+    return files if settings.settings.mcp.tools.file_io.enabled else Published([], files.jobs)
+
+
+def _administration(
+    database: Database,
+    settings: Settings,
+    clock: Clock,
+    embedding: Embedding | None,
+    known_jobs: list[str],
+) -> Published:
+    return administration.published(
+        database,
+        clock,
+        archives=settings.archives,
+        file_quotas=FileQuotas(
+            settings.files.project_bytes_max,
+            settings.files.tenant_bytes_max,
+            settings.limits.stored.quota,
+        ),
+        known_jobs=[*known_jobs, *(job.name for job in embedding.jobs)]
+        if embedding
+        else known_jobs,
+        sweep_jobs=[embedding.sweep.name] if embedding else [],
+        calls_kept_days=settings.audit.retention_days,
+        owners=owners(database, clock),
+        calls_per_day=settings.limits.model_calls_a_day,
+        effective_limits=effective_limits(settings),
+        settle_s=settle_s(settings),
+    )
 
 
 def settle_s(settings: Settings) -> float:
@@ -153,7 +208,9 @@ def owners(database: Database, clock: Clock) -> Owners:
     )
 
 
-def _merge(styles: dict[str, Published], settings: Settings, clock: Clock, embedding: Embedding | None) -> Published:
+def _merge(
+    styles: dict[str, Published], settings: Settings, clock: Clock, embedding: Embedding | None
+) -> Published:
     """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
@@ -163,37 +220,51 @@ def _merge(styles: dict[str, Published], settings: Settings, clock: Clock, embed
         tools.append(find_tool(embedding))
     return Published(
         tools,
-        [job for style in styles.values() for job in style.jobs] + (list(embedding.jobs) if embedding else []),
+        [job for style in styles.values() for job in style.jobs]
+        + (list(embedding.jobs) if embedding else []),
         styles["files"].content,
         prompts=tuple(prompt for style in styles.values() for prompt in style.prompts),
         guides=tuple(guide for style in styles.values() for guide in style.guides),
-        completions={name: one for style in styles.values() for name, one in style.completions.items()},
-        archives=next((style.archives for style in styles.values() if style.archives is not None), None),
+        completions={
+            name: one for style in styles.values() for name, one in style.completions.items()
+        },
+        archives=next(
+            (style.archives for style in styles.values() if style.archives is not None), None
+        ),
         events=next((style.events for style in styles.values() if style.events is not None), None),
         background=tuple(enter for style in styles.values() for enter in style.background),
     )
 
 
 @asynccontextmanager
-async def opened_models(settings: Settings, database: Database, clock: Clock, meter: Meter) -> AsyncIterator[Models]:
+async def opened_models(
+    settings: Settings, database: Database, clock: Clock, meter: Meter
+) -> AsyncIterator[Models]:
     """Open the models that the settings name; their connections are closed at the end."""
     async with (
         embedder(settings.embeddings) as embedding_client,
         reranker(settings.rerank) as rerank_client,
         llm(settings.model, meter) as model,
-        _style_llm(settings.turn_model, settings.turn_model_section, settings, meter, model) as turn_model,
+        _style_llm(
+            settings.turn_model, settings.turn_model_section, settings, meter, model
+        ) as turn_model,
         _style_llm(settings.memories_model, "model", settings, meter, model) as memories_model,
     ):
         embedding = (
-            Embedding(database, InstrumentedEmbedder(embedding_client), clock, meter) if embedding_client else None
+            Embedding(database, InstrumentedEmbedder(embedding_client), clock, meter)
+            if embedding_client
+            else None
         )
         if embedding is not None and not await vectors.ready(database):
             log.warning(
-                "this database stores no vectors: it lacks pgvector 0.7, or was not migrated since its installation"
+                "this database stores no vectors: it lacks pgvector 0.7, or was not migrated"
+                " since its installation"
             )
             embedding = None
         all_models = (model, turn_model, memories_model)
-        general, of_turns, of_memories = (InstrumentedLlm(one) if one else None for one in all_models)
+        general, of_turns, of_memories = (
+            InstrumentedLlm(one) if one else None for one in all_models
+        )
         configured_models = [one for one in all_models if one is not None]
         yield Models(
             embedding,
@@ -207,7 +278,11 @@ async def opened_models(settings: Settings, database: Database, clock: Clock, me
 
 @asynccontextmanager
 async def _style_llm(
-    options: ModelOptions, section: str, settings: Settings, meter: Meter, general: "ModelClient | None"
+    options: ModelOptions,
+    section: str,
+    settings: Settings,
+    meter: Meter,
+    general: "ModelClient | None",
 ) -> AsyncIterator["ModelClient | None"]:
     """Open the model of one style: the general one unless its options differ."""
     if options == settings.model:
@@ -223,5 +298,7 @@ def all_published() -> Published:
     No tool can be called, as there is no database.
     """
     nothing = cast(Any, None)
-    all_settings = Settings.model_validate({"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}})
+    all_settings = Settings.model_validate(
+        {"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}}
+    )
     return published(nothing, all_settings, SystemClock(), O200kCounter(), nothing, Models())

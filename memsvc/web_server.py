@@ -12,7 +12,11 @@ KEEP_ALIVE_S = 75
 
 
 def configured(
-    asgi: Starlette, limits: LimitsOptions, *, lifespan: Literal["on", "off"], timeout_graceful_shutdown: int
+    asgi: Starlette,
+    limits: LimitsOptions,
+    *,
+    lifespan: Literal["on", "off"],
+    timeout_graceful_shutdown: int,
 ) -> uvicorn.Config:
     """Return the uvicorn configuration that serves this app."""
     return uvicorn.Config(

@@ -43,18 +43,37 @@ class WorkerOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(True, description="whether `memsvc serve` runs jobs too; else run `memsvc worker` beside it")
-    concurrency: int = Field(4, ge=2, le=100, description="jobs that one worker runs at once")
-    slice_s: float = Field(5.0, gt=0, le=3600, description="how long a job runs before those that wait have their turn")
-    lease_s: float = Field(25.0, ge=1, le=3600, description="after how long a dead worker's job goes to another one")
-    poll_s: float = Field(5.0, gt=0, le=300, description="how often the queue is looked at when it says nothing")
-    retry_s_max: float = Field(60.0, gt=0, le=3600, description="longest wait between two attempts of a job")
-    sample_s: float = Field(15.0, gt=0, le=3600, description="how often the backlog is counted for the metrics")
-    sweep_s: float = Field(60.0, gt=0, le=86400, description="how often projects are looked through for regular jobs")
-    port: int = Field(
-        0, ge=0, le=65535, description="port where `memsvc worker` answers /healthz, /readyz and /metrics; 0: none"
+    enabled: bool = Field(
+        True, description="whether `memsvc serve` runs jobs too; else run `memsvc worker` beside it"
     )
-    keep_log_days: float = Field(7.0, gt=0, le=3650, description="how long the queue notes what became of its jobs")
+    concurrency: int = Field(4, ge=2, le=100, description="jobs that one worker runs at once")
+    slice_s: float = Field(
+        5.0, gt=0, le=3600, description="how long a job runs before those that wait have their turn"
+    )
+    lease_s: float = Field(
+        25.0, ge=1, le=3600, description="after how long a dead worker's job goes to another one"
+    )
+    poll_s: float = Field(
+        5.0, gt=0, le=300, description="how often the queue is looked at when it says nothing"
+    )
+    retry_s_max: float = Field(
+        60.0, gt=0, le=3600, description="longest wait between two attempts of a job"
+    )
+    sample_s: float = Field(
+        15.0, gt=0, le=3600, description="how often the backlog is counted for the metrics"
+    )
+    sweep_s: float = Field(
+        60.0, gt=0, le=86400, description="how often projects are looked through for regular jobs"
+    )
+    port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="port where `memsvc worker` answers /healthz, /readyz and /metrics; 0: none",
+    )
+    keep_log_days: float = Field(
+        7.0, gt=0, le=3650, description="how long the queue notes what became of its jobs"
+    )
 
 
 def _log_fields(ref: Ref) -> dict[str, object]:
@@ -116,7 +135,9 @@ class Worker:
 
     async def alive(self) -> bool:
         """Return whether it is running and has heard from the queue within the last minute."""
-        return self._running and self._clock.now() - self._last_event_at < timedelta(seconds=HEARTBEAT_S_MAX)
+        return self._running and self._clock.now() - self._last_event_at < timedelta(
+            seconds=HEARTBEAT_S_MAX
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -156,7 +177,10 @@ class Worker:
         while not self._stop_event.is_set():
             started_at = self._last_event_at
             try:
-                tenant_slots, use_prepared = self._options.concurrency - self._for_others, self._database.prepared
+                tenant_slots, use_prepared = (
+                    self._options.concurrency - self._for_others,
+                    self._database.prepared,
+                )
                 async with queue.connected(
                     self._url,
                     use_prepared=use_prepared,
@@ -167,14 +191,18 @@ class Worker:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it starts again
                 log.warning("the worker lost the queue", error=type(error).__name__)
-            pause_s = 0.5 if self._last_event_at != started_at else min(pause_s * 2, RECONNECT_S_MAX)
+            pause_s = (
+                0.5 if self._last_event_at != started_at else min(pause_s * 2, RECONNECT_S_MAX)
+            )
             await wait_for_event(self._stop_event, pause_s)
 
     async def _work(self, queries: Queries) -> None:
         options = self._options
         manager = QueueManager(queries, channel=queue.names().channel)
         for job in self._jobs:
-            manager.entrypoint(job.name, accepts_context=False, on_failure="hold")(partial(self._perform, job))
+            manager.entrypoint(job.name, accepts_context=False, on_failure="hold")(
+                partial(self._perform, job)
+            )
         self._manager = manager
         if self._stop_event.is_set():
             return
@@ -228,7 +256,9 @@ class Worker:
             attributes = {"request_id": ref.request} if ref.request else {}
             with (
                 self._tracer.span("job", job.name, attributes, linked=ref.traceparent),
-                call_scope(ref.request, self._tracer, ref.scope.tenant, slice_s=self._options.slice_s),
+                call_scope(
+                    ref.request, self._tracer, ref.scope.tenant, slice_s=self._options.slice_s
+                ),
             ):
                 await self._run(job, ref)
         return claimed
@@ -238,7 +268,9 @@ class Worker:
         try:
             await job.run(ref.scope, ref.subject)
         finally:
-            self._meter.add("memsvc_job_duration_ms", (perf_counter() - started) * 1000, job=job.name)
+            self._meter.add(
+                "memsvc_job_duration_ms", (perf_counter() - started) * 1000, job=job.name
+            )
         await jobs.finish(self._database, ref)
         self._meter.add("memsvc_job_runs_total", job=job.name, status="success")
 
@@ -253,7 +285,9 @@ class Worker:
             failures = await jobs.failures(self._database, ref)
         except MemsvcError:  # the database is away, and so are its records of earlier attempts
             failures = Counter({Code.UNAVAILABLE: attempts})
-        permanent = 1 + sum(times for failed_code, times in failures.items() if failed_code not in RETRYABLE)
+        permanent = 1 + sum(
+            times for failed_code, times in failures.items() if failed_code not in RETRYABLE
+        )
         fields = {"job": job.name, "project": ref.scope.project, "code": code.value}
         if code not in RETRYABLE and permanent >= job.attempts_max:
             log.error("a job failed for good", **fields, exc_info=error)
@@ -279,31 +313,47 @@ class Worker:
         self.index_size = await read_index_size(self._database)
 
     async def _prune(self) -> None:
-        await prune_log(self._database, self._clock.now() - timedelta(days=self._options.keep_log_days))
+        await prune_log(
+            self._database, self._clock.now() - timedelta(days=self._options.keep_log_days)
+        )
 
     async def _sweep(self) -> None:
         intervals = {job.name: job.interval_s for job in self._jobs if job.interval_s}
-        tenants = {row["tenant"] for row in await self._database.registry("SELECT tenant FROM tenants")}
+        tenants = {
+            row["tenant"] for row in await self._database.registry("SELECT tenant FROM tenants")
+        }
         self._check_at = {tenant: at for tenant, at in self._check_at.items() if tenant in tenants}
         for tenant in tenants:
             now = self._clock.now()
             if now < self._check_at.get(tenant, now):
                 continue
-            async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
+            async with self._database.begin_tenant(
+                Scope(tenant, ALL_PROJECTS), read_only=True
+            ) as tx:
                 schedule = await jobs.pending_jobs(tx, intervals, now)
-            failed = [one for one in schedule.pending if not await self._enqueue_sweep(tenant, *one, intervals)]
+            failed = [
+                one
+                for one in schedule.pending
+                if not await self._enqueue_sweep(tenant, *one, intervals)
+            ]
             min_interval_s = min(intervals.values())
-            next_s = min_interval_s if schedule.next_s is None else min(schedule.next_s, min_interval_s)
+            next_s = (
+                min_interval_s if schedule.next_s is None else min(schedule.next_s, min_interval_s)
+            )
             self._check_at[tenant] = now + timedelta(seconds=0 if failed else next_s)
 
-    async def _enqueue_sweep(self, tenant: bytes, project: str, name: str, intervals: dict[str, int]) -> bool:
+    async def _enqueue_sweep(
+        self, tenant: bytes, project: str, name: str, intervals: dict[str, int]
+    ) -> bool:
         """Queue a regular job; False while the project is being purged or restored.
 
         No other tenant waits for it.
         """
         try:
             async with self._database.begin(Scope(tenant, project)) as tx:
-                await jobs.enqueue_sweep(tx, name, interval_s=intervals[name], now=self._clock.now())
+                await jobs.enqueue_sweep(
+                    tx, name, interval_s=intervals[name], now=self._clock.now()
+                )
         except ExclusiveLockError:
             return False
         return True

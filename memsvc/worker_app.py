@@ -31,7 +31,14 @@ async def opened(settings: Settings, app_url: str, draining: Draining) -> AsyncI
     for a privileged role.
     """
     async with opened_shared_runtime(settings, app_url) as shared:
-        metrics, clock, database, tracer = shared.metrics, shared.clock, shared.database, shared.tracer
+        metrics, clock, database, tracer = (
+            shared.metrics,
+            shared.clock,
+            shared.database,
+            shared.tracer,
+        )
         parts = published(database, settings, clock, O200kCounter(), metrics, shared.models)
         worker = worker_of(settings, app_url, database, clock, metrics, parts.jobs, tracer=tracer)
-        yield WorkerApp(health_app(metrics, settings.metrics, checks_of(database, worker), draining), worker)
+        yield WorkerApp(
+            health_app(metrics, settings.metrics, checks_of(database, worker), draining), worker
+        )

@@ -1,4 +1,5 @@
-"""Runs the revisions on the connection that `memsvc.store.migrate` opened, each in a transaction unless one is open."""
+"""Runs the revisions on the connection that `memsvc.store.migrate` opened, each in a transaction
+unless one is open."""
 
 from typing import Any
 

@@ -1,8 +1,10 @@
-"""What Citus refuses of a statement, or would run otherwise than PostgreSQL does, by its text alone.
+"""What Citus refuses of a statement, or would run otherwise than PostgreSQL does, by its text
+alone.
 
-Taken from the planner of Citus (multi_router_planner.c, recursive_planning.c, insert_select_planner.c). A statement in
-which every distributed table is bound to `$1` is sent to one node, and runs there as it is. One that has INSERT and
-WITH together is not: each part of its WITH runs by itself, one after the other, and sees what those before it did.
+Taken from the planner of Citus (multi_router_planner.c, recursive_planning.c,
+insert_select_planner.c). A statement in which every distributed table is bound to `$1` is sent to
+one node, and runs there as it is. One that has INSERT and WITH together is not: each part of its
+WITH runs by itself, one after the other, and sees what those before it did.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,8 +41,8 @@ STABLE: Final = frozenset((
     *("array_to_string", "convert_to", "date_trunc", "extract", "generate_series", "jsonb_agg", "jsonb_build_array"),
     *("jsonb_build_object", "jsonb_to_recordset", "now", "timezone", "to_jsonb"),
 ))  # fmt: skip
-"""The functions that statements over distributed tables call; one that is in neither is taken for volatile. Where some
-of a name are stable, all are taken for it."""
+"""The functions that statements over distributed tables call; one that is in neither is taken for
+volatile. Where some of a name are stable, all are taken for it."""
 
 KEY: Final = "tenant"
 MODIFYING: Final = ("InsertStmt", "UpdateStmt", "DeleteStmt")
@@ -53,8 +55,9 @@ BROADCAST: Final = MADE | frozenset((
     *("append_log.replace", "block_outcomes.add_outcome", "style_files.put", "memory_settings.add_event", "document_tree.change"),
     *("quotas.add_bytes", "rates.add_usage", "recalls.insert", "restored_index._insert", "sessions.finish_turn"),
 ))  # fmt: skip
-"""The functions whose statements still let every node take part in a write, so that one that is down stops the writes
-of all: none is added, and one that is written anew goes from here. Those of MADE are made of arguments."""
+"""The functions whose statements still let every node take part in a write, so that one that is
+down stops the writes of all: none is added, and one that is written anew goes from here. Those of
+MADE are made of arguments."""
 
 
 @cache
@@ -65,13 +68,16 @@ def faults(sql: str) -> tuple[str, ...]:
 
 @cache
 def broadcasts(sql: str) -> tuple[str, ...]:
-    """Why Citus would let each node take part in a statement that writes the rows of one tenant, if it would."""
+    """Why Citus would let each node take part in a statement that writes the rows of one tenant, if
+    it would."""
     return tuple(fault for raw in parse_sql(sql) for fault in _broadcasts(raw.stmt(skip_none=True)))
 
 
 def _broadcasts(statement: Node) -> Iterator[str]:
     inserts = [
-        one for one in below(statement) if one["@"] == "InsertStmt" and one["relation"]["relname"] in SHARD_TABLES
+        one
+        for one in below(statement)
+        if one["@"] == "InsertStmt" and one["relation"]["relname"] in SHARD_TABLES
     ]
     if len(inserts) > 1:
         yield "has more than one INSERT"
@@ -80,7 +86,10 @@ def _broadcasts(statement: Node) -> Iterator[str]:
     for one in inserts:
         rows = one["selectStmt"]
         if "valuesLists" not in rows and not anchored(rows):
-            yield f"inserts into {one['relation']['relname']} what is not anchored on a row of the tenant"
+            yield (
+                f"inserts into {one['relation']['relname']} what is not anchored on a row of"
+                " the tenant"
+            )
 
 
 @dataclass(slots=True)
@@ -97,7 +106,11 @@ class _Level:
             self.distributed[relation.get("alias", {}).get("aliasname", name)] = name
 
     def hold(self, condition: Node) -> None:
-        if condition.get("@") != "A_Expr" or condition["name"][0].get("sval") != "=" or "lexpr" not in condition:
+        if (
+            condition.get("@") != "A_Expr"
+            or condition["name"][0].get("sval") != "="
+            or "lexpr" not in condition
+        ):
             return
         sides = condition["lexpr"], condition["rexpr"]
         for one, other in (sides, sides[::-1]):
@@ -172,12 +185,15 @@ def _query(query: Node, made: frozenset[str]) -> Iterator[str]:
         yield from _insert(query)
     elif query["@"] in MODIFYING:
         yield from _change(query)
-    for inner in queries_in([part for name, part in query.items() if name not in ("withClause", "selectStmt")]):
+    for inner in queries_in(
+        [part for name, part in query.items() if name not in ("withClause", "selectStmt")]
+    ):
         yield from _query(inner, made)
 
 
 def _bound(query: Node, made: frozenset[str], level: _Level) -> Iterator[str]:
-    """Whether the tenant of every table of one level is $1; what is found out of it goes into `level`."""
+    """Whether the tenant of every table of one level is $1; what is found out of it goes into
+    `level`."""
     for item in (*query.get("fromClause", ()), *query.get("usingClause", ())):
         yield from _from(item, level, made)
     if query["@"] in ("UpdateStmt", "DeleteStmt"):
@@ -211,7 +227,11 @@ def _insert(query: Node) -> Iterator[str]:
         yield f"inserts into {table} without a tenant"
         return
     at = names.index(KEY)
-    given = [row[at] for row in rows["valuesLists"]] if "valuesLists" in rows else [columns_of(rows)[at]["val"]]
+    given = (
+        [row[at] for row in rows["valuesLists"]]
+        if "valuesLists" in rows
+        else [columns_of(rows)[at]["val"]]
+    )
     if not all(is_owner(one) for one in given) and not anchored(rows):
         yield f"inserts into {table} for a tenant that is not $1"
     if "valuesLists" in rows and any(one["@"] == "SubLink" for one in below(body(query))):
@@ -225,8 +245,8 @@ def _insert(query: Node) -> Iterator[str]:
 
 
 def anchored(rows: Node) -> bool:
-    """Whether a query takes the tenant that it selects first from a table that is read for $1 alone: Citus then runs
-    an INSERT of its rows on the node that has them."""
+    """Whether a query takes the tenant that it selects first from a table that is read for $1
+    alone: Citus then runs an INSERT of its rows on the node that has them."""
     own = column_of(columns_of(rows)[0]["val"]) if columns_of(rows) else None
     if own is None or own[1] != KEY or "larg" in rows:
         return False
@@ -259,7 +279,11 @@ def _misspelt(statement: Node) -> Iterator[str]:
         yield "has CASE with an operand in a change"
     for one in changes:
         for inner in below(one.get("whereClause")):
-            made = [item for item in inner.get("subselect", {}).get("fromClause", ()) if item["@"] == "RangeFunction"]
+            made = [
+                item
+                for item in inner.get("subselect", {}).get("fromClause", ())
+                if item["@"] == "RangeFunction"
+            ]
             if made and inner.get("testexpr", {}).get("@") == "RowExpr":
                 yield "has a row IN what a function gives in a change"
     given = any(one["@"] == "ParamRef" for one in below(statement.get("onConflictClause")))
@@ -274,7 +298,9 @@ def _in_steps(statement: Node) -> Iterator[str]:
         return
     if statement["withClause"].get("recursive"):
         yield "has WITH RECURSIVE and INSERT together"
-    parts = [(part["ctename"], part["ctequery"]) for part in parts_of(statement)] + [("", body(statement))]
+    parts = [(part["ctename"], part["ctequery"]) for part in parts_of(statement)] + [
+        ("", body(statement))
+    ]
     inlined = {
         part["ctename"]: part["ctequery"]
         for part in parts_of(statement)
@@ -288,7 +314,10 @@ def _in_steps(statement: Node) -> Iterator[str]:
             continue
         stale = _read(part, inlined) & changed
         if stale:
-            yield f"its part {name or 'that comes last'} reads {sorted(stale)}, which an earlier part changed"
+            yield (
+                f"its part {name or 'that comes last'} reads {sorted(stale)}, which an earlier"
+                " part changed"
+            )
         if part["@"] == "SelectStmt" and name and not columns_of(part):
             yield f"its part {name} selects no column"
         if part["@"] in MODIFYING:
@@ -298,7 +327,9 @@ def _in_steps(statement: Node) -> Iterator[str]:
 def _read(part: Node, inlined: Mapping[str, Node]) -> set[str]:
     """The tables that a part reads, with those of the parts that are read as a part of it."""
     read: set[str] = set()
-    for one in below([inner for name, inner in part.items() if (part["@"], name) != ("InsertStmt", "relation")]):
+    for one in below(
+        [inner for name, inner in part.items() if (part["@"], name) != ("InsertStmt", "relation")]
+    ):
         if one["@"] == "RangeVar":
             name = one["relname"]
             read |= _read(inlined[name], inlined) if name in inlined else {name}

@@ -1,4 +1,5 @@
-"""A collector of traces on the loopback that takes what OTLP over HTTP brings, with the faults that tests ask for."""
+"""A collector of traces on the loopback that takes what OTLP over HTTP brings, with the faults that
+tests ask for."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +62,11 @@ class Collector:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                size = next(int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:"))
+                size = next(
+                    int(line[15:])
+                    for line in head.split("\r\n")
+                    if line.lower().startswith("content-length:")
+                )
                 self._keep(head, await reader.readexactly(size))
                 match self.fault:
                     case "hang up":
@@ -98,7 +103,10 @@ def _spans(body: bytes) -> list[Seen]:
             parent=span.parent_span_id.hex(),
             links=tuple(link.span_id.hex() for link in span.links),
             failed=span.status.code == 2,
-            attributes={one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes},
+            attributes={
+                one.key: getattr(one.value, one.value.WhichOneof("value"))
+                for one in span.attributes
+            },
         )
         for resource in request.resource_spans
         for scope in resource.scope_spans

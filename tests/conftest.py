@@ -1,4 +1,5 @@
-"""Real PostgreSQL for every test: one server a run, one database a test, cloned from a migrated template."""
+"""Real PostgreSQL for every test: one server a run, one database a test, cloned from a migrated
+template."""
 
 import asyncio
 import gc
@@ -33,15 +34,17 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give each run a folder of its own for temporary files. Of the one that runs share, pytest takes every right of
-    other accounts away at each start, and the servers of a run that is under way can no longer reach theirs."""
+    """Give each run a folder of its own for temporary files. Of the one that runs share, pytest
+    takes every right of other accounts away at each start, and the servers of a run that is under
+    way can no longer reach theirs."""
     if TEMPORARY not in os.environ:  # the workers of a run inherit it
         os.environ[TEMPORARY] = folder = tempfile.mkdtemp(prefix="memsvc-pytest-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:
-    """What thousands of tests are made of stays to the end: the garbage collector need not look through it again."""
+    """What thousands of tests are made of stays to the end: the garbage collector need not look
+    through it again."""
     gc.collect()
     gc.freeze()
 
@@ -133,7 +136,9 @@ def tokens() -> O200kCounter:
 
 
 @pytest.fixture
-def door(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Door:
+def door(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Door:
     """Every tool of the service behind the real dispatch, called by the tenant of `scope`."""
     return open_door(database, clock, tokens, meter, scope)
 
@@ -166,24 +171,30 @@ def log_lines() -> Iterator[io.BytesIO]:
 
 @pytest.fixture(autouse=True)
 def plain_log_lines() -> None:
-    """What a test logs is told when it fails; to make it colourful would take a fifteenth of the time of all tests."""
+    """What a test logs is told when it fails; to make it colourful would take a fifteenth of the
+    time of all tests."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(serializer=lambda line, default: orjson.dumps(line, default).decode()),
+            structlog.processors.JSONRenderer(
+                serializer=lambda line, default: orjson.dumps(line, default).decode()
+            ),
         ]
     )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def only_this_machine() -> Iterator[None]:
-    """No test asks a host that is not this one, whichever way: sockets refuse to connect, and the transports of both
-    HTTP clients refuse to look for an address. The database of MEMSVC_TEST_DSN may be elsewhere."""
+    """No test asks a host that is not this one, whichever way: sockets refuse to connect, and the
+    transports of both HTTP clients refuse to look for an address. The database of MEMSVC_TEST_DSN
+    may be elsewhere."""
     database = urlsplit(os.environ.get("MEMSVC_TEST_DSN", "")).hostname
-    allowed = LOOPBACK | {str(found[4][0]) for found in (socket.getaddrinfo(database, None) if database else ())}
+    allowed = LOOPBACK | {
+        str(found[4][0]) for found in (socket.getaddrinfo(database, None) if database else ())
+    }
 
     def connecting(connect: Any) -> Any:
         def checked(self: socket.socket, address: Any) -> Any:
@@ -195,14 +206,18 @@ def only_this_machine() -> Iterator[None]:
 
     def guarded(send: Any) -> Any:
         async def handle(transport: Any, request: Any) -> Any:
-            assert request.url.host in LOOPBACK, f"tests stay on the loopback, and {request.url.host} is not on it"
+            assert request.url.host in LOOPBACK, (
+                f"tests stay on the loopback, and {request.url.host} is not on it"
+            )
             return await send(transport, request)
 
         return handle
 
     with pytest.MonkeyPatch.context() as patch:
         for transport in (httpx.AsyncHTTPTransport, httpx2.AsyncHTTPTransport):
-            patch.setattr(transport, "handle_async_request", guarded(transport.handle_async_request))
+            patch.setattr(
+                transport, "handle_async_request", guarded(transport.handle_async_request)
+            )
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
         yield

@@ -1,4 +1,5 @@
-"""The service without its wire: every tool of the catalogue behind the real dispatch, with a clock that tests steer."""
+"""The service without its wire: every tool of the catalogue behind the real dispatch, with a clock
+that tests steer."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -59,31 +60,39 @@ class Door:
 
     async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The body of a successful call; `Refused` otherwise."""
-        outcome = await self.dispatch.call(self.caller, tool, arguments, surface="test", request_id="test")
+        outcome = await self.dispatch.call(
+            self.caller, tool, arguments, surface="test", request_id="test"
+        )
         if outcome.error is not None:
             raise Refused(outcome.body)
         return outcome.body
 
     async def refuses(self, code: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The body of a call that has to fail with this code, with nothing about it retryable."""
-        outcome = await self.dispatch.call(self.caller, tool, arguments, surface="test", request_id="test")
+        outcome = await self.dispatch.call(
+            self.caller, tool, arguments, surface="test", request_id="test"
+        )
         assert outcome.error is not None, f"{tool} succeeded: {outcome.text[:200]}"
         assert (outcome.body["code"], outcome.body["retryable"]) == (code, False), outcome.body
         return outcome.body
 
     async def work(self) -> list[tuple[str, str]]:
-        """Run what waits in the tenant's queue, as the worker would, until nothing waits; the names and subjects."""
+        """Run what waits in the tenant's queue, as the worker would, until nothing waits; the names
+        and subjects."""
         assert self.database is not None
         done = []
         while True:
             async with self.database.begin_tenant(Scope(self.caller.tenant, "*")) as tx:
                 waiting = await tx.fetch(
-                    "DELETE FROM job_refs WHERE tenant = $1 AND NOT started RETURNING project, name, subject"
+                    "DELETE FROM job_refs WHERE tenant = $1 AND NOT started RETURNING project,"
+                    " name, subject"
                 )
             if not waiting:
                 return done
             for row in waiting:
-                await self.jobs[row["name"]].run(Scope(self.caller.tenant, row["project"]), row["subject"])
+                await self.jobs[row["name"]].run(
+                    Scope(self.caller.tenant, row["project"]), row["subject"]
+                )
                 done.append((row["name"], row["subject"]))
 
     @asynccontextmanager
@@ -100,7 +109,9 @@ class Door:
 
     def as_caller(self, caller: Caller) -> "Door":
         """The same service, called with another key."""
-        return Door(self.dispatch, caller, self.database, list(self.jobs.values()), self._background)
+        return Door(
+            self.dispatch, caller, self.database, list(self.jobs.values()), self._background
+        )
 
 
 def catalogue(
@@ -133,7 +144,9 @@ def catalogue(
     }
     switches = whole.settings.mcp.tools.model_copy(update={"mcp_pipe": pipe or PipeOptions()})
     memory = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
-    memory = memory.model_copy(update={"trace": memory.trace.model_copy(update={"flush_every_s": FLUSH_EVERY_S})})
+    memory = memory.model_copy(
+        update={"trace": memory.trace.model_copy(update={"flush_every_s": FLUSH_EVERY_S})}
+    )
     mcp = whole.settings.mcp.model_copy(update={"tools": switches, "memory": memory})
     given = {name: options for name, options in kept.items() if options is not None}
     audit = whole.audit.model_copy(update={"flush_every_s": FLUSH_EVERY_S})
@@ -153,8 +166,8 @@ def open_door(
     tracer: Tracer = NO_TRACER,
     **options: Any,
 ) -> Door:
-    """A door for a tenant; `turns`, `files`, `notebook`, `whiteboard` and `pipe` are options other than the defaults,
-    `embedder`, `reranker` and `llm` ports."""
+    """A door for a tenant; `turns`, `files`, `notebook`, `whiteboard` and `pipe` are options other
+    than the defaults, `embedder`, `reranker` and `llm` ports."""
     offered = catalogue(database, clock, tokens, meter, **options)
     calls = call_log(database, meter, clock, AuditOptions())
     quota = None

@@ -1,5 +1,5 @@
-"""A model provider on the loopback: OpenAI's embeddings, responses and chat completions, Anthropic's messages and
-Cohere's rerank, with every fault that tests ask for."""
+"""A model provider on the loopback: OpenAI's embeddings, responses and chat completions,
+Anthropic's messages and Cohere's rerank, with every fault that tests ask for."""
 
 import asyncio
 import json
@@ -52,7 +52,8 @@ LISTS: dict[Fault, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = {
 
 
 def vector_of(text: str, dimensions: int = DIMENSIONS) -> list[float]:
-    """A bag of stemmed words, each hashed to a place, so that texts with words in common are alike."""
+    """A bag of stemmed words, each hashed to a place, so that texts with words in common are
+    alike."""
     vector = [0.01] * dimensions
     for term in terms(text):
         vector[zlib.crc32(term.encode()) % dimensions] += 1.0
@@ -68,9 +69,21 @@ def overlap(question: str, text: str) -> float:
 
 def _response(says: str, finds: dict[str, Any], tools: list[str]) -> dict[str, Any]:
     text = {"type": "output_text", "text": says, "annotations": []}
-    message = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [text]}
+    message = {
+        "type": "message",
+        "id": "m1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+    }
     calls = [
-        {"type": "function_call", "id": "f1", "call_id": "c1", "name": name, "arguments": json.dumps(finds)}
+        {
+            "type": "function_call",
+            "id": "f1",
+            "call_id": "c1",
+            "name": name,
+            "arguments": json.dumps(finds),
+        }
         for name in tools
     ]
     return {
@@ -87,7 +100,11 @@ def _completion(says: str, finds: dict[str, Any], tools: list[str]) -> dict[str,
     message: dict[str, Any] = {"role": "assistant", "content": None if tools else says}
     if tools:
         calls = [
-            {"id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(finds)}}
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(finds)},
+            }
             for name in tools
         ]
         message["tool_calls"] = calls
@@ -171,7 +188,11 @@ class Provider:
         if call.path.endswith(tuple(WRITTEN)):
             answer = self._written(call, fault)
         else:
-            answer = self._reranked(call, fault) if "documents" in call.body else self._embedded(call, fault)
+            answer = (
+                self._reranked(call, fault)
+                if "documents" in call.body
+                else self._embedded(call, fault)
+            )
         # Python writes NaN and Infinity as bare words, as careless servers do
         content = json.dumps(answer).encode()
         match fault:
@@ -210,8 +231,16 @@ class Provider:
         if fault in LISTS:
             data = LISTS[fault](data)
         if fault == "other dimension":
-            data = [{"index": at, "embedding": vector_of(text, dimensions + 1)} for at, text in enumerate(texts)]
-        return {"object": "list", "model": call.body["model"], "data": data, "usage": {"total_tokens": 1}}
+            data = [
+                {"index": at, "embedding": vector_of(text, dimensions + 1)}
+                for at, text in enumerate(texts)
+            ]
+        return {
+            "object": "list",
+            "model": call.body["model"],
+            "data": data,
+            "usage": {"total_tokens": 1},
+        }
 
     def _reranked(self, call: Call, fault: Fault) -> dict[str, Any]:
         results = [
@@ -229,12 +258,18 @@ class Provider:
                 results[0]["relevance_score"] = "0.5"
             case _:
                 pass
-        return {"id": "1", "results": sorted(results, key=lambda one: -float(one["relevance_score"]))}
+        return {
+            "id": "1",
+            "results": sorted(results, key=lambda one: -float(one["relevance_score"])),
+        }
 
 
 async def _read(reader: asyncio.StreamReader) -> Call:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+    headers = {
+        name.lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in head[1:] if line)
+    }
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Call(head[0].split()[1], headers, json.loads(body))
 

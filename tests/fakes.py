@@ -40,14 +40,17 @@ class RecordingMeter:
 
     def total(self, name: str, **labels: str) -> float:
         """The sum of a name's amounts whose labels include these."""
-        return sum(amount for amount, given in self.amounts[name] if labels.items() <= given.items())
+        return sum(
+            amount for amount, given in self.amounts[name] if labels.items() <= given.items()
+        )
 
     def clear(self) -> None:
         self.amounts.clear()
 
 
 class FakeEmbedder:
-    """Makes vectors of words; words that `alike` gives another word for mean the same. `failures` is raised instead."""
+    """Makes vectors of words; words that `alike` gives another word for mean the same. `failures`
+    is raised instead."""
 
     def __init__(self, model: str = "fake/1", alike: Mapping[str, str] | None = None) -> None:
         self.model = model
@@ -85,8 +88,9 @@ class Question:
 
 
 class ScriptedLlm:
-    """Answers with what the test put into `answers`, then with nothing: a list of changes, an object or
-    a text, a function of the question that makes one, or an error to raise. `run_concurrently` happens while it thinks."""
+    """Answers with what the test put into `answers`, then with nothing: a list of changes, an
+    object or a text, a function of the question that makes one, or an error to raise.
+    `run_concurrently` happens while it thinks."""
 
     def __init__(self, model: str = "fake:1") -> None:
         self.model = model
@@ -98,9 +102,13 @@ class ScriptedLlm:
     async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
         return str(await self._answer(Question(instructions, text, output_tokens_max)) or "")
 
-    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+    async def extract(
+        self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int
+    ) -> Output:
         changes = await self._answer(Question(instructions, text, output_tokens_max))
-        return output.model_validate(changes if isinstance(changes, dict) else {"changes": changes or []})
+        return output.model_validate(
+            changes if isinstance(changes, dict) else {"changes": changes or []}
+        )
 
     async def _answer(self, question: Question) -> Any:
         self.asked.append(question)

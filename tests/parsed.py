@@ -1,4 +1,5 @@
-"""Statements as PostgreSQL's own parser understands them: trees of dictionaries, in which `@` says what a node is."""
+"""Statements as PostgreSQL's own parser understands them: trees of dictionaries, in which `@` says
+what a node is."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -64,7 +65,11 @@ def columns_of(query: Node) -> list[Node]:
 
 def times(name: str, parts: Iterable[tuple[str, Node]]) -> int:
     """How often a name of WITH is read."""
-    return sum(one["@"] == "RangeVar" and one["relname"] == name for _, part in parts for one in below(part))
+    return sum(
+        one["@"] == "RangeVar" and one["relname"] == name
+        for _, part in parts
+        for one in below(part)
+    )
 
 
 def column_of(node: Any) -> tuple[str | None, str] | None:

@@ -1,4 +1,5 @@
-"""The plans by which statements really run, taken in the transactions that run them, as the role that runs them."""
+"""The plans by which statements really run, taken in the transactions that run them, as the role
+that runs them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ RUNS = ("fetch", "fetchrow", "fetchval", "execute")
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one node of a plan read of a table: by which conditions, and how many rows it found and threw away."""
+    """What one node of a plan read of a table: by which conditions, and how many rows it found and
+    threw away."""
 
     table: str
     kind: str
@@ -55,24 +57,34 @@ def _below(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def _plan(connection: Any, sql: str, arguments: tuple[Any, ...]) -> Plan:
-    """The plan of a statement as any call of it would get it (made once, for no values in particular), and what it
-    reads now. The statement leaves nothing behind."""
+    """The plan of a statement as any call of it would get it (made once, for no values in
+    particular), and what it reads now. The statement leaves nothing behind."""
     prepared = await connection.prepare(sql)
     types = [_name(one) for one in prepared.get_parameters()]
-    values = ", ".join(f"quote_nullable(${number}::{kind}::text)" for number, kind in enumerate(types, 1))
+    values = ", ".join(
+        f"quote_nullable(${number}::{kind}::text)" for number, kind in enumerate(types, 1)
+    )
     literals = await connection.fetchrow(f"SELECT {values}", *arguments)
     given = ", ".join(f"{literal}::{kind}" for literal, kind in zip(literals, types, strict=True))
     await connection.execute("SAVEPOINT explaining; SET LOCAL plan_cache_mode = force_generic_plan")
-    await connection.execute("SET LOCAL enable_seqscan = off")  # else a table of one page is read at once
+    await connection.execute(
+        "SET LOCAL enable_seqscan = off"
+    )  # else a table of one page is read at once
     try:
-        told = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {prepared.get_name()}({given})")
+        told = await connection.fetchval(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {prepared.get_name()}({given})"
+        )
     finally:
         await connection.execute("ROLLBACK TO SAVEPOINT explaining; RELEASE SAVEPOINT explaining")
     return Plan(sql, tuple(reads(orjson.loads(told)[0]["Plan"])))
 
 
 def _name(kind: Any) -> str:
-    return f"{kind.schema}.{kind.name}" if kind.kind != "array" else f"{kind.schema}.{kind.name.removesuffix('[]')}[]"
+    return (
+        f"{kind.schema}.{kind.name}"
+        if kind.kind != "array"
+        else f"{kind.schema}.{kind.name.removesuffix('[]')}[]"
+    )
 
 
 def record_plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:

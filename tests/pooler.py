@@ -32,32 +32,44 @@ def keeps_prepared_statements() -> bool:
     """Whether there is a PgBouncer that can: 1.21 is the first one."""
     if PROGRAM is None:
         return False
-    told = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    told = subprocess.run(
+        [PROGRAM, "--version"], capture_output=True, text=True, timeout=10, check=True
+    ).stdout
     return tuple(int(part) for part in told.split()[1].split(".")[:2]) >= (1, 21)
 
 
 class PgBouncer:
     """A pooler before one database, over a Unix socket; `urls` go through it."""
 
-    def __init__(self, direct: DatabaseUrls, mode: str = "transaction", *, prepared_max: int = 0) -> None:
+    def __init__(
+        self, direct: DatabaseUrls, mode: str = "transaction", *, prepared_max: int = 0
+    ) -> None:
         self.direct = direct
         self._prepared_max = prepared_max
         self._folder = Path(tempfile.mkdtemp(prefix="memsvc-pooler-", dir="/tmp"))
         self._socket = self._folder / f".s.PGSQL.{PORT}"
         self._process: subprocess.Popen[bytes] | None = None
         self.mode = mode
-        self.urls = DatabaseUrls(*(self._through(url) for url in (direct.admin, direct.app, direct.superuser)))
+        self.urls = DatabaseUrls(
+            *(self._through(url) for url in (direct.admin, direct.app, direct.superuser))
+        )
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self, mode: str = "") -> None:
-        """Start, in another mode than before where one is named; it takes connections when this returns."""
+        """Start, in another mode than before where one is named; it takes connections when this
+        returns."""
         assert PROGRAM is not None
         self.mode = mode or self.mode
         account = self._account()
@@ -106,18 +118,31 @@ class PgBouncer:
     def _server(self) -> tuple[str, str]:
         parts = urlsplit(self.direct.app)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        return query.get("host", parts.hostname or "127.0.0.1"), query.get("port", str(parts.port or 5432))
+        return query.get("host", parts.hostname or "127.0.0.1"), query.get(
+            "port", str(parts.port or 5432)
+        )
 
     def _configure(self, account: int | None) -> None:
         host, port = self._server()
-        users = [urlsplit(url).netloc.rpartition("@")[0].split(":", 1) for url in (self.direct.app, self.direct.admin)]
-        (self._folder / "users").write_text("".join(f'"{name}" "{password}"\n' for name, password in users))
-        newer = f"max_prepared_statements = {self._prepared_max}\n" if keeps_prepared_statements() else ""
+        users = [
+            urlsplit(url).netloc.rpartition("@")[0].split(":", 1)
+            for url in (self.direct.app, self.direct.admin)
+        ]
+        (self._folder / "users").write_text(
+            "".join(f'"{name}" "{password}"\n' for name, password in users)
+        )
+        newer = (
+            f"max_prepared_statements = {self._prepared_max}\n"
+            if keeps_prepared_statements()
+            else ""
+        )
         (self._folder / "pgbouncer.ini").write_text(
             f"[databases]\n* = host={host} port={port}\n[pgbouncer]\n"
             f"listen_port = {PORT}\nunix_socket_dir = {self._folder}\n"
-            f"auth_type = scram-sha-256\nauth_file = {self._folder}/users\nlogfile = {self._folder}/log\n"
-            f"pool_mode = {self.mode}\ndefault_pool_size = {SERVERS if self.mode == 'transaction' else 20}\n{newer}"
+            f"auth_type = scram-sha-256\nauth_file = {self._folder}/users\nlogfile ="
+            f" {self._folder}/log\n"
+            f"pool_mode = {self.mode}\ndefault_pool_size ="
+            f" {SERVERS if self.mode == 'transaction' else 20}\n{newer}"
         )
         if account is not None:
             for path in (self._folder, *self._folder.iterdir()):

@@ -26,7 +26,8 @@ SHARDS = 2
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrls:
-    """One database as its owner, as the application role and as a superuser, whom no policy binds."""
+    """One database as its owner, as the application role and as a superuser, whom no policy
+    binds."""
 
     admin: str
     app: str
@@ -35,7 +36,8 @@ class DatabaseUrls:
 
 @contextmanager
 def superuser_url() -> Iterator[str]:
-    """A superuser's DSN: MEMSVC_TEST_DSN; else a container if MEMSVC_TEST_CONTAINERS=1; else the embedded server."""
+    """A superuser's DSN: MEMSVC_TEST_DSN; else a container if MEMSVC_TEST_CONTAINERS=1; else the
+    embedded server."""
     if dsn := os.environ.get("MEMSVC_TEST_DSN"):
         yield dsn
     elif os.environ.get("MEMSVC_TEST_CONTAINERS") == "1" and _docker_answers():
@@ -54,7 +56,8 @@ def superuser_url() -> Iterator[str]:
 
 
 def in_memory() -> str | None:
-    """A file system in memory, where a database is cloned ten times as fast; None where there is none with room."""
+    """A file system in memory, where a database is cloned ten times as fast; None where there is
+    none with room."""
     with suppress(OSError):
         if shutil.disk_usage("/dev/shm").free > MEMORY_BYTES_MIN and os.access("/dev/shm", os.W_OK):
             return "/dev/shm"
@@ -70,7 +73,8 @@ def _docker_answers() -> bool:
 
 
 class Superuser:
-    """A superuser's connection that is kept for the whole run, as connecting takes as long as cloning a database does.
+    """A superuser's connection that is kept for the whole run, as connecting takes as long as
+    cloning a database does.
 
     It lives on an event loop of its own, since each test has another one.
     """
@@ -105,8 +109,8 @@ async def _lock() -> asyncio.Lock:
 class TestServer:
     """Makes databases with roles of its own, so that several test runs may share one server.
 
-    Where the superuser's database is the coordinator of a Citus cluster, every database is one on each node, migrated
-    ones are distributed, and `nodes` are the others' addresses.
+    Where the superuser's database is the coordinator of a Citus cluster, every database is one on
+    each node, migrated ones are distributed, and `nodes` are the others' addresses.
     """
 
     __test__ = False
@@ -125,7 +129,8 @@ class TestServer:
         self.template = f"{self._prefix}_template"
 
     async def prepare(self, *, relax: bool) -> None:
-        """Roles and the migrated template; `relax` gives durability up, where the server is ours alone."""
+        """Roles and the migrated template; `relax` gives durability up, where the server is ours
+        alone."""
         run = self._superuser.execute
         if relax:
             self._strategy = "FILE_COPY"  # an eighth of the time, where a checkpoint costs nothing
@@ -134,11 +139,18 @@ class TestServer:
             await run("SELECT pg_reload_conf()")
         for role in (self.owner, self.app):
             await run(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
-        for timeout in ("statement_timeout", "idle_in_transaction_session_timeout"):  # the owner may not set them
+        for timeout in (
+            "statement_timeout",
+            "idle_in_transaction_session_timeout",
+        ):  # the owner may not set them
             await run(f"ALTER ROLE {self.app} SET {timeout} = '30s'")
         async with _connected(self._superuser_dsn) as connection:
-            if await connection.fetchval("SELECT count(*) FROM pg_extension WHERE extname = 'citus'"):
-                nodes = await connection.fetch("SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0")
+            if await connection.fetchval(
+                "SELECT count(*) FROM pg_extension WHERE extname = 'citus'"
+            ):
+                nodes = await connection.fetch(
+                    "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0"
+                )
                 self.nodes = [f"{node['nodename']}:{node['nodeport']}" for node in nodes]
                 self._strategy = "FILE_COPY"
         self._everywhere += [Superuser(self._at(node, self._superuser_dsn)) for node in self.nodes]
@@ -147,7 +159,9 @@ class TestServer:
         if self.nodes:
             await self._join(urls.superuser)
         async with _connected(urls.superuser) as connection:
-            if await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):
+            if await connection.fetchval(
+                "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"
+            ):
                 await connection.execute("CREATE EXTENSION vector")
         await migrate(urls.admin, self.app)
         if self.nodes:
@@ -164,7 +178,9 @@ class TestServer:
             async with _connected(each) as connection:
                 await connection.execute("CREATE EXTENSION citus")
         async with _connected(dsn) as connection:
-            await connection.execute("SELECT citus_set_coordinator_host($1, $2)", host, int(port or 5432))
+            await connection.execute(
+                "SELECT citus_set_coordinator_host($1, $2)", host, int(port or 5432)
+            )
             for node in self.nodes:
                 name, _, at = node.rpartition(":")
                 await connection.execute("SELECT citus_add_node($1, $2)", name, int(at))
@@ -190,13 +206,18 @@ class TestServer:
             superuser.close()
 
     async def create(self, *, migrated: bool = True, origin: str = "") -> str:
-        """The name of a new database: a clone of `origin`, by default the template, or one in which nothing is yet."""
+        """The name of a new database: a clone of `origin`, by default the template, or one in which
+        nothing is yet."""
         self._made += 1
         name = f"{self._prefix}_{self._made}"
         origin = origin or (self.template if migrated else "template0")
         if self.nodes:  # what Citus runs in each database would keep it from being cloned
-            await self._on_all(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{origin}'")
-        await self._on_all(f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}")
+            await self._on_all(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{origin}'"
+            )
+        await self._on_all(
+            f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}"
+        )
         return name
 
     async def drop(self, name: str) -> None:
@@ -214,7 +235,9 @@ class TestServer:
     def _url(self, database: str, role: str) -> str:
         parts = urlsplit(self._superuser_dsn)
         address = parts.netloc.rpartition("@")[2]
-        return parts._replace(netloc=f"{quote(role)}:{self.password}@{address}", path=f"/{database}").geturl()
+        return parts._replace(
+            netloc=f"{quote(role)}:{self.password}@{address}", path=f"/{database}"
+        ).geturl()
 
 
 @asynccontextmanager

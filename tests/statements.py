@@ -1,4 +1,5 @@
-"""The statements of the product: those that stand in its source, and those that run while it is tested."""
+"""The statements of the product: those that stand in its source, and those that run while it is
+tested."""
 
 import ast
 import sys
@@ -20,12 +21,14 @@ NAMES: Final = frozenset(name for names in RUNS.values() for name in names)
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Every statement of the store that stands there whole, or is made of what its module knows, with the module and
-    the function that run it. What is made of arguments is found as it runs."""
+    """Every statement of the store that stands there whole, or is made of what its module knows,
+    with the module and the function that run it. What is made of arguments is found as it runs."""
     for file in sorted(STORE.glob("*.py")):
         module = vars(import_module(f"memsvc.store.{file.stem}"))
         for name, node in _named(ast.parse(file.read_text("utf-8")), ""):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+            if not (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args
+            ):
                 continue
             if node.func.attr not in NAMES:
                 continue
@@ -41,11 +44,14 @@ def _named(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
     """A node and all below it, each with the innermost function that it is in."""
     yield name, node
     for inner in ast.iter_child_nodes(node):
-        yield from _named(inner, node.name if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else name)
+        yield from _named(
+            inner, node.name if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else name
+        )
 
 
 class Watch:
-    """Notes the statements that the product runs, each text once; what is wrong with new ones is told once."""
+    """Notes the statements that the product runs, each text once; what is wrong with new ones is
+    told once."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._seen: set[str] = set()
@@ -62,7 +68,9 @@ class Watch:
         return watched
 
     def _note(self, sql: str, caller: FrameType) -> None:
-        if sql not in self._seen and str(caller.f_globals.get("__name__", "")).startswith("memsvc."):
+        if sql not in self._seen and str(caller.f_globals.get("__name__", "")).startswith(
+            "memsvc."
+        ):
             self._seen.add(sql)
             module = str(caller.f_globals["__name__"]).rpartition(".")[2]
             self._new.append((f"{module}.{caller.f_code.co_name}", sql))

@@ -1,4 +1,5 @@
-"""The suite needs nothing but what `build test` sets up; what is not installed is skipped, each test with its reason."""
+"""The suite needs nothing but what `build test` sets up; what is not installed is skipped, each
+test with its reason."""
 
 import subprocess
 import sys

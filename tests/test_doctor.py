@@ -26,14 +26,22 @@ async def test_tables_that_are_open_and_timeouts_that_are_off_are_amiss(
     async def amiss() -> dict[str, str]:
         with pytest.raises(SystemExit):
             await asyncio.to_thread(doctor, as_json=True, data_dir=tmp_path)
-        return {one["name"]: one["found"] for one in json.loads(capsys.readouterr().out) if not one["ok"]}
+        return {
+            one["name"]: one["found"]
+            for one in json.loads(capsys.readouterr().out)
+            if not one["ok"]
+        }
 
     monkeypatch.setenv("MEMSVC_DATABASE__URL", database_urls.app)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER ROLE {server.app} IN DATABASE {name} SET statement_timeout = 0")
     assert await amiss() == {"timeouts": "statement_timeout is off"}
-    await admin.execute("ALTER TABLE facts DISABLE ROW LEVEL SECURITY; CREATE POLICY oops ON entries USING (true)")
-    assert await amiss() == {"database": "row level security is off or was changed on entries, facts"}
+    await admin.execute(
+        "ALTER TABLE facts DISABLE ROW LEVEL SECURITY; CREATE POLICY oops ON entries USING (true)"
+    )
+    assert await amiss() == {
+        "database": "row level security is off or was changed on entries, facts"
+    }
 
 
 async def test_a_database_without_vectors_is_amiss_only_where_a_model_makes_them(

@@ -1,4 +1,5 @@
-"""What a process loads is what it needs: every module is paid for at each start, and stays in memory."""
+"""What a process loads is what it needs: every module is paid for at each start, and stays in
+memory."""
 
 import gzip
 import subprocess
@@ -24,12 +25,23 @@ finally:
 """
 SERVING = {"asyncpg", "pgqueuer", "starlette", "structlog", "tiktoken", "uvicorn", "yaml"}
 MIGRATING = {"alembic", "sqlalchemy"}
-ANSWERING = {"jinja2", "mcp", "mcp_types", "memsvc.app", "memsvc.console.routes", "memsvc.gateway.server"}
+ANSWERING = {
+    "jinja2",
+    "mcp",
+    "mcp_types",
+    "memsvc.app",
+    "memsvc.console.routes",
+    "memsvc.gateway.server",
+}
 
 
 def loads(program: str, *arguments: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return set(done.stderr.splitlines()[-1].split())
 
@@ -46,7 +58,9 @@ def test_help_loads_no_command_and_a_command_that_asks_a_server_loads_nothing_of
 
 @pytest.mark.slow
 def test_a_worker_loads_nothing_that_answers_calls_or_migrates() -> None:
-    working = loads("import sys, memsvc.cli.serve, memsvc.worker_app; print(*sys.modules, file=sys.stderr)")
+    working = loads(
+        "import sys, memsvc.cli.serve, memsvc.worker_app; print(*sys.modules, file=sys.stderr)"
+    )
     assert "memsvc.worker" in working
     assert working & {*MIGRATING, *ANSWERING} == set()
 
@@ -64,4 +78,6 @@ async def test_a_server_whose_vocabulary_is_damaged_says_so_and_goes_on(
     async with opened(Settings(), database_urls.app, Draining()) as app:
         with structlog.testing.capture_logs() as told:
             await app.warm()
-    assert [(line["log_level"], "install memsvc anew" in line["fault"]) for line in told] == [("error", True)]
+    assert [(line["log_level"], "install memsvc anew" in line["fault"]) for line in told] == [
+        ("error", True)
+    ]

@@ -1,4 +1,5 @@
-"""What is installed is what was locked: one version of each, checked against its hash, from no address of its own."""
+"""What is installed is what was locked: one version of each, checked against its hash, from no
+address of its own."""
 
 import re
 import tomllib
@@ -13,8 +14,8 @@ HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 
 
 def locked(name: str) -> dict[tuple[str, str], str]:
-    """The version of each package of a lock, under the marker of where it is for; what is neither a pin, a hash of one,
-    nor a comment is a fault."""
+    """The version of each package of a lock, under the marker of where it is for; what is neither a
+    pin, a hash of one, nor a comment is a fault."""
     versions: dict[tuple[str, str], str] = {}
     hashed: set[tuple[str, str]] = set()
     at = ("", "")
@@ -33,7 +34,9 @@ def locked(name: str) -> dict[tuple[str, str], str]:
 
 def wanted(*lists: list[object]) -> set[str]:
     """The names of requirements, as locks spell them."""
-    named = [re.split(r"[\[<>=!~; ]", one)[0] for each in lists for one in each if isinstance(one, str)]
+    named = [
+        re.split(r"[\[<>=!~; ]", one)[0] for each in lists for one in each if isinstance(one, str)
+    ]
     return {re.sub(r"[-_.]+", "-", name).lower() for name in named}
 
 
@@ -51,8 +54,11 @@ def test_the_locks_agree_and_hold_what_the_project_asks_for() -> None:
 
 
 @pytest.mark.parametrize("name", [*LOCKS, "pyproject.toml", "Makefile"])
-def test_packages_come_from_where_the_machine_is_told_and_from_no_address_of_ours(name: str) -> None:
+def test_packages_come_from_where_the_machine_is_told_and_from_no_address_of_ours(
+    name: str,
+) -> None:
     text = (ROOT / name).read_text("utf-8")
     assert not re.search(
-        r"--(extra-)?index-url|--find-links|--trusted-host|git\+|https?://(?!docs\.|keepachangelog)", text
+        r"--(extra-)?index-url|--find-links|--trusted-host|git\+|https?://(?!docs\.|keepachangelog)",
+        text,
     )

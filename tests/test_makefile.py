@@ -1,4 +1,5 @@
-"""`build` says in one sentence what it needs and what it could not do; `.ci/run` ends with what came of the tests."""
+"""`build` says in one sentence what it needs and what it could not do; `.ci/run` ends with what
+came of the tests."""
 
 import os
 import shutil
@@ -19,11 +20,13 @@ exec '{sys.executable}' -c 'import sys; sys.version_info = (3, 10, 13); exec(sys
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what comes of it in this checkout, as from a shell: also where a `build` runs the tests, which says so to
-    those below it."""
+    """Return what comes of it in this checkout, as from a shell: also where a `build` runs the
+    tests, which says so to those below it."""
     ours = {name: value for name, value in os.environ.items() if name not in OUTER}
     command = ["make", *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, env=ours, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, cwd=CHECKOUT, env=ours, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def set_up(python: Path | str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -32,7 +35,9 @@ def set_up(python: Path | str, folder: Path) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["an older Python", "no Python"])
-def test_without_a_python_that_is_new_enough_make_says_so_in_a_sentence(tmp_path: Path, there: bool) -> None:
+def test_without_a_python_that_is_new_enough_make_says_so_in_a_sentence(
+    tmp_path: Path, there: bool
+) -> None:
     python = tmp_path / "python3.11"
     if there:
         python.write_text(OLDER)
@@ -55,7 +60,11 @@ def test_with_a_python_that_is_named_make_sets_up_with_that(tmp_path: Path) -> N
         ("No known vulnerabilities found", 0, "no known vulnerabilities"),
         ("Dependency not found on PyPI and could not be audited: anyio", 0, "skipped"),
         ("requests.exceptions.ConnectionError: no route to host", 1, "skipped"),
-        ("Found 1 known vulnerability in 1 package; others could not be audited", 1, "Found 1 known vulnerability"),
+        (
+            "Found 1 known vulnerability in 1 package; others could not be audited",
+            1,
+            "Found 1 known vulnerability",
+        ),
         ("unrecognized arguments", 2, "unrecognized arguments"),
     ],
 )
@@ -83,7 +92,11 @@ def test_an_audit_that_could_not_be_made_is_skipped_by_name_and_one_that_finds_s
             2,
             "1 failed, 12 passed, 1 errors in 3.50s",
         ),
-        ("== 1 failed, 8 passed, 1 warning in 2.50s ==", 2, "1 failed, 8 passed, 1 warnings in 2.50s"),
+        (
+            "== 1 failed, 8 passed, 1 warning in 2.50s ==",
+            2,
+            "1 failed, 8 passed, 1 warnings in 2.50s",
+        ),
         ("no tests ran in 0.10s", 0, "no tests ran in 0.10s"),
         ("== 9 passed in 2.50s ==\nKilled", 2, "the tests did not all run: see above"),
         ("ruff check", 2, "the tests did not all run: see above"),
@@ -95,7 +108,12 @@ def test_what_decides_over_a_change_ends_with_the_sum_of_both_parts_of_the_suite
     stand_in = tmp_path / "make"
     stand_in.write_text(f"#!/bin/sh\necho '{lines}'\nexec test \"$* {status}\" = 'test-all 0'\n")
     stand_in.chmod(0o755)
-    command, around = [str(CHECKOUT / ".ci/run")], os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(command, env=around, capture_output=True, text=True, timeout=60, check=False)
+    command, around = (
+        [str(CHECKOUT / ".ci/run")],
+        os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    done = subprocess.run(
+        command, env=around, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.stdout.splitlines()[-1] == closing
     assert (done.returncode == 0) is (status == 0)

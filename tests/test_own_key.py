@@ -21,7 +21,9 @@ from tests.servers import DatabaseUrls
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_key_that_another_process_is_just_writing_is_waited_for(database: Database, tmp_path: Path) -> None:
+async def test_a_key_that_another_process_is_just_writing_is_waited_for(
+    database: Database, tmp_path: Path
+) -> None:
     made = await keys.create_key(database, "first", datetime.now(UTC))
     file = tmp_path / "api-key"
     waiting = asyncio.create_task(load_key(database, file))
@@ -41,7 +43,11 @@ async def test_a_folder_that_has_no_key_while_others_were_made_says_so(
     assert refused.value.code is Code.PERMISSION_DENIED
 
 
-TURN = {"session_id": "s", "turn_id": "t", "input_items": [{"role": "user", "content": "I live in Kobe."}]}
+TURN = {
+    "session_id": "s",
+    "turn_id": "t",
+    "input_items": [{"role": "user", "content": "I live in Kobe."}],
+}
 ASKED = {"session_id": "s", "current_input": "Where do I live?"}
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -51,14 +57,24 @@ async def test_keys_that_opened_a_memory_without_being_listed_are_listed_where_i
 ) -> None:
     async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service:
         made = await keys.create_key(service.database, "made", NOW)
-        async with service.http("wrote") as wrote, service.http("looked") as looked, service.http("wrote-too") as more:
+        async with (
+            service.http("wrote") as wrote,
+            service.http("looked") as looked,
+            service.http("wrote-too") as more,
+        ):
             for http in (wrote, more):
-                assert (await http.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
+                assert (
+                    await http.post(
+                        "/api/tools/memory_after_turn", json=TURN | {"output_items": []}
+                    )
+                ).is_success
             assert (await looked.post("/api/tools/memory_before_turn", json=ASKED)).is_success
     for _ in range(2):
         async with served(database_urls, admin, auth=AuthOptions()) as service:
             async with service.http("wrote") as wrote:
-                assert "Kobe" in (await wrote.post("/api/tools/memory_before_turn", json=ASKED)).text
+                assert (
+                    "Kobe" in (await wrote.post("/api/tools/memory_before_turn", json=ASKED)).text
+                )
             for key, status in (("looked", 401), ("tpyo", 401), (made.text, 200)):
                 async with service.http(key) as http:
                     assert (await http.get("/api/tools")).status_code == status
@@ -66,19 +82,29 @@ async def test_keys_that_opened_a_memory_without_being_listed_are_listed_where_i
             assert sorted(key.label for key in listed) == [LEGACY_LABEL, LEGACY_LABEL, "made"]
     [one] = await keys.list_keys(database, hashlib.sha256(b"wrote").digest())
     await keys.revoke_key(database, one.key_id, NOW)
-    async with served(database_urls, admin, auth=AuthOptions()) as service, service.http("wrote") as wrote:
+    async with (
+        served(database_urls, admin, auth=AuthOptions()) as service,
+        service.http("wrote") as wrote,
+    ):
         assert (await wrote.get("/api/tools")).status_code == 401
 
 
 async def test_processes_that_start_at_once_adopt_a_key_once_and_only_where_any_key_was_a_tenant(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database, tmp_path: Path
 ) -> None:
-    async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service, service.http("wrote") as wrote:
-        assert (await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
+    async with (
+        served(database_urls, admin, auth=AuthOptions(mode="open")) as service,
+        service.http("wrote") as wrote,
+    ):
+        assert (
+            await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})
+        ).is_success
     await list_legacy_keys(database, AuthOptions(), "0.0.0.0", NOW)
     await list_legacy_keys(database, AuthOptions(mode="listed"), "127.0.0.1", NOW)
     assert await keys.list_keys(database) == []
-    await asyncio.gather(*(list_legacy_keys(database, AuthOptions(), "127.0.0.1", NOW) for _ in range(4)))
+    await asyncio.gather(
+        *(list_legacy_keys(database, AuthOptions(), "127.0.0.1", NOW) for _ in range(4))
+    )
     assert [key.label for key in await keys.list_keys(database)] == [LEGACY_LABEL]
     [key] = await keys.list_keys(database)
     assert Permission.ADMIN in key.permissions
@@ -89,10 +115,17 @@ async def test_processes_that_start_at_once_adopt_a_key_once_and_only_where_any_
 async def test_what_is_adopted_where_tokens_are_taken_manages_no_keys(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database
 ) -> None:
-    async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service, service.http("wrote") as wrote:
-        assert (await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
+    async with (
+        served(database_urls, admin, auth=AuthOptions(mode="open")) as service,
+        service.http("wrote") as wrote,
+    ):
+        assert (
+            await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})
+        ).is_success
     issuer = "https://issuer.example"
-    tokens = OAuthOptions(issuer=issuer, resource="https://memory.example/mcp", jwks_url=f"{issuer}/jwks")
+    tokens = OAuthOptions(
+        issuer=issuer, resource="https://memory.example/mcp", jwks_url=f"{issuer}/jwks"
+    )
     await list_legacy_keys(database, AuthOptions(oauth=tokens), "127.0.0.1", NOW)
     [key] = await keys.list_keys(database)
     assert (key.label, key.permissions) == (LEGACY_LABEL, {Permission.READ, Permission.WRITE})

@@ -12,7 +12,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_on_tools_is_made_from_the_catalogue() -> None:
-    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(all_published()), "run `memsvc docs`"
+    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(all_published()), (
+        "run `memsvc docs`"
+    )
 
 
 def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
@@ -32,7 +34,11 @@ def test_the_page_on_errors_tells_of_every_code() -> None:
 def test_the_page_on_metrics_tells_of_every_metric() -> None:
     page = (DOCS / "metrics.md").read_text("utf-8")
     assert page == reference.metrics_page(), "run `memsvc docs`"
-    families = {line.split()[2] for line in Metrics().text().decode().splitlines() if line.startswith("# HELP")}
+    families = {
+        line.split()[2]
+        for line in Metrics().text().decode().splitlines()
+        if line.startswith("# HELP")
+    }
     for name in families:
         assert f"| `{name}` |" in page
 
@@ -42,10 +48,15 @@ def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all()
     below = {section.partition("\n")[0]: section for section in sections}
     arguments, results = head.split("Members of results:")
     for tool in all_published().tools:
-        for members, shared in ((reference.arguments_of(tool), arguments), (reference.results_of(tool), results)):
+        for members, shared in (
+            (reference.arguments_of(tool), arguments),
+            (reference.results_of(tool), results),
+        ):
             for name, line in members.items():
                 assert not line.endswith(": "), (tool.name, name)
-                assert line in below[tool.name] or (f"`{name}`" in below[tool.name] and f"{line}\n" in shared)
+                assert line in below[tool.name] or (
+                    f"`{name}`" in below[tool.name] and f"{line}\n" in shared
+                )
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
@@ -56,7 +67,9 @@ def test_every_link_between_pages_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
             path, _, anchor = target.partition("#")
             leads_to = page.parent / path if path else page
-            if "://" not in target and not (leads_to.exists() and (not anchor or anchor in anchors(leads_to))):
+            if "://" not in target and not (
+                leads_to.exists() and (not anchor or anchor in anchors(leads_to))
+            ):
                 broken.append(f"{page.relative_to(checkout)}: {target}")
     assert pages
     assert broken == []
@@ -65,4 +78,6 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 def anchors(page: Path) -> set[str]:
     """Return the anchors that a page's headings have on the repository's host."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
-    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }

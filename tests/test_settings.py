@@ -1,4 +1,5 @@
-"""Settings come from file, environment and command line, and a wrong one is told by its path and never by its value."""
+"""Settings come from file, environment and command line, and a wrong one is told by its path and
+never by its value."""
 
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,15 @@ def _paths(values: dict[str, Any], prefix: str = "") -> list[str]:
 
 def test_the_shipped_file_and_the_page_are_made_from_the_settings() -> None:
     assert default_config().read_text("utf-8") == configuration.yaml_file(), "run `memsvc docs`"
-    assert (CHECKOUT / "docs/configuration.md").read_text("utf-8") == configuration.page(), "run `memsvc docs`"
+    assert (CHECKOUT / "docs/configuration.md").read_text("utf-8") == configuration.page(), (
+        "run `memsvc docs`"
+    )
 
 
 def test_every_setting_says_what_it_is() -> None:
-    silent = [path for path, field in keys() if not field.description or section_of(field) is not None]
+    silent = [
+        path for path, field in keys() if not field.description or section_of(field) is not None
+    ]
     assert not silent, "\n".join(silent)
 
 
@@ -72,16 +77,26 @@ def test_every_setting_says_what_it_is() -> None:
         "memory.heuristic.max_output_tokens": 800,
     }.items(),
 )
-def test_the_keys_of_mcp_memory_tools_have_their_names_and_defaults(path: str, default: object) -> None:
+def test_the_keys_of_mcp_memory_tools_have_their_names_and_defaults(
+    path: str, default: object
+) -> None:
     assert {name: field.default for name, field in keys()}[f"settings.mcp.{path}"] == default
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
     file = _file(tmp_path, "host: a\nport: 1\ndata_dir: one\nauth:\n  mode: listed\nlimits:\n")
     settings = load(
-        file, {"MEMSVC_PORT": "2", "MEMSVC_DATA_DIR": "two", "MEMSVC_AUTH__MODE": "open"}, port=3, host=None
+        file,
+        {"MEMSVC_PORT": "2", "MEMSVC_DATA_DIR": "two", "MEMSVC_AUTH__MODE": "open"},
+        port=3,
+        host=None,
     )
-    assert (settings.host, settings.port, settings.data_dir, settings.auth.mode) == ("a", 3, Path("two"), "open")
+    assert (settings.host, settings.port, settings.data_dir, settings.auth.mode) == (
+        "a",
+        3,
+        Path("two"),
+        "open",
+    )
 
 
 def test_lists_are_json_or_words(tmp_path: Path) -> None:
@@ -91,7 +106,10 @@ def test_lists_are_json_or_words(tmp_path: Path) -> None:
 
 
 def test_the_long_form_of_a_variable_wins(tmp_path: Path) -> None:
-    both = {"MEMSVC_DATABASE__URL": "postgresql://long", "MEMSVC_DATABASE_URL": "postgresql://short"}
+    both = {
+        "MEMSVC_DATABASE__URL": "postgresql://long",
+        "MEMSVC_DATABASE_URL": "postgresql://short",
+    }
     assert load(_file(tmp_path, ""), both).database.url == "postgresql://long"
     alone = {"MEMSVC_DATABASE_URL": "postgresql://short"}
     assert load(_file(tmp_path, ""), alone).database.url == "postgresql://short"
@@ -116,7 +134,9 @@ def test_decay_has_the_short_form_that_servers_of_memories_know(tmp_path: Path) 
         assert problem.startswith("memories.decay_days: ")
 
 
-def test_memories_are_found_by_a_model_only_where_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_are_found_by_a_model_only_where_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A key that is there for other programs sends no conversation anywhere."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-others")
     assert load(_file(tmp_path, ""), {}).memories_model.model == ""
@@ -139,7 +159,10 @@ def test_what_others_set_under_our_prefix_is_none_of_ours(tmp_path: Path) -> Non
 
 
 def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
-    text = "port: 70000\nhosst: x\nauth: {mode: closed}\nsettings: {mcp: {memory: {compact_threshold: 1}}}"
+    text = (
+        "port: 70000\nhosst: x\nauth: {mode: closed}\nsettings: {mcp: {memory:"
+        " {compact_threshold: 1}}}"
+    )
     problems = _problems(tmp_path, text, MEMSVC_AUTH__MOED="open", MEMSVC_FILES="x")
     assert [problem.split(":")[0] for problem in problems] == [
         "MEMSVC_AUTH__MOED",
@@ -166,15 +189,30 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
         ("database: {url: 'mysql://x'}", "database.url: must begin with postgresql://"),
         ("database: {url: 'postgresql://h:99999/x'}", "must name a port"),
         ("embeddings: {provider: openai}", "provider openai at api.openai.com needs api_key"),
-        ("settings: {mcp: {memory: {heuristic: {base_url: api.example.com}}}}", "must be an absolute URL"),
+        (
+            "settings: {mcp: {memory: {heuristic: {base_url: api.example.com}}}}",
+            "must be an absolute URL",
+        ),
         (
             HEURISTIC.format("{enabled: true}"),
             "needs settings.mcp.memory.heuristic.base_url, or a model in model.model",
         ),
-        (HEURISTIC.format("{enabled: true, base_url: 'https://host/v1?a=b'}"), "must be an absolute URL"),
-        (HEURISTIC.format("{enabled: true, base_url: 'https://host/v1#a'}"), "must be an absolute URL"),
-        ("model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true, model: other}"), "base_url beside them"),
-        ("model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true, api_key: k}"), "base_url beside them"),
+        (
+            HEURISTIC.format("{enabled: true, base_url: 'https://host/v1?a=b'}"),
+            "must be an absolute URL",
+        ),
+        (
+            HEURISTIC.format("{enabled: true, base_url: 'https://host/v1#a'}"),
+            "must be an absolute URL",
+        ),
+        (
+            "model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true, model: other}"),
+            "base_url beside them",
+        ),
+        (
+            "model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true, api_key: k}"),
+            "base_url beside them",
+        ),
     ],
 )
 def test_a_problem_says_what_is_allowed(tmp_path: Path, text: str, problem: str) -> None:
@@ -186,15 +224,30 @@ def test_a_problem_says_what_is_allowed(tmp_path: Path, text: str, problem: str)
     [
         ("", "", "", 60_000),
         ("model: {model: 'openai:m'}", "openai:m", "", 60_000),
-        ("model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true}"), "openai:m", "", 12_000),
+        (
+            "model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true}"),
+            "openai:m",
+            "",
+            12_000,
+        ),
         (
             HEURISTIC.format("{enabled: true, base_url: 'https://h'}"),
             DEFAULT_MODEL,
             "https://h/v1",
             12_000,
         ),
-        (HEURISTIC.format("{enabled: true, base_url: 'https://h/v1', model: a}"), "openai:a", "https://h/v1", 12_000),
-        (HEURISTIC.format("{enabled: true, base_url: 'https://h/v1/responses'}"), None, "https://h/v1", 12_000),
+        (
+            HEURISTIC.format("{enabled: true, base_url: 'https://h/v1', model: a}"),
+            "openai:a",
+            "https://h/v1",
+            12_000,
+        ),
+        (
+            HEURISTIC.format("{enabled: true, base_url: 'https://h/v1/responses'}"),
+            None,
+            "https://h/v1",
+            12_000,
+        ),
         (
             HEURISTIC.format("{enabled: true, base_url: 'http://h', model: 'a:b'}"),
             "openai:a:b",
@@ -203,12 +256,19 @@ def test_a_problem_says_what_is_allowed(tmp_path: Path, text: str, problem: str)
         ),
         (
             "model: {model: 'openai:m'}\n"
-            + HEURISTIC.format("{enabled: true, base_url: 'https://h', model: 'anthropic:m', timeout_ms: 9}"),
+            + HEURISTIC.format(
+                "{enabled: true, base_url: 'https://h', model: 'anthropic:m', timeout_ms: 9}"
+            ),
             "anthropic:m",
             "https://h/v1",
             9,
         ),
-        ("settings: {mcp: {tools: {memory: {enabled: false}}}}\nmodel: {model: 'openai:m'}", "", "", 60_000),
+        (
+            "settings: {mcp: {tools: {memory: {enabled: false}}}}\nmodel: {model: 'openai:m'}",
+            "",
+            "",
+            60_000,
+        ),
     ],
 )
 def test_turn_memory_asks_the_model_of_its_own_section_or_the_general_one(
@@ -226,11 +286,16 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_secrets_are_in_no_message_and_no_representation(tmp_path: Path) -> None:
     told = _problems(
-        tmp_path, "port: secret-word", MEMSVC_DATABASE__POOL_MAX="secret-word", MEMSVC_DATABASE__URL__X="secret-word"
+        tmp_path,
+        "port: secret-word",
+        MEMSVC_DATABASE__POOL_MAX="secret-word",
+        MEMSVC_DATABASE__URL__X="secret-word",
     )
     assert len(told) == 3
     assert "secret-word" not in "".join(told)
-    assert "secret-word" not in "".join(_problems(tmp_path, MEMSVC_DATABASE_URL="mysql://u:secret-word@h/d"))
+    assert "secret-word" not in "".join(
+        _problems(tmp_path, MEMSVC_DATABASE_URL="mysql://u:secret-word@h/d")
+    )
     keys = {
         "MEMSVC_DATABASE_URL": "postgresql://u:secret-word@h/d",
         "MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__API_KEY": "secret-word",

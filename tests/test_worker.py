@@ -1,4 +1,5 @@
-"""A worker runs what was queued, tries again what fails, and tells nobody what a failure was about."""
+"""A worker runs what was queued, tries again what fails, and tells nobody what a failure was
+about."""
 
 import asyncio
 import io
@@ -32,7 +33,8 @@ clock = SystemClock()
 
 
 class Runs:
-    """A job's function: keeps what it was run for, and does with each attempt what it is told to."""
+    """A job's function: keeps what it was run for, and does with each attempt what it is told
+    to."""
 
     def __init__(self, *outcomes: Exception | None) -> None:
         self.of: list[tuple[Scope, str]] = []
@@ -60,7 +62,9 @@ def working(database: Database, database_urls: DatabaseUrls, meter: RecordingMet
     """Runs a worker: `async with open_connections(job, ...) as worker`."""
 
     @asynccontextmanager
-    async def run(*published: Job, url: str = database_urls.app, **changes: Any) -> AsyncIterator[Worker]:
+    async def run(
+        *published: Job, url: str = database_urls.app, **changes: Any
+    ) -> AsyncIterator[Worker]:
         options = QUICK.model_copy(update=changes.pop("options", {}))
         worker = Worker(url, database, published, clock, meter, options, **changes)
         async with worker.running():
@@ -69,7 +73,9 @@ def working(database: Database, database_urls: DatabaseUrls, meter: RecordingMet
     return run
 
 
-async def write(database: Database, scope: Scope, subject: str, name: str = "tidy", delay_s: float = 0.0) -> None:
+async def write(
+    database: Database, scope: Scope, subject: str, name: str = "tidy", delay_s: float = 0.0
+) -> None:
     async with database.begin(scope) as tx:
         await jobs.enqueue(tx, name, subject, now=clock.now(), delay_s=delay_s)
 
@@ -95,7 +101,11 @@ def failed(found: list[QueuedJob]) -> bool:
 
 
 async def test_a_job_is_run_with_its_scope_and_subject_and_is_gone(
-    database: Database, scope: Scope, working: Working, meter: RecordingMeter, admin: asyncpg.Connection
+    database: Database,
+    scope: Scope,
+    working: Working,
+    meter: RecordingMeter,
+    admin: asyncpg.Connection,
 ) -> None:
     runs = Runs()
     async with working(Job(name="tidy", run=runs)) as worker:
@@ -110,20 +120,29 @@ async def test_a_job_is_run_with_its_scope_and_subject_and_is_gone(
     assert not await worker.alive()
 
 
-async def test_a_job_is_not_run_before_its_time(database: Database, scope: Scope, working: Working) -> None:
+async def test_a_job_is_not_run_before_its_time(
+    database: Database, scope: Scope, working: Working
+) -> None:
     runs = Runs()
     await write(database, scope, "later", delay_s=3600)
     await write(database, scope, "soon", delay_s=0.3)
     async with working(Job(name="tidy", run=runs)):
         await runs.reach(1)
-        assert [job.ref.subject for job in await shows(database, lambda found: len(found) == 1)] == ["later"]
+        assert [
+            job.ref.subject for job in await shows(database, lambda found: len(found) == 1)
+        ] == ["later"]
     assert runs.of == [(scope, "soon")]
 
 
 async def test_an_error_that_may_pass_is_tried_again_however_often(
     database: Database, scope: Scope, working: Working, meter: RecordingMeter
 ) -> None:
-    runs = Runs(*[MemsvcError(code, "away") for code in (Code.UNAVAILABLE, Code.RESOURCE_BUSY, Code.RATE_LIMITED) * 3])
+    runs = Runs(
+        *[
+            MemsvcError(code, "away")
+            for code in (Code.UNAVAILABLE, Code.RESOURCE_BUSY, Code.RATE_LIMITED) * 3
+        ]
+    )
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=2)):
         await runs.reach(10)
@@ -144,8 +163,8 @@ async def test_the_wait_between_attempts_doubles_up_to_its_limit(
             await admin.execute("UPDATE memsvc_queue SET execute_after = now()")
         await runs.reach(6)
     waits = await admin.fetch(
-        "SELECT traceback #>> '{additional_context,retry_delay}' FROM memsvc_queue_log WHERE traceback IS NOT NULL"
-        " ORDER BY id"
+        "SELECT traceback #>> '{additional_context,retry_delay}' FROM memsvc_queue_log WHERE"
+        " traceback IS NOT NULL ORDER BY id"
     )
     seconds = [float(row[0].rpartition(":")[2]) for row in waits]
     for waited, wanted in zip(seconds, (1, 2, 4, 4, 4), strict=True):
@@ -156,7 +175,9 @@ async def test_a_job_that_fails_for_good_stays_visible_and_can_be_tried_again_or
     database: Database, scope: Scope, working: Working, meter: RecordingMeter
 ) -> None:
     runs = Runs(
-        *[MemsvcError(Code.INVALID_CONTENT, "odd")] * 2, MemsvcError(Code.UNAVAILABLE, "away"), *[KeyError()] * 3
+        *[MemsvcError(Code.INVALID_CONTENT, "odd")] * 2,
+        MemsvcError(Code.UNAVAILABLE, "away"),
+        *[KeyError()] * 3,
     )
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=2)) as worker:
@@ -179,7 +200,9 @@ async def test_a_job_that_fails_for_good_stays_visible_and_can_be_tried_again_or
     assert meter.total("memsvc_job_runs_total", status="failed") == 2
 
 
-async def test_a_newer_job_takes_the_place_of_a_failed_one(database: Database, scope: Scope, working: Working) -> None:
+async def test_a_newer_job_takes_the_place_of_a_failed_one(
+    database: Database, scope: Scope, working: Working
+) -> None:
     runs = Runs(KeyError())
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=1)):
@@ -190,7 +213,11 @@ async def test_a_newer_job_takes_the_place_of_a_failed_one(database: Database, s
 
 
 async def test_nothing_of_an_error_but_its_code_is_stored_or_logged(
-    database: Database, scope: Scope, working: Working, admin: asyncpg.Connection, log_lines: io.BytesIO
+    database: Database,
+    scope: Scope,
+    working: Working,
+    admin: asyncpg.Connection,
+    log_lines: io.BytesIO,
 ) -> None:
     try:
         raise ValueError(CANARY)
@@ -208,7 +235,9 @@ async def test_nothing_of_an_error_but_its_code_is_stored_or_logged(
         assert not any(CANARY in row[0] for row in rows)
     lines = log_lines.getvalue().decode()
     assert CANARY not in lines
-    told = [json.loads(line) for line in lines.splitlines() if "memsvc.worker" in line or "job" in line]
+    told = [
+        json.loads(line) for line in lines.splitlines() if "memsvc.worker" in line or "job" in line
+    ]
     assert [(line["code"], line["project"]) for line in told if line.get("job") == "tidy"] == [
         ("UNAVAILABLE", "default"),
         *[("INTERNAL_ERROR", "default")] * 3,
@@ -266,7 +295,9 @@ async def test_a_job_that_outlasts_the_grace_is_handed_back_and_done_by_the_next
     assert attempts == 2
 
 
-async def test_a_job_that_ends_within_the_grace_is_done(database: Database, scope: Scope, working: Working) -> None:
+async def test_a_job_that_ends_within_the_grace_is_done(
+    database: Database, scope: Scope, working: Working
+) -> None:
     begun, released = asyncio.Event(), asyncio.Event()
 
     async def run(_: Scope, __: str) -> None:
@@ -300,7 +331,10 @@ async def test_jobs_of_one_tenant_leave_a_slot_for_others(
         await until(lambda: "theirs" in at_work)
         waiting = await shows(database, lambda found: len(found) == 5)
         assert sorted(at_work) == ["mine 0", "mine 1", "mine 2", "theirs"]
-        assert [job.ref.subject for job in waiting if job.state is JobState.WAITING] == ["mine 4", "mine 3"]
+        assert [job.ref.subject for job in waiting if job.state is JobState.WAITING] == [
+            "mine 4",
+            "mine 3",
+        ]
         released.set()
         await shows(database, empty)
     assert len(at_work) == 6
@@ -322,7 +356,10 @@ async def test_a_long_job_goes_on_where_it_stopped_when_others_had_their_turn(
     async with working(
         Job(name="long", run=long, attempts_max=1),
         Job(name="tidy", run=runs),
-        options={"concurrency": 2, "slice_s": 0.05},  # one slot for a tenant: the second job waits for the first
+        options={
+            "concurrency": 2,
+            "slice_s": 0.05,
+        },  # one slot for a tenant: the second job waits for the first
     ):
         await until(lambda: steps > 0)
         await write(database, scope, "short")
@@ -349,7 +386,9 @@ async def test_long_jobs_of_two_tenants_that_fill_all_slots_give_a_third_its_tur
     for each in (scope, other_scope):
         for number in range(6):
             await write(database, each, f"long {number}", name="long")
-    options = {"slice_s": 0.6}  # longer than a job that was put back pauses: it is due before the next slot is free
+    options = {
+        "slice_s": 0.6
+    }  # longer than a job that was put back pauses: it is due before the next slot is free
     async with working(Job(name="long", run=long), Job(name="tidy", run=short), options=options):
         await until(lambda: len(began) == 2)
         await write(database, Scope(b"\x03" * 32, "default"), "short")
@@ -378,7 +417,10 @@ async def test_a_worker_that_lost_its_database_goes_on_when_it_is_back(
             begun.set()
             await asyncio.Event().wait()
 
-    async with Relay(database_urls.app) as relay, working(Job(name="tidy", run=hang_once), url=relay.url) as worker:
+    async with (
+        Relay(database_urls.app) as relay,
+        working(Job(name="tidy", run=hang_once), url=relay.url) as worker,
+    ):
         await write(database, scope, "a")
         await begun.wait()
         await relay.cut()
@@ -402,13 +444,18 @@ async def test_a_worker_that_hears_nothing_for_a_minute_is_not_alive(
 
 
 async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
-    database: Database, scope: Scope, other_scope: Scope, working: Working, admin: asyncpg.Connection
+    database: Database,
+    scope: Scope,
+    other_scope: Scope,
+    working: Working,
+    admin: asyncpg.Connection,
 ) -> None:
     for each in (scope, Scope(scope.tenant, "beside"), other_scope):
         await remember_tenant(database, each.tenant, clock.now())
         await admin.execute(
             """
-            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes,
+                is_text, owner,
                                created_at, updated_at)
             VALUES ($1, $2, gen_random_uuid(), '/a', 1, 1, 1, true, '', now(), now())
             """,
@@ -435,14 +482,19 @@ async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
 
 
 async def test_what_is_being_purged_keeps_nothing_else_from_being_swept(
-    database: Database, scope: Scope, other_scope: Scope, working: Working, admin: asyncpg.Connection
+    database: Database,
+    scope: Scope,
+    other_scope: Scope,
+    working: Working,
+    admin: asyncpg.Connection,
 ) -> None:
     each = [scope, Scope(scope.tenant, "beside"), other_scope]
     for one in each:
         await remember_tenant(database, one.tenant, clock.now())
         await admin.execute(
             """
-            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes,
+                is_text, owner,
                                created_at, updated_at)
             VALUES ($1, $2, gen_random_uuid(), '/a', 1, 1, 1, true, '', now(), now())
             """,

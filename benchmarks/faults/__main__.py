@@ -1,7 +1,8 @@
-"""Breaks the service on purpose and counts what came of it: `python -m benchmarks.errors [PART...] [--quick]`.
+"""Breaks the service on purpose and counts what came of it: `python -m benchmarks.errors [PART...]
+[--quick]`.
 
-Every part starts servers of its own, with two tenants whose words must never be seen in answers to the other one, in
-logs or in metrics. The exit code is 1 when a figure is not what it has to be.
+Every part starts servers of its own, with two tenants whose words must never be seen in answers to
+the other one, in logs or in metrics. The exit code is 1 when a figure is not what it has to be.
 """
 
 import argparse
@@ -26,13 +27,21 @@ PARTS: dict[str, Part] = {
     "postgres": lambda folder, given: kills.postgres_killed(folder, kills=given.postgres_kills),
     "embedded": lambda folder, given: kills.embedded_killed(folder, kills=given.embedded_kills),
     "disk": lambda folder, given: disk.disk_full(folder, times=given.disk_full),
-    "database-network": lambda folder, given: network.before_database(folder, seconds=given.network_s),
+    "database-network": lambda folder, given: network.before_database(
+        folder, seconds=given.network_s
+    ),
     "client-network": lambda folder, given: network.before_server(folder, seconds=given.network_s),
-    "overload": lambda folder, given: overload.overloaded(folder, clients=given.clients, seconds=given.overload_s),
-    "insisting": lambda folder, given: overload.insisted(folder, clients=given.clients, seconds=given.insisting_s),
+    "overload": lambda folder, given: overload.overloaded(
+        folder, clients=given.clients, seconds=given.overload_s
+    ),
+    "insisting": lambda folder, given: overload.insisted(
+        folder, clients=given.clients, seconds=given.insisting_s
+    ),
     "neighbour": lambda folder, given: overload.neighboured(folder, seconds=given.neighbour_s),
     "hostile": lambda folder, given: hostile.bombarded(folder, requests=given.requests),
-    "model": lambda folder, given: models.model_faults(folder, seconds=given.model_s, slow=not given.quick),
+    "model": lambda folder, given: models.model_faults(
+        folder, seconds=given.model_s, slow=not given.quick
+    ),
     "stop": lambda folder, given: stopping.terminated(folder, times=given.stops),
     "upgrade": lambda folder, given: rolling.rolled(folder, old=given.old),
     "frozen": lambda folder, given: stopping.frozen(folder, times=given.freezes),
@@ -59,7 +68,9 @@ LEFT_OUT_QUICKLY = ("upgrade",)
 async def run(given: argparse.Namespace) -> Report:
     """Run the chosen parts, one after the other, and tell of each as it ends."""
     trials: dict[str, Trial] = {}
-    for name in given.parts or [name for name in PARTS if not (given.quick and name in LEFT_OUT_QUICKLY)]:
+    for name in given.parts or [
+        name for name in PARTS if not (given.quick and name in LEFT_OUT_QUICKLY)
+    ]:
         started = perf_counter()
         with tempfile.TemporaryDirectory(prefix=f"memsvc-faults-{name}-") as folder:
             trials[name] = await _tried(name, Path(folder), given)
@@ -74,12 +85,22 @@ async def run(given: argparse.Namespace) -> Report:
 def reported(trials: Mapping[str, Trial]) -> Report:
     """What came of the parts so far."""
     held = sum(trial.held for trial in trials.values())
-    figures = judged("faults", {"parts that held": held / len(trials), "parts that were tried": float(len(trials))})
-    judged_of = {name: [figure.held for figure in trial.figures if figure.bound] for name, trial in trials.items()}
+    figures = judged(
+        "faults",
+        {"parts that held": held / len(trials), "parts that were tried": float(len(trials))},
+    )
+    judged_of = {
+        name: [figure.held for figure in trial.figures if figure.bound]
+        for name, trial in trials.items()
+    }
     rows = [[name, trials[name].title, len(each), sum(each)] for name, each in judged_of.items()]
-    tables = [Table("Faults: figures that are judged", ("part", "what is broken", "judged", "held"), rows)]
+    tables = [
+        Table("Faults: figures that are judged", ("part", "what is broken", "judged", "held"), rows)
+    ]
     parts = {"parts": {name: trial.written() for name, trial in trials.items()}}
-    return Report("faults", "Faults beside their goal", tables, figures, failed=held < len(trials), more=parts)
+    return Report(
+        "faults", "Faults beside their goal", tables, figures, failed=held < len(trials), more=parts
+    )
 
 
 def drawing(trials: Mapping[str, Trial]) -> str:
@@ -87,8 +108,16 @@ def drawing(trials: Mapping[str, Trial]) -> str:
     rows = []
     for name, trial in trials.items():
         judgements = [figure for figure in trial.figures if figure.bound]
-        wrong = "; ".join(f"{figure.what}: {figure.value}" for figure in judgements if not figure.held)
-        rows.append((name, [figure.held for figure in judgements], wrong or f"{len(judgements)} of {len(judgements)}"))
+        wrong = "; ".join(
+            f"{figure.what}: {figure.value}" for figure in judgements if not figure.held
+        )
+        rows.append(
+            (
+                name,
+                [figure.held for figure in judgements],
+                wrong or f"{len(judgements)} of {len(judgements)}",
+            )
+        )
     return plot.image("What held when something was broken", [plot.squares(rows)])
 
 
@@ -96,7 +125,13 @@ async def _tried(name: str, folder: Path, given: argparse.Namespace) -> Trial:
     """One part; one that could not go on to its end has failed, and the others go on."""
     try:
         return await PARTS[name](folder, given)
-    except (AssertionError, RuntimeError, TimeoutError, OSError, subprocess.SubprocessError) as error:
+    except (
+        AssertionError,
+        RuntimeError,
+        TimeoutError,
+        OSError,
+        subprocess.SubprocessError,
+    ) as error:
         trial = Trial(f"{name}: did not come to its end")
         trial.equal("ended by", type(error).__name__, "nothing")
         trial.remarks.append(str(error)[-2000:])
@@ -105,9 +140,15 @@ async def _tried(name: str, folder: Path, given: argparse.Namespace) -> Trial:
 
 def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The options as they were given, each size with its number."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="the parts to run; without any, all of them")
-    parser.add_argument("--old", help="git revision to upgrade from; else that before the newest migration")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="the parts to run; without any, all of them"
+    )
+    parser.add_argument(
+        "--old", help="git revision to upgrade from; else that before the newest migration"
+    )
     add_sizes(parser, SIZES)
     add_outputs(parser)
     return with_sizes(parser.parse_args(given), SIZES)

@@ -1,4 +1,5 @@
-"""What is there afterwards, read through the public tools alone and compared with what was acknowledged."""
+"""What is there afterwards, read through the public tools alone and compared with what was
+acknowledged."""
 
 import asyncio
 import random
@@ -27,7 +28,9 @@ class Found:
     looked_up: int = 0
 
 
-async def audit(ground: Ground, acknowledged: Acknowledged, trial: Trial, *, sample: int = 40) -> None:
+async def audit(
+    ground: Ground, acknowledged: Acknowledged, trial: Trial, *, sample: int = 40
+) -> None:
     """Compare, and tell the trial. The server of the ground must run."""
     found = Found()
     for tenant in TENANTS:
@@ -35,8 +38,16 @@ async def audit(ground: Ground, acknowledged: Acknowledged, trial: Trial, *, sam
             await _audit_tenant(caller, tenant, acknowledged.turns[tenant], found, sample)
     told = await asyncio.to_thread(checked, ground)
     trial.note("turns acknowledged", acknowledged.count)
-    trial.note("events, facts, turns looked up", f"{found.events}, {found.facts}, {found.looked_up}")
-    for what in ("turns lost", "turns twice", "half turns", "turns nobody sent", "facts without their event"):
+    trial.note(
+        "events, facts, turns looked up", f"{found.events}, {found.facts}, {found.looked_up}"
+    )
+    for what in (
+        "turns lost",
+        "turns twice",
+        "half turns",
+        "turns nobody sent",
+        "facts without their event",
+    ):
         trial.equal(what, found.faults[what], 0)
     trial.equal("facts lost or twice", found.faults["facts lost or twice"], 0)
     trial.equal("turns not found by recall", found.faults["turns not found by recall"], 0)
@@ -45,7 +56,9 @@ async def audit(ground: Ground, acknowledged: Acknowledged, trial: Trial, *, sam
     trial.remarks += acknowledged.refused[:5]
 
 
-async def _audit_tenant(caller: Caller, tenant: Tenant, turns: dict[str, str], found: Found, sample: int) -> None:
+async def _audit_tenant(
+    caller: Caller, tenant: Tenant, turns: dict[str, str], found: Found, sample: int
+) -> None:
     events, facts = await _records(caller)
     found.events += len(events)
     found.facts += len(facts)
@@ -68,9 +81,15 @@ async def _audit_tenant(caller: Caller, tenant: Tenant, turns: dict[str, str], f
     for turn in random.Random(1).sample(sorted(turns), min(sample, len(turns))):
         mark = turn.replace("-", "")
         answer = await caller.used(
-            "memory_before_turn", session_id="auditor", user_id=USER, current_input=f"Noted {mark}?", explain=True
+            "memory_before_turn",
+            session_id="auditor",
+            user_id=USER,
+            current_input=f"Noted {mark}?",
+            explain=True,
         )
-        refs = Counter(one["ref"] for one in answer["explanation"]["candidates"] if one["kind"] == "turn")
+        refs = Counter(
+            one["ref"] for one in answer["explanation"]["candidates"] if one["kind"] == "turn"
+        )
         found.looked_up += 1
         found.faults["turns not found by recall"] += refs[f"{turn}-out-0"] != 1
 
@@ -107,7 +126,9 @@ async def _files(caller: Caller) -> list[str]:
     cursor = None
     while True:
         more = {"cursor": cursor} if cursor else {}
-        page = await caller.used("file_list", project=PROJECT, path="/memory", depth=64, limit=1024, **more)
+        page = await caller.used(
+            "file_list", project=PROJECT, path="/memory", depth=64, limit=1024, **more
+        )
         paths += [entry["path"] for entry in page["entries"] if entry["path"].endswith(".jsonl")]
         cursor = page["next_cursor"]
         if not cursor:

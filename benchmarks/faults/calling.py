@@ -1,4 +1,5 @@
-"""Clients that look at every answer before they hand it on: its code, its time, and whose words are in it."""
+"""Clients that look at every answer before they hand it on: its code, its time, and whose words are
+in it."""
 
 import asyncio
 from collections import Counter
@@ -24,13 +25,16 @@ class Tenant:
     canary: str
 
 
-TENANTS = (Tenant("tenant-of-the-kestrel", "kestrelquartz"), Tenant("tenant-of-the-marble", "marblefinch"))
+TENANTS = (
+    Tenant("tenant-of-the-kestrel", "kestrelquartz"),
+    Tenant("tenant-of-the-marble", "marblefinch"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a call ended, and what it said: `ok`, `closed` (nobody listened), `lost` (no answer came, or half of one), or
-    an error code."""
+    """How a call ended, and what it said: `ok`, `closed` (nobody listened), `lost` (no answer came,
+    or half of one), or an error code."""
 
     code: str
     body: Mapping[str, Any]
@@ -63,15 +67,21 @@ class Seen:
 class Caller:
     """One client of one tenant on one wire."""
 
-    def __init__(self, url: str, tenant: Tenant, wire: str, seen: Seen, *, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, url: str, tenant: Tenant, wire: str, seen: Seen, *, timeout_s: float = 60.0
+    ) -> None:
         self._url = url
         self._tenant = tenant
         self._wire = wire
         self._seen = seen
         self._others = [other.canary.encode() for other in TENANTS if other != tenant]
-        # there is no TLS here, and to load certificates for each client would take longer than many calls
+        # there is no TLS here, and to load certificates for each client would take longer than many
+        # calls
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {tenant.key}"}, timeout=timeout_s, verify=False, trust_env=False
+            headers={"Authorization": f"Bearer {tenant.key}"},
+            timeout=timeout_s,
+            verify=False,
+            trust_env=False,
         )
         self.tenant = tenant
 
@@ -89,15 +99,20 @@ class Caller:
                 response = await self._http.post(f"{self._url}/api/tools/{tool}", json=arguments)
             else:
                 content, headers = mcp_request(self._wire, tool, arguments)
-                response = await self._http.post(f"{self._url}/mcp", content=content, headers=headers)
+                response = await self._http.post(
+                    f"{self._url}/mcp", content=content, headers=headers
+                )
         except httpx2.ConnectError:
             return self._ended(CLOSED, {}, started)
         except (httpx2.HTTPError, OSError):
             return self._ended(LOST, {}, started)
         return self._read(tool, response, started)
 
-    async def until_answered(self, tool: str, *, patience_s: float = 180.0, **arguments: Any) -> Answer:
-        """Call a tool until it says something that is not worth another try. TimeoutError when that takes too long."""
+    async def until_answered(
+        self, tool: str, *, patience_s: float = 180.0, **arguments: Any
+    ) -> Answer:
+        """Call a tool until it says something that is not worth another try. TimeoutError when that
+        takes too long."""
         async with asyncio.timeout(patience_s):
             while (answer := await self.call(tool, **arguments)).again:  # noqa: ASYNC110 - another process is at fault
                 await asyncio.sleep(min(1.0, answer.body.get("retry_after_s", 0.05)))
@@ -131,7 +146,8 @@ class Caller:
         if not isinstance(code, str):
             return self._strange(tool, response, "no code", started)
         if code == "INTERNAL_ERROR" or (
-            response.status_code >= 500 and code not in {"UNAVAILABLE", "RESOURCE_BUSY", "QUOTA_EXCEEDED"}
+            response.status_code >= 500
+            and code not in {"UNAVAILABLE", "RESOURCE_BUSY", "QUOTA_EXCEEDED"}
         ):
             self._wrong(f"{tool}: {response.status_code} {code}")
         if code in {"RATE_LIMITED", "RESOURCE_BUSY"} and "retry_after_s" not in body:
@@ -153,9 +169,12 @@ class Caller:
 
 
 class Connection:
-    """One kept connection of HTTP/1.1, written by hand: it takes little of the processor that the server is on."""
+    """One kept connection of HTTP/1.1, written by hand: it takes little of the processor that the
+    server is on."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str
+    ) -> None:
         self._reader = reader
         self.writer = writer
         self._key = key
@@ -171,13 +190,18 @@ class Connection:
     async def send(self, tool: str, body: bytes) -> Answer:
         """Call a tool once with this JSON."""
         started = perf_counter()
-        head = f"POST /api/tools/{tool} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self._key}\r\n"
+        head = (
+            f"POST /api/tools/{tool} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer"
+            f" {self._key}\r\n"
+        )
         sent = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self.writer.write(sent.encode() + body)
         answered = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         length = int(answered.partition(b"content-length:")[2].partition(b"\r\n")[0])
         told = orjson.loads(await self._reader.readexactly(length))
-        return Answer(OK if answered[9:12] == b"200" else told["code"], told, perf_counter() - started)
+        return Answer(
+            OK if answered[9:12] == b"200" else told["code"], told, perf_counter() - started
+        )
 
 
 def mcp_request(wire: str, tool: str, arguments: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:

@@ -1,4 +1,5 @@
-"""A disk that is full: the embedded PostgreSQL on a small file system in memory, which needs root to be mounted."""
+"""A disk that is full: the embedded PostgreSQL on a small file system in memory, which needs root
+to be mounted."""
 
 import asyncio
 import errno
@@ -19,8 +20,8 @@ from benchmarks.faults.writing import USER, Writers
 
 SIZE_MB = 192
 LEFT_BYTES = (256 * 1024, 12 * 2**20)
-"""What is left free, by turns: too little for a table to grow, and too little for one more segment of the log, which
-PostgreSQL takes worse."""
+"""What is left free, by turns: too little for a table to grow, and too little for one more segment
+of the log, which PostgreSQL takes worse."""
 WRITE_BYTES = 750_000
 FULL_S = 8.0
 PATIENCE_S = 60.0
@@ -29,7 +30,8 @@ CALL_S_MAX = 12.0
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[None]:
-    """A file system of its own at this place, for the time of a block. CalledProcessError without root."""
+    """A file system of its own at this place, for the time of a block. CalledProcessError without
+    root."""
     place.mkdir()
     subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m,mode=755", "tmpfs", str(place)],
@@ -44,7 +46,10 @@ def small_disk(place: Path) -> Iterator[None]:
 
 async def disk_full(folder: Path, *, times: int) -> Trial:
     """Fill the disk under writers, and free it again, without a restart of memsvc."""
-    trial = Trial(f"the disk of the embedded PostgreSQL full {times} times under 8 writers ({SIZE_MB} MB tmpfs)")
+    trial = Trial(
+        f"the disk of the embedded PostgreSQL full {times} times under 8 writers ({SIZE_MB} MB"
+        " tmpfs)"
+    )
     ground = Ground(folder)
     with small_disk(ground.data_dir):
         try:
@@ -71,7 +76,9 @@ async def _fill_and_free(ground: Ground, trial: Trial, times: int) -> None:
                 for kind, answer in await _probe(ground):
                     (reads if kind == "read" else probes)[answer.code] += 1
                 if left == min(LEFT_BYTES):
-                    await asyncio.to_thread(_fill, ballast, left)  # what PostgreSQL gave back meanwhile
+                    await asyncio.to_thread(
+                        _fill, ballast, left
+                    )  # what PostgreSQL gave back meanwhile
                 await asyncio.sleep(0.1)
             ballast.unlink()
             begun, before = monotonic(), acknowledged.count
@@ -92,9 +99,15 @@ async def _probe(ground: Ground) -> list[tuple[str, Answer]]:
     """A large write and a read, as they end just now."""
     async with Caller(ground.url, TENANTS[0], "rest", ground.seen) as caller:
         wrote = await caller.call(
-            "file_write", project="ballast", path="/filling.txt", content=os.urandom(WRITE_BYTES).hex(), mode="TRUNCATE"
+            "file_write",
+            project="ballast",
+            path="/filling.txt",
+            content=os.urandom(WRITE_BYTES).hex(),
+            mode="TRUNCATE",
         )
-        read = await caller.call("memory_before_turn", session_id="s0", user_id=USER, current_input="What tea?")
+        read = await caller.call(
+            "memory_before_turn", session_id="s0", user_id=USER, current_input="What tea?"
+        )
     return [("write", wrote), ("read", read)]
 
 

@@ -1,4 +1,5 @@
-"""Bodies and headers that no client of ours would send, thousands of them, to a server that serves others meanwhile."""
+"""Bodies and headers that no client of ours would send, thousands of them, to a server that serves
+others meanwhile."""
 
 import asyncio
 import json
@@ -29,7 +30,15 @@ METHODS = (
     "no/such",
     "server/discover",
 )
-TOOLS = ("memory_before_turn", "memory_after_turn", "file_read", "file_write", "find_tool", "mcp_pipe", "read_document")
+TOOLS = (
+    "memory_before_turn",
+    "memory_after_turn",
+    "file_read",
+    "file_write",
+    "find_tool",
+    "mcp_pipe",
+    "read_document",
+)
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 10**400, -(2**63) - 1, 1e308, "", "\x00", "a" * 5000, "../../etc/passwd", "\ud83d", "\u202ex",
     "😀" * 200, "%00", "' OR 1=1 --", [], {}, [[]] * 50, {"a": {"b": {}}}, {"__proto__": 1}, [None] * 1000,
@@ -38,7 +47,8 @@ ODD: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What goes over a connection: some bytes, and whether the client then closes its side half way."""
+    """What goes over a connection: some bytes, and whether the client then closes its side half
+    way."""
 
     raw: bytes
     cut: bool = False
@@ -55,12 +65,16 @@ class Hostile:
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
         self._kinds: dict[str, Callable[[], Request]] = {
-            "random bytes": lambda: self._post(self._chance.randbytes(self._chance.randrange(1, 3000))),
+            "random bytes": lambda: self._post(
+                self._chance.randbytes(self._chance.randrange(1, 3000))
+            ),
             "no JSON": lambda: self._post(self._mangled(self._call())),
             "wrong types": lambda: self._post(dumped(self._call())),
             "wrong envelope": lambda: self._post(dumped(self._envelope())),
             "deep": lambda: self._post(self._deep()),
-            "huge numbers": lambda: self._post(b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"ping"}'),
+            "huge numbers": lambda: self._post(
+                b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"ping"}'
+            ),
             "wrong headers": lambda: self._post(dumped(self._call()), self._headers()),
             "wrong method": self._wrong_method,
             "half a body": lambda: Request(
@@ -68,7 +82,9 @@ class Hostile:
             ),
             "other encoding": lambda: self._post(dumped(self._call()).decode().encode("utf-16")),
             "no HTTP": lambda: Request(self._chance.randbytes(200) + b"\r\n\r\n", True),
-            "batch": lambda: self._post(dumped([self._call() for _ in range(self._chance.randrange(0, 30))])),
+            "batch": lambda: self._post(
+                dumped([self._call() for _ in range(self._chance.randrange(0, 30))])
+            ),
         }
 
     def next(self) -> tuple[str, Request]:
@@ -91,7 +107,10 @@ class Hostile:
             "query",
             "pipeline",
         )
-        arguments = {name: self._odd() for name in self._chance.sample(names, self._chance.randrange(len(names)))}
+        arguments = {
+            name: self._odd()
+            for name in self._chance.sample(names, self._chance.randrange(len(names)))
+        }
         name = self._chance.choice((*TOOLS, self._odd()))
         return {"jsonrpc": "2.0", "id": self._chance.choice((1, "x")), "method": self._chance.choice(METHODS),
                 "params": {"name": name, "arguments": self._chance.choice((arguments, self._odd()))}}  # fmt: skip
@@ -130,7 +149,9 @@ class Hostile:
         return {name: self._chance.choice(odd) for name in self._chance.sample(names, 4)}
 
     def _wrong_method(self) -> Request:
-        verb = self._chance.choice(("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "FOO"))
+        verb = self._chance.choice(
+            ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "FOO")
+        )
         return Request(self._post(b"{}").raw.replace(b"POST", verb.encode(), 1))
 
     def _post(self, body: bytes, other: dict[str, str] | None = None) -> Request:
@@ -138,10 +159,15 @@ class Hostile:
         _, headers = mcp_request(wire, self._chance.choice(TOOLS), {})
         key = self._chance.choice(TENANTS).key
         headers = {"Host": "127.0.0.1", "Authorization": f"Bearer {key}"} | headers | (other or {})
-        path = self._chance.choice(("/mcp", "/mcp", "/mcp", "/mcp/", "/api/tools/memory_after_turn"))
+        path = self._chance.choice(
+            ("/mcp", "/mcp", "/mcp", "/mcp/", "/api/tools/memory_after_turn")
+        )
         head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
         return Request(
-            (head + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n").encode() + body
+            (
+                head + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n"
+            ).encode()
+            + body
         )
 
 
@@ -173,9 +199,15 @@ async def bombarded(folder: Path, *, requests: int) -> Trial:
             took_s = monotonic() - started
             grown_mb = rss_mb(server.process.pid) - before_mb
             await ground.scrape()
-        trial.note("statuses", ", ".join(f"{status} {times}" for status, times in answers.most_common()))
+        trial.note(
+            "statuses", ", ".join(f"{status} {times}" for status, times in answers.most_common())
+        )
         trial.note("requests a second", requests / took_s)
-        trial.equal("answered with 5xx", sum(times for what, times in wrong.items() if "no end" not in what), 0)
+        trial.equal(
+            "answered with 5xx",
+            sum(times for what, times in wrong.items() if "no end" not in what),
+            0,
+        )
         trial.equal(f"without an end within {WAIT_S:.0f} s", answers["no end"], 0)
         trial.most("memory grown by, in MB", grown_mb, GROWTH_MB_MAX)
         trial.equal("errors in the log", len(ground.failures_logged()), 0)
@@ -189,7 +221,8 @@ async def bombarded(folder: Path, *, requests: int) -> Trial:
 
 
 async def _sent(port: int, request: Request) -> str:
-    """The status of the answer, `closed` where there was none, `no end` where nothing came of it in time."""
+    """The status of the answer, `closed` where there was none, `no end` where nothing came of it in
+    time."""
     try:
         async with asyncio.timeout(WAIT_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,5 @@
-"""A network that drops, delays, truncates and swallows: before PostgreSQL, and before the server."""
+"""A network that drops, delays, truncates and swallows: before PostgreSQL, and before the
+server."""
 
 import asyncio
 import random
@@ -18,7 +19,8 @@ from benchmarks.faults.writing import USER, Writers
 STATEMENT_S = 3.0
 """statement_timeout_ms of the server behind a bad network; the driver gives up 5 seconds later."""
 CALL_S_MAX = 5.0 + (STATEMENT_S + 5.0) + 2.0
-"""The time limits of a call that meets a dead connection: to get one, the statement, and to leave the transaction."""
+"""The time limits of a call that meets a dead connection: to get one, the statement, and to leave
+the transaction."""
 CLIENT_WAITS_S = 5.0
 PIECE_BYTES = 65536
 QUIET_CALLS = 100
@@ -44,7 +46,8 @@ class Weather:
 
 @dataclass
 class BadNetwork:
-    """Forwards connections to a port or a Unix socket, as its weather has it; the same seed rolls the same dice."""
+    """Forwards connections to a port or a Unix socket, as its weather has it; the same seed rolls
+    the same dice."""
 
     host: str
     port: int
@@ -94,7 +97,10 @@ class BadNetwork:
         return await asyncio.open_connection(self.host, self.port)
 
     async def _pump(
-        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, both: tuple[asyncio.StreamWriter, ...]
+        self,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        both: tuple[asyncio.StreamWriter, ...],
     ) -> None:
         swallowing = False
         with suppress(OSError):
@@ -134,9 +140,13 @@ async def before_database(folder: Path, *, seconds: float) -> Trial:
         parts = urlsplit(database.urls.app_url)
         host, port = (parse_qs(parts.query)[name][0] for name in ("host", "port"))
         async with BadNetwork(host, int(port), Weather.fine(), random.Random(4)) as network:
-            near = parts._replace(netloc=f"{parts.netloc}127.0.0.1:{network.near}", query="").geturl()
+            near = parts._replace(
+                netloc=f"{parts.netloc}127.0.0.1:{network.near}", query=""
+            ).geturl()
             timeout = {"MEMSVC_DATABASE__STATEMENT_TIMEOUT_MS": str(round(STATEMENT_S * 1000))}
-            ground = Ground(folder, **(database.settings() | {"MEMSVC_DATABASE__URL": near} | timeout))
+            ground = Ground(
+                folder, **(database.settings() | {"MEMSVC_DATABASE__URL": near} | timeout)
+            )
             try:
                 await ground.serve()
                 writers = Writers(ground)
@@ -152,9 +162,15 @@ async def before_server(folder: Path, *, seconds: float) -> Trial:
     ground = Ground(folder)
     try:
         await ground.serve()
-        async with BadNetwork("127.0.0.1", ground.port, Weather.fine(), random.Random(5)) as network:
-            writers = Writers(ground, url=f"http://127.0.0.1:{network.near}", timeout_s=CLIENT_WAITS_S)
-            await _weathered(ground, network, writers, trial, seconds, Weather(drop=0.02, truncate=0.02))
+        async with BadNetwork(
+            "127.0.0.1", ground.port, Weather.fine(), random.Random(5)
+        ) as network:
+            writers = Writers(
+                ground, url=f"http://127.0.0.1:{network.near}", timeout_s=CLIENT_WAITS_S
+            )
+            await _weathered(
+                ground, network, writers, trial, seconds, Weather(drop=0.02, truncate=0.02)
+            )
     finally:
         await ground.end()
     return trial
@@ -177,9 +193,13 @@ async def _weathered(
         await _until_quiet(ground)
         recovered_s = monotonic() - mended
         await ground.scrape()
-    trial.note("what the network did", ", ".join(f"{what} {times}" for what, times in network.did.items()))
+    trial.note(
+        "what the network did", ", ".join(f"{what} {times}" for what, times in network.did.items())
+    )
     trial.most("slowest answer, in seconds", ground.seen.slowest_s, CALL_S_MAX)
-    trial.most(f"seconds until {QUIET_CALLS} calls in a row were answered", recovered_s, RECOVER_S_MAX)
+    trial.most(
+        f"seconds until {QUIET_CALLS} calls in a row were answered", recovered_s, RECOVER_S_MAX
+    )
     trial.note("seconds until ready", await until_ready(ground.url))
     await audit(ground, acknowledged, trial)
     ground.judge_answers(trial)
@@ -190,5 +210,7 @@ async def _until_quiet(ground: Ground) -> None:
     async with Caller(ground.url, TENANTS[0], "rest", ground.seen) as caller:
         row = 0
         while row < QUIET_CALLS:
-            answer = await caller.call("memory_before_turn", session_id="s0", user_id=USER, current_input="What tea?")
+            answer = await caller.call(
+                "memory_before_turn", session_id="s0", user_id=USER, current_input="What tea?"
+            )
             row = row + 1 if answer.code == OK else 0

@@ -1,5 +1,5 @@
-"""More clients than the server can serve at once, clients that never wait, and one tenant whose turns are long:
-what they and others are told, what it costs, and how soon it is over."""
+"""More clients than the server can serve at once, clients that never wait, and one tenant whose
+turns are long: what they and others are told, what it costs, and how soon it is over."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +18,8 @@ WINDOW = 20
 RSS_MB_MAX = 600
 RECOVER_S_MAX = 2.0
 SLACK_MS = 10.0
-"""What a quiet call may take longer afterwards, beside half as long again: the session that it asks has grown."""
+"""What a quiet call may take longer afterwards, beside half as long again: the session that it asks
+has grown."""
 KEYS = 4
 ROUNDS = 2
 SERVED_SHARE_MIN = 0.5
@@ -59,7 +60,9 @@ async def overloaded(folder: Path, *, clients: int, seconds: float) -> Trial:
         half = len(peaks_mb) // 2
         trial.note("calls answered a second", ground.seen.codes["ok"] / seconds)
         trial.note("slowest answer, in seconds", ground.seen.slowest_s)
-        trial.equal("calls without an answer", ground.seen.codes["lost"] + ground.seen.codes["closed"], 0)
+        trial.equal(
+            "calls without an answer", ground.seen.codes["lost"] + ground.seen.codes["closed"], 0
+        )
         trial.equal("calls told UNAVAILABLE", ground.seen.codes["UNAVAILABLE"], 0)
         trial.note("memory before, in MB", resting_mb)
         trial.most("memory at the most, in MB", max(peaks_mb), RSS_MB_MAX)
@@ -77,8 +80,8 @@ async def overloaded(folder: Path, *, clients: int, seconds: float) -> Trial:
 
 
 async def insisted(folder: Path, *, clients: int, seconds: float) -> Trial:
-    """So many connections that call again at once whatever they are told, with one key and with four in turns, for so
-    many seconds in all."""
+    """So many connections that call again at once whatever they are told, with one key and with
+    four in turns, for so many seconds in all."""
     trial = Trial(f"{clients} clients that never wait, with one key and with {KEYS}")
     ground = Ground(folder)
     found: dict[int, list[Answer]] = {KEYS: [], 1: []}
@@ -92,15 +95,18 @@ async def insisted(folder: Path, *, clients: int, seconds: float) -> Trial:
         for keys, answers in found.items():
             _judge(trial, "one key" if keys == 1 else f"{keys} keys", answers, each_s)
         served = {keys: sum(one.code == OK for one in answers) for keys, answers in found.items()}
-        trial.least(f"calls served of one key, beside {KEYS}", served[1] / served[KEYS], SERVED_SHARE_MIN)
+        trial.least(
+            f"calls served of one key, beside {KEYS}", served[1] / served[KEYS], SERVED_SHARE_MIN
+        )
     finally:
         await ground.end()
     return trial
 
 
 async def neighboured(folder: Path, *, seconds: float) -> Trial:
-    """One tenant's callers begin turns of 4 MB for so many seconds in all, and another tenant asks until they are
-    stored: by turns with quiet, and the best round of each counts, since others use the machine as well."""
+    """One tenant's callers begin turns of 4 MB for so many seconds in all, and another tenant asks
+    until they are stored: by turns with quiet, and the best round of each counts, since others use
+    the machine as well."""
     trial = Trial(f"a tenant beside {len(LONG_TEXTS)} callers of another, with turns of 4 MB")
     ground = Ground(folder)
     each_s = seconds / NEIGHBOUR_ROUNDS
@@ -109,11 +115,20 @@ async def neighboured(folder: Path, *, seconds: float) -> Trial:
     try:
         await ground.serve()
         quiet = await Connection.open(ground.port, "tenant-that-is-quiet")
-        said = {"input_items": [{"role": "user", "content": "I like green tea."}], "output_items": []}
+        said = {
+            "input_items": [{"role": "user", "content": "I like green tea."}],
+            "output_items": [],
+        }
         await quiet.call("memory_after_turn", session_id="quiet", user_id="u", turn_id="t", **said)
         for number in range(NEIGHBOUR_ROUNDS):
-            quiet_ms.append(table.percentile(await _asking(quiet, asyncio.create_task(asyncio.sleep(each_s))), 0.95))
-            storing = asyncio.create_task(_crowd(_storing(ground.port, number, stored), len(LONG_TEXTS), each_s))
+            quiet_ms.append(
+                table.percentile(
+                    await _asking(quiet, asyncio.create_task(asyncio.sleep(each_s))), 0.95
+                )
+            )
+            storing = asyncio.create_task(
+                _crowd(_storing(ground.port, number, stored), len(LONG_TEXTS), each_s)
+            )
             beside_ms.append(table.percentile(await _asking(quiet, storing), 0.95))
             await _without_jobs(ground.port)
     finally:
@@ -133,7 +148,9 @@ async def _crowd(client: Client, clients: int, seconds: float) -> None:
 
 async def _loaded(ground: Ground, pid: int, clients: int, seconds: float) -> list[float]:
     """Run the clients; samples of the server's memory meanwhile."""
-    crowd = asyncio.create_task(_crowd(lambda number, until: _busy(ground, number, until), clients, seconds))
+    crowd = asyncio.create_task(
+        _crowd(lambda number, until: _busy(ground, number, until), clients, seconds)
+    )
     samples = [rss_mb(pid)]
     while not crowd.done():
         await asyncio.sleep(0.25)
@@ -145,19 +162,28 @@ async def _loaded(ground: Ground, pid: int, clients: int, seconds: float) -> lis
 async def _busy(ground: Ground, number: int, until: float) -> None:
     tenant = TENANTS[number % len(TENANTS)]
     session = f"busy-{number % 40}"
-    async with Caller(ground.url, tenant, WIRES[number % len(WIRES)], ground.seen, timeout_s=120) as caller:
+    async with Caller(
+        ground.url, tenant, WIRES[number % len(WIRES)], ground.seen, timeout_s=120
+    ) as caller:
         turn = 0
         while monotonic() < until:
             turn += 1
             match turn % 3:
                 case 0:
-                    answer = await caller.call("memory_after_turn", **spoken(tenant, f"c{number}-t{turn}", session))
+                    answer = await caller.call(
+                        "memory_after_turn", **spoken(tenant, f"c{number}-t{turn}", session)
+                    )
                 case 1:
                     answer = await caller.call(
-                        "memory_before_turn", session_id=session, user_id=USER, current_input=QUESTION
+                        "memory_before_turn",
+                        session_id=session,
+                        user_id=USER,
+                        current_input=QUESTION,
                     )
                 case _:
-                    answer = await caller.call("file_list", project="default", path="/memory", depth=2)
+                    answer = await caller.call(
+                        "file_list", project="default", path="/memory", depth=2
+                    )
             if answer.again:
                 await asyncio.sleep(answer.body.get("retry_after_s", 0.1))
 
@@ -173,8 +199,13 @@ async def _insisting(port: int, keys: int, clients: int, seconds: float) -> list
             if monotonic() >= until:
                 break
             found.append(await client.call("memory_before_turn", current_input=QUESTION, **who))
-            said = {"input_items": [{"role": "user", "content": f"I like tea number {turn}."}], "output_items": []}
-            found.append(await client.call("memory_after_turn", turn_id=f"{until}-{turn}", **said, **who))
+            said = {
+                "input_items": [{"role": "user", "content": f"I like tea number {turn}."}],
+                "output_items": [],
+            }
+            found.append(
+                await client.call("memory_after_turn", turn_id=f"{until}-{turn}", **said, **who)
+            )
         client.writer.close()
 
     await _crowd(insist, clients, seconds)
@@ -182,38 +213,58 @@ async def _insisting(port: int, keys: int, clients: int, seconds: float) -> list
 
 
 def _judge(trial: Trial, whose: str, answers: Sequence[Answer], seconds: float) -> None:
-    took_ms = [[one.took_s * 1000 for one in answers if (one.code == OK) is served] for served in (True, False)]
+    took_ms = [
+        [one.took_s * 1000 for one in answers if (one.code == OK) is served]
+        for served in (True, False)
+    ]
     served, refused = (sorted(each) or [0.0] for each in took_ms)
     trial.note(
-        f"{whose}: calls served and refused a second", f"{len(served) / seconds:.0f}, {len(refused) / seconds:.0f}"
+        f"{whose}: calls served and refused a second",
+        f"{len(served) / seconds:.0f}, {len(refused) / seconds:.0f}",
     )
     trial.note(f"{whose}: p99 of calls served, in ms", table.percentile(served, 0.99))
     trial.most(f"{whose}: p99 of refusals, in ms", table.percentile(refused, 0.99), REFUSAL_MS_MAX)
     trial.note(f"{whose}: longest refusal, in ms", refused[-1])
-    trial.equal(f"{whose}: calls that failed otherwise", sum(one.code not in {OK, *TEMPORARY} for one in answers), 0)
+    trial.equal(
+        f"{whose}: calls that failed otherwise",
+        sum(one.code not in {OK, *TEMPORARY} for one in answers),
+        0,
+    )
 
 
 def _storing(port: int, part: int, stored: list[Answer]) -> Client:
     """A client that stores turns of many long items."""
 
     async def store(number: int, until: float) -> None:
-        said = [{"role": "user", "content": f"{item} {LONG_TEXTS[number]}"} for item in range(LONG_ITEMS)]
+        said = [
+            {"role": "user", "content": f"{item} {LONG_TEXTS[number]}"}
+            for item in range(LONG_ITEMS)
+        ]
         client = await Connection.open(port, LONG_KEY)
         for turn in count():
             if monotonic() >= until:
                 break
-            who = {"session_id": f"{part}-{number}", "turn_id": f"{part}-{number}-{turn}", "user_id": "u"}
-            stored.append(await client.call("memory_after_turn", input_items=said, output_items=[], **who))
+            who = {
+                "session_id": f"{part}-{number}",
+                "turn_id": f"{part}-{number}-{turn}",
+                "user_id": "u",
+            }
+            stored.append(
+                await client.call("memory_after_turn", input_items=said, output_items=[], **who)
+            )
         client.writer.close()
 
     return store
 
 
 async def _asking(client: Connection, meanwhile: "asyncio.Task[None]") -> list[float]:
-    """Milliseconds of calls with a pause between them, each of which has to be served, until something is done."""
+    """Milliseconds of calls with a pause between them, each of which has to be served, until
+    something is done."""
     spent = []
     while not meanwhile.done():
-        answer = await client.call("memory_before_turn", session_id="quiet", user_id="u", current_input=QUESTION)
+        answer = await client.call(
+            "memory_before_turn", session_id="quiet", user_id="u", current_input=QUESTION
+        )
         if answer.code != OK:
             raise RuntimeError(f"memory_before_turn: {answer.code} {answer.body}")
         spent.append(answer.took_s * 1000)

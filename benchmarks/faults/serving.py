@@ -24,7 +24,8 @@ CHECK_S = 300.0
 
 
 class Ground:
-    """A folder with all that one part starts in it: servers on one port, their logs, their PostgreSQL."""
+    """A folder with all that one part starts in it: servers on one port, their logs, their
+    PostgreSQL."""
 
     def __init__(self, folder: Path, **variables: str) -> None:
         self.data_dir = folder / "data"
@@ -42,7 +43,9 @@ class Ground:
 
     async def serve_beside(self, port: int, **more: str) -> Served:
         """A server on another port, ready."""
-        made = await asyncio.to_thread(lambda: Served(self.data_dir, "--port", str(port), **(self.variables | more)))
+        made = await asyncio.to_thread(
+            lambda: Served(self.data_dir, "--port", str(port), **(self.variables | more))
+        )
         self._servers.append(made)
         return made
 
@@ -69,7 +72,8 @@ class Ground:
         return "\n".join(place.read_text(errors="replace") for place in places if place.is_file())
 
     def judge_answers(self, trial: Trial) -> None:
-        """What must hold of all answers, whatever was broken: and no word of a tenant anywhere but in its answers."""
+        """What must hold of all answers, whatever was broken: and no word of a tenant anywhere but
+        in its answers."""
         text = (self.logged() + "\n".join(self.metrics)).lower()
         told = sum(text.count(tenant.canary) for tenant in TENANTS)
         trial.note("answers", self.seen.told())
@@ -111,7 +115,8 @@ async def until_ready(url: str, within_s: float = START_S) -> float:
 
 
 class Postgres:
-    """A PostgreSQL of the harness, which servers are given as `database.url`; it can be killed and started again."""
+    """A PostgreSQL of the harness, which servers are given as `database.url`; it can be killed and
+    started again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -120,10 +125,14 @@ class Postgres:
 
     def settings(self, **other: str) -> dict[str, str]:
         """The variables by which a server uses it."""
-        return {"MEMSVC_DATABASE__URL": self.urls.app_url, "MEMSVC_DATABASE__ADMIN_URL": self.urls.admin_url} | other
+        return {
+            "MEMSVC_DATABASE__URL": self.urls.app_url,
+            "MEMSVC_DATABASE__ADMIN_URL": self.urls.admin_url,
+        } | other
 
     def kill(self) -> int:
-        """Kill the server and all its children at once, as a crash of the machine would; how many there were."""
+        """Kill the server and all its children at once, as a crash of the machine would; how many
+        there were."""
         return kill_postgres(self._folder)
 
     async def start(self) -> None:
@@ -166,8 +175,11 @@ def _children(parent: int) -> list[int]:
 
 
 def checked(ground: Ground) -> dict[str, Any]:
-    """What `memsvc maintain --check --all` says of a ground's database: how many rows differ from the files."""
-    done = command(ground, "maintain", "--check", "--all", "--json", "--data-dir", str(ground.data_dir))
+    """What `memsvc maintain --check --all` says of a ground's database: how many rows differ from
+    the files."""
+    done = command(
+        ground, "maintain", "--check", "--all", "--json", "--data-dir", str(ground.data_dir)
+    )
     if not done.stdout:
         raise RuntimeError(f"memsvc maintain: {done.stderr[-500:]}")
     told: dict[str, Any] = orjson.loads(done.stdout)

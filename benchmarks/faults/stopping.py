@@ -1,4 +1,5 @@
-"""SIGTERM under load, and a worker that is frozen past its lease: what is under way ends, and ends once."""
+"""SIGTERM under load, and a worker that is frozen past its lease: what is under way ends, and ends
+once."""
 
 import asyncio
 import random
@@ -24,7 +25,8 @@ FROZEN_S = (2.0, 3.0)
 
 
 class Balancer:
-    """What stands before replicas: clients connect to it, and it forwards to one that says that it is ready."""
+    """What stands before replicas: clients connect to it, and it forwards to one that says that it
+    is ready."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self.ready: list[int] = []
@@ -50,12 +52,17 @@ class Balancer:
 
     async def _look(self) -> None:
         while True:
-            states = await asyncio.gather(*(ready(f"http://127.0.0.1:{port}") for port in self._ports))
-            self.ready = [port for port, is_ready in zip(self._ports, states, strict=True) if is_ready]
+            states = await asyncio.gather(
+                *(ready(f"http://127.0.0.1:{port}") for port in self._ports)
+            )
+            self.ready = [
+                port for port, is_ready in zip(self._ports, states, strict=True) if is_ready
+            ]
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request a connection, over a connection of its own, so that each call is sent to who is ready then."""
+        """One request a connection, over a connection of its own, so that each call is sent to who
+        is ready then."""
         try:
             request = await _whole_request(reader)
             if not self.ready:
@@ -75,8 +82,13 @@ class Balancer:
 
 async def _whole_request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
-    lines = [line for line in head.split(b"\r\n") if line and not line.lower().startswith(b"connection:")]
-    length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+    lines = [
+        line for line in head.split(b"\r\n") if line and not line.lower().startswith(b"connection:")
+    ]
+    length = next(
+        (int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")),
+        0,
+    )
     return b"\r\n".join([*lines, b"connection: close", b"", await reader.readexactly(length)])
 
 
@@ -107,7 +119,9 @@ async def terminated(folder: Path, *, times: int) -> Trial:
                         servers[one] = await ground.serve_beside(ports[one])
                         await balancer.until_ready(ports[one])
                     await ground.scrape()
-            trial.equal("calls lost or cut", ground.seen.codes["lost"] + ground.seen.codes["closed"], 0)
+            trial.equal(
+                "calls lost or cut", ground.seen.codes["lost"] + ground.seen.codes["closed"], 0
+            )
             trial.equal("times that /readyz failed while calls were still answered", unready, times)
             trial.equal("exit codes other than 0", len(codes) - codes.count(0), 0)
             trial.note("seconds until it had ended, at the most", max(spent))
@@ -137,13 +151,18 @@ async def _stop_all(servers: Sequence[Served]) -> None:
 
 
 def _running(ground: Ground) -> int:
-    listed = command(ground, "jobs", "list", "--state", "running", "--json", "--data-dir", str(ground.data_dir))
+    listed = command(
+        ground, "jobs", "list", "--state", "running", "--json", "--data-dir", str(ground.data_dir)
+    )
     return len(orjson.loads(listed.stdout))
 
 
 async def frozen(folder: Path, *, times: int) -> Trial:
-    """A server whose worker is stopped past its lease and goes on later, while another one does its jobs."""
-    trial = Trial(f"a server frozen past the lease of its jobs, {times} times, beside one that goes on")
+    """A server whose worker is stopped past its lease and goes on later, while another one does its
+    jobs."""
+    trial = Trial(
+        f"a server frozen past the lease of its jobs, {times} times, beside one that goes on"
+    )
     chance = random.Random(8)
     with postgres(folder / "data") as database:
         quick = {"MEMSVC_WORKER__LEASE_S": str(LEASE_S), "MEMSVC_WORKER__POLL_S": "0.2"}
@@ -160,7 +179,9 @@ async def frozen(folder: Path, *, times: int) -> Trial:
                     freezing.process.send_signal(signal.SIGCONT)
                     await asyncio.sleep(chance.uniform(0, 0.5))
                 await ground.scrape()
-            trial.equal("exit code of the one that was frozen", await asyncio.to_thread(freezing.stop), 0)
+            trial.equal(
+                "exit code of the one that was frozen", await asyncio.to_thread(freezing.stop), 0
+            )
             trial.most("seconds until no job was left", await queue_emptied(ground, 60), 60)
             await audit(ground, acknowledged, trial)
             ground.judge_answers(trial)

@@ -49,7 +49,10 @@ class Trial:
     def show(self) -> None:
         """Print it as a table."""
         verdicts = {True: "held", False: "FAILS"}
-        rows = [[one.what, one.value, one.bound, verdicts[one.held] if one.bound else ""] for one in self.figures]
+        rows = [
+            [one.what, one.value, one.bound, verdicts[one.held] if one.bound else ""]
+            for one in self.figures
+        ]
         table.show(self.title, ["what", "figure", "must be", ""], rows, digits=3)
         for remark in self.remarks:
             print(f"  {remark}")
@@ -58,7 +61,10 @@ class Trial:
         """It as JSON has it."""
         return {
             "held": self.held,
-            "figures": {one.what: {"value": one.value, "must_be": one.bound, "held": one.held} for one in self.figures},
+            "figures": {
+                one.what: {"value": one.value, "must_be": one.bound, "held": one.held}
+                for one in self.figures
+            },
             "remarks": self.remarks,
         }
 

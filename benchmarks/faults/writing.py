@@ -1,4 +1,5 @@
-"""Writers that send each turn again under its turn id until it is acknowledged, and what they were told."""
+"""Writers that send each turn again under its turn id until it is acknowledged, and what they were
+told."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +20,9 @@ LETTERS = str.maketrans("0123456789", "abcdefghij")
 class Acknowledged:
     """Turns that were acknowledged, by tenant: the session of each, and how often it was sent."""
 
-    turns: dict[Tenant, dict[str, str]] = field(default_factory=lambda: {tenant: {} for tenant in TENANTS})
+    turns: dict[Tenant, dict[str, str]] = field(
+        default_factory=lambda: {tenant: {} for tenant in TENANTS}
+    )
     attempts: int = 0
     refused: list[str] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -37,7 +40,9 @@ class Acknowledged:
 def spoken(tenant: Tenant, turn: str, session: str) -> dict[str, Any]:
     """One turn, made of its id: two items, two facts by rules."""
     mark = turn.replace("-", "")
-    name = tenant.canary.capitalize() + mark.translate(LETTERS)  # names with many digits are taken for secrets
+    name = tenant.canary.capitalize() + mark.translate(
+        LETTERS
+    )  # names with many digits are taken for secrets
     said = f"My name is {name}. I like {tenant.canary} tea {mark}."
     return {
         "session_id": session,
@@ -92,11 +97,15 @@ class Writers:
         session = f"s{number // 4}"
         kept = self.acknowledged.turns[tenant]
         wire = WIRES[number % len(WIRES)]
-        async with Caller(self._url, tenant, wire, self._ground.seen, timeout_s=self._timeout_s) as caller:
+        async with Caller(
+            self._url, tenant, wire, self._ground.seen, timeout_s=self._timeout_s
+        ) as caller:
             turn = 0
             while not self._stopping:
                 name = f"w{number}-t{turn}"
-                answer = await caller.until_answered("memory_after_turn", **spoken(tenant, name, session))
+                answer = await caller.until_answered(
+                    "memory_after_turn", **spoken(tenant, name, session)
+                )
                 if answer.code != OK or answer.body["stored_items"] != 2:
                     self.acknowledged.refused.append(f"{name}: {answer.code} {answer.body}")
                     return
@@ -106,6 +115,9 @@ class Writers:
                 turn += 1
                 if turn % READ_EVERY == 0:
                     await caller.call(
-                        "memory_before_turn", session_id=session, user_id=USER, current_input="What tea do I like?"
+                        "memory_before_turn",
+                        session_id=session,
+                        user_id=USER,
+                        current_input="What tea do I like?",
                     )
                 await asyncio.sleep(self._pause_s)

@@ -1,1 +1,2 @@
-"""Other memories doing the same work beside this service on the same machine: `python -m benchmarks.peer_blocks`."""
+"""Other memories doing the same work beside this service on the same machine: `python -m
+benchmarks.peer_blocks`."""

@@ -1,9 +1,11 @@
-"""Other memories beside this service, the same work on the same machine: `python -m benchmarks.peer_blocks [PEER...]`.
+"""Other memories beside this service, the same work on the same machine: `python -m
+benchmarks.peer_blocks [PEER...]`.
 
-Each peer is installed into an environment of its own in the scratch folder, with pip or npm as they are configured
-here, and asks nothing but an endpoint for embeddings on the loopback, which runs the model of `--model-folder`.
-Without that folder, peers that cannot do without an embedder get hashed words for one, and their recall is left out.
-A peer that cannot be installed or run is told with the reason.
+Each peer is installed into an environment of its own in the scratch folder, with pip or npm as they
+are configured here, and asks nothing but an endpoint for embeddings on the loopback, which runs the
+model of `--model-folder`. Without that folder, peers that cannot do without an embedder get hashed
+words for one, and their recall is left out. A peer that cannot be installed or run is told with the
+reason.
 """
 
 import argparse
@@ -31,14 +33,19 @@ SIZES = {
     "conversations": Size(2, 1, "conversations of the LoCoMo file"),
     "questions": Size(1000, 50, "questions about each at the most"),
     "off_topic": Size(40, 10, "off-topic questions about each"),
-    "messages": Size(250, 50, "messages that are stored when calls are timed, and then ten times as many"),
+    "messages": Size(
+        250, 50, "messages that are stored when calls are timed, and then ten times as many"
+    ),
     "rounds": Size(4, 2, "interleaved rounds"),
     "calls": Size(15, 5, "writes and searches in a round"),
 }
 
 
-async def compare(peers: Sequence[Peer], scratch: Path, run: Path, given: argparse.Namespace) -> list[Trial]:
-    """Every peer on trial, one part after the other: environments in the scratch folder, data in that of the run."""
+async def compare(
+    peers: Sequence[Peer], scratch: Path, run: Path, given: argparse.Namespace
+) -> list[Trial]:
+    """Every peer on trial, one part after the other: environments in the scratch folder, data in
+    that of the run."""
     off_topic = OFF_TOPIC.read_text(encoding="utf-8").splitlines()[: given.off_topic]
     async with endpoint(given.model_folder) as where:
         trials = [Trial(peer, scratch, run, where) for peer in peers]
@@ -46,10 +53,17 @@ async def compare(peers: Sequence[Peer], scratch: Path, run: Path, given: argpar
         if "recall" in given.parts and given.data:
             scored = [trial for trial in trials if given.model_folder or not trial.peer.embeds]
             for conversation in load(given.data)[: given.conversations]:
-                step = partial(recall, conversation=conversation, questions=given.questions, off_topic=off_topic)
+                step = partial(
+                    recall,
+                    conversation=conversation,
+                    questions=given.questions,
+                    off_topic=off_topic,
+                )
                 await each(scored, step, f"recall, {conversation.name}")
         if "behaviour" in given.parts:
-            await each([trial for trial in trials if not trial.peer.behaves_as], behave, "behaviour")
+            await each(
+                [trial for trial in trials if not trial.peer.behaves_as], behave, "behaviour"
+            )
         if "time" in given.parts:
             await timing.measure(trials, given.messages, given.rounds, given.calls)
     return trials
@@ -60,7 +74,9 @@ def chosen(names: Sequence[str], model_folder: Path | None) -> list[Peer]:
     ours = [OURS, *([with_embedder(model_folder)] if model_folder else [])]
     peers = {peer.name: peer for peer in (*ours, MEM0, MCP_MEMORY_SERVICE, SERVER_MEMORY, ELFMEM)}
     if unknown := set(names) - peers.keys():
-        raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(peers)}")
+        raise SystemExit(
+            f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(peers)}"
+        )
     return [peer for name, peer in peers.items() if not names or name in names]
 
 
@@ -74,11 +90,15 @@ async def measure(given: argparse.Namespace) -> Report:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Who, with which data and model, and where."""
-    parser.add_argument("peers", nargs="*", metavar="PEER", help="who is compared; without a name, everybody")
+    parser.add_argument(
+        "peers", nargs="*", metavar="PEER", help="who is compared; without a name, everybody"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
     parser.add_argument("--data", type=Path, help="the LoCoMo file; without it, recall is left out")
     parser.add_argument("--model-folder", type=Path, help="folder of a local embedding model")
-    parser.add_argument("--scratch", type=Path, help="folder that keeps the environments for the next time")
+    parser.add_argument(
+        "--scratch", type=Path, help="folder that keeps the environments for the next time"
+    )
 
 
 COMMAND = Command(__doc__, measure, SIZES, options)

@@ -1,7 +1,7 @@
 """A process of a peer that answers JSON-RPC requests, a line each, on its standard streams.
 
-That is what an MCP server on standard streams speaks, and the runners of this package, which wrap a library, speak the
-same.
+That is what an MCP server on standard streams speaks, and the runners of this package, which wrap a
+library, speak the same.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ TOLD_CHARS = 400
 
 
 class PeerError(Exception):
-    """A peer could not be installed or started, or did not do what it was asked for; the message says why."""
+    """A peer could not be installed or started, or did not do what it was asked for; the message
+    says why."""
 
 
 class Child:
@@ -34,11 +35,17 @@ class Child:
         self._numbers = count(1)
 
     @classmethod
-    async def start(cls, command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Self:
-        """Start it in a folder, which is its home too, so that nothing that it keeps is elsewhere; what it says on
-        stderr goes to `child.log` there."""
+    async def start(
+        cls, command: Sequence[str], folder: Path, variables: Mapping[str, str]
+    ) -> Self:
+        """Start it in a folder, which is its home too, so that nothing that it keeps is elsewhere;
+        what it says on stderr goes to `child.log` there."""
         log = folder / "child.log"
-        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "TZ"}}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in {"PATH", "LANG", "LC_ALL", "TZ"}
+        }
         with log.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -52,7 +59,8 @@ class Child:
         return cls(process, log)
 
     async def call(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The result of a request. PeerError when it fails, the process has ended, or nothing comes in 15 minutes."""
+        """The result of a request. PeerError when it fails, the process has ended, or nothing comes
+        in 15 minutes."""
         number = next(self._numbers)
         await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         try:
@@ -75,7 +83,8 @@ class Child:
         await self._process.wait()
 
     async def close(self) -> None:
-        """Close its input, as a client that leaves does, and end it if it does not end by itself."""
+        """Close its input, as a client that leaves does, and end it if it does not end by
+        itself."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -100,7 +109,11 @@ class Child:
                 message = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(message, dict) and message.get("id") == number and "method" not in message:
+            if (
+                isinstance(message, dict)
+                and message.get("id") == number
+                and "method" not in message
+            ):
                 return message
         raise PeerError(f"the process has ended: {self._last_words()}")
 

@@ -1,7 +1,9 @@
-"""An endpoint that speaks OpenAI's embeddings, on the loopback: `python -m benchmarks.peer_blocks.embeddings PORT [FOLDER]`.
+"""An endpoint that speaks OpenAI's embeddings, on the loopback: `python -m
+benchmarks.peer_blocks.embeddings PORT [FOLDER]`.
 
-It runs the model of a folder by the adapter that the service has for local models. Without one its vectors are bags of
-hashed words: they cost as little as nothing and are good for measuring time, never for scoring recall.
+It runs the model of a folder by the adapter that the service has for local models. Without one its
+vectors are bags of hashed words: they cost as little as nothing and are good for measuring time,
+never for scoring recall.
 """
 
 import asyncio
@@ -50,10 +52,13 @@ def app(embed: Embed) -> Starlette:
         asked = await request.json()
         texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
         data = [
-            {"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(await embed(texts))
+            {"object": "embedding", "index": at, "embedding": vector}
+            for at, vector in enumerate(await embed(texts))
         ]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
-        return JSONResponse({"object": "list", "model": asked.get("model", ""), "data": data, "usage": usage})
+        return JSONResponse(
+            {"object": "list", "model": asked.get("model", ""), "data": data, "usage": usage}
+        )
 
     return Starlette(routes=[Route("/v1/embeddings", embeddings, methods=["POST"])])
 
@@ -62,7 +67,13 @@ def app(embed: Embed) -> Starlette:
 async def endpoint(folder: Path | None) -> AsyncIterator[Endpoint]:
     """One in a process of its own until the block ends. PeerError when it does not start."""
     port = free_port()
-    command = [sys.executable, "-m", "benchmarks.peers.embeddings", str(port), *([str(folder)] if folder else [])]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.peers.embeddings",
+        str(port),
+        *([str(folder)] if folder else []),
+    ]
     process = await asyncio.create_subprocess_exec(*command)
     url = f"http://127.0.0.1:{port}/v1"
     try:
@@ -76,7 +87,9 @@ async def _dimensions(url: str, process: asyncio.subprocess.Process) -> int:
     async with asyncio.timeout(START_S), httpx.AsyncClient(timeout=START_S) as client:
         while process.returncode is None:
             try:
-                answer = await client.post(f"{url}/embeddings", json={"input": "-", "model": "local"})
+                answer = await client.post(
+                    f"{url}/embeddings", json={"input": "-", "model": "local"}
+                )
             except httpx.ConnectError:
                 await asyncio.sleep(0.1)
                 continue
@@ -89,8 +102,17 @@ def main() -> None:
     port, *folder = sys.argv[1:]
     embed: Embed = hashed
     if folder:
-        embed = asyncio.run(LocalEmbedder.load(EmbeddingOptions(provider="local", folder=folder[0]))).embed
-    uvicorn.run(app(embed), host="127.0.0.1", port=int(port), loop="uvloop", http="httptools", log_level="error")
+        embed = asyncio.run(
+            LocalEmbedder.load(EmbeddingOptions(provider="local", folder=folder[0]))
+        ).embed
+    uvicorn.run(
+        app(embed),
+        host="127.0.0.1",
+        port=int(port),
+        loop="uvloop",
+        http="httptools",
+        log_level="error",
+    )
 
 
 if __name__ == "__main__":

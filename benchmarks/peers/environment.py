@@ -16,8 +16,8 @@ TOOLS = ("pip", "setuptools", "wheel", "_distutils_hack", "pkg_resources")
 
 
 async def environment(peer: Peer, scratch: Path) -> Path:
-    """Install a peer into a folder of the scratch folder, unless it is there from an earlier run. PeerError when it
-    cannot be installed."""
+    """Install a peer into a folder of the scratch folder, unless it is there from an earlier run.
+    PeerError when it cannot be installed."""
     folder = scratch / "environments" / "".join(one if one.isalnum() else "-" for one in peer.name)
     done = folder / DONE
     if done.exists() and done.read_text() == "\n".join(peer.packages):
@@ -26,12 +26,23 @@ async def environment(peer: Peer, scratch: Path) -> Path:
     folder.mkdir(parents=True)
     if peer.installer == "pip":
         await _run(await _interpreter(peer), "-m", "venv", str(folder))
-        await _run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages)
+        await _run(
+            str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages
+        )
     else:
         npm = which("npm")
         if npm is None:
             raise PeerError("there is no npm on the path")
-        await _run(npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *peer.packages)
+        await _run(
+            npm,
+            "install",
+            "--silent",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+            str(folder),
+            *peer.packages,
+        )
     done.write_text("\n".join(peer.packages))
     return folder
 
@@ -44,7 +55,8 @@ def installed_bytes(folder: Path) -> int:
 
 
 async def _interpreter(peer: Peer) -> str:
-    """The Python that runs this, or the system's where a peer needs what this one was built without."""
+    """The Python that runs this, or the system's where a peer needs what this one was built
+    without."""
     for python in dict.fromkeys((sys.executable, which("python3", path=SYSTEM))):
         if python is None:
             continue
@@ -70,4 +82,7 @@ async def _run(*command: str) -> None:
         process.kill()
         raise PeerError(f"{Path(command[0]).name} was not done after {INSTALL_S:.0f} s") from error
     if process.returncode:
-        raise PeerError(f"could not be installed: {' '.join(told.decode(errors='replace')[-TOLD_CHARS:].split())}")
+        raise PeerError(
+            "could not be installed:"
+            f" {' '.join(told.decode(errors='replace')[-TOLD_CHARS:].split())}"
+        )

@@ -1,4 +1,5 @@
-"""A peer that is a library: a runner imports it in its own environment and is told what to do by lines of JSON."""
+"""A peer that is a library: a runner imports it in its own environment and is told what to do by
+lines of JSON."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,12 @@ from benchmarks.peers.child import Child, family
 from benchmarks.peers.store import LIMIT, Found, Ground, Turn, folder_bytes
 
 RUNNERS = Path(__file__).with_name("runners")
-QUIET = {"MEM0_TELEMETRY": "False", "OPENAI_API_KEY": "none", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+QUIET = {
+    "MEM0_TELEMETRY": "False",
+    "OPENAI_API_KEY": "none",
+    "HF_HUB_OFFLINE": "1",
+    "DO_NOT_TRACK": "1",
+}
 """Nothing but the endpoint for embeddings is asked."""
 
 
@@ -54,7 +60,9 @@ class Library:
         await self._child.call("settle", {})
 
     async def search(self, user: str, text: str, way: str) -> Found:
-        told = await self._child.call("search", {"user": user, "text": text, "limit": LIMIT, "way": way})
+        told = await self._child.call(
+            "search", {"user": user, "text": text, "limit": LIMIT, "way": way}
+        )
         return Found([self._ids(one) for one in told["value"]], told["ms"])
 
     async def data_bytes(self) -> int:

@@ -1,7 +1,9 @@
-"""mcp-memory-service on standard streams, as its own instructions set it up, with SQLite and an external embedder.
+"""mcp-memory-service on standard streams, as its own instructions set it up, with SQLite and an
+external embedder.
 
-Users are partitions of its store. A conversation id is given, without which it refuses what is alike in meaning to
-something of the last day; what is the same to the letter it refuses all the same.
+Users are partitions of its store. A conversation id is given, without which it refuses what is
+alike in meaning to something of the last day; what is the same to the letter it refuses all the
+same.
 """
 
 import re

@@ -1,9 +1,10 @@
 """The official MCP memory server: entities with observations in one file of JSON lines.
 
-A message is an entity named by its id, its text the observation. A search there is for the literal text of the query,
-without regard to case, and ranks nothing: so a whole question finds next to nothing. The way `words` does what a model
-that knows this would do at its best: it asks for each word of the question that is no stop word, and ranks by how many
-of the words found an entity, rare words counting more.
+A message is an entity named by its id, its text the observation. A search there is for the literal
+text of the query, without regard to case, and ranks nothing: so a whole question finds next to
+nothing. The way `words` does what a model that knows this would do at its best: it asks for each
+word of the question that is no stop word, and ranks by how many of the words found an entity, rare
+words counting more.
 """
 
 import math
@@ -24,14 +25,18 @@ WHOLE, WORDS = "whole question", "words"
 
 def content_words(text: str) -> list[str]:
     """The words of a question that are no stop words, each once."""
-    return [word for word in dict.fromkeys(re.findall(r"\w+", text.lower())) if not is_stop_word(word)]
+    return [
+        word for word in dict.fromkeys(re.findall(r"\w+", text.lower())) if not is_stop_word(word)
+    ]
 
 
 class ServerMemory(OverStdio):
     """The `Store` behind it; it knows no users."""
 
     async def add(self, user: str, turn: Turn) -> float:
-        _, ms = await self.tool("create_entities", entities=[self._entity(one) for one in turn.messages])
+        _, ms = await self.tool(
+            "create_entities", entities=[self._entity(one) for one in turn.messages]
+        )
         return ms
 
     async def fill(self, user: str, turns: Sequence[Turn]) -> None:

@@ -1,4 +1,5 @@
-"""This service, asked as its clients ask it: turns over HTTP by the SDK's client, on embedded PostgreSQL."""
+"""This service, asked as its clients ask it: turns over HTTP by the SDK's client, on embedded
+PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +23,11 @@ from benchmarks.service import Service, call, local_embedder
 from memsvc.adapters.postgres import EmbeddedPostgres
 from tests.e2e.process import CHECKOUT, Served
 
-SETTINGS = {"MEMSVC_AUTH__MODE": "open", "MEMSVC_LOG_LEVEL": "warning", "MEMSVC_LIMITS__RATES__ENABLED": "false"}
+SETTINGS = {
+    "MEMSVC_AUTH__MODE": "open",
+    "MEMSVC_LOG_LEVEL": "warning",
+    "MEMSVC_LIMITS__RATES__ENABLED": "false",
+}
 SETTLE_S = 120.0
 POLL_S = 0.2
 WAITING = """
@@ -32,7 +37,8 @@ WAITING = """
 
 
 class Ours:
-    """The `Store` behind a server. A user is a tenant with a key of its own, and has one session."""
+    """The `Store` behind a server. A user is a tenant with a key of its own, and has one
+    session."""
 
     def __init__(self, served: Served, ground: Ground, *, embeds: bool) -> None:
         self._served = served
@@ -49,7 +55,12 @@ class Ours:
                 self._ground.said[f"{turn.name}-{kind}-{at}"].add(one.dia_id)
         asked = [item(one, "user") for one in turn.asked]
         answered = [item(one, "assistant") for one in turn.answered]
-        given = {"session_id": user, "turn_id": turn.name, "input_items": asked, "output_items": answered}
+        given = {
+            "session_id": user,
+            "turn_id": turn.name,
+            "input_items": asked,
+            "output_items": answered,
+        }
         started = perf_counter()
         await call(client, "memory_after_turn", **given)
         return (perf_counter() - started) * 1000
@@ -59,7 +70,8 @@ class Ours:
             await self.add(user, turn)
 
     async def settle(self) -> None:
-        """All is found at once by its words; with an embedder, jobs make the vectors behind the turns."""
+        """All is found at once by its words; with an embedder, jobs make the vectors behind the
+        turns."""
         if not self._embeds:
             return
         async with asyncio.timeout(SETTLE_S), self._database() as dsn:
@@ -73,12 +85,15 @@ class Ours:
     async def search(self, user: str, text: str, way: str) -> Found:
         client = await self._client(user)
         started = perf_counter()
-        told = await call(client, "memory_before_turn", session_id=user, current_input=text, explain=True)
+        told = await call(
+            client, "memory_before_turn", session_id=user, current_input=text, explain=True
+        )
         ms = (perf_counter() - started) * 1000
         return Found([self._ground.behind(one["ref"]) for one in in_prompt(told)], ms)
 
     async def data_bytes(self) -> int:
-        """Tables and their indexes: the files hold logs of the database's besides, which are made ahead."""
+        """Tables and their indexes: the files hold logs of the database's besides, which are made
+        ahead."""
         async with self._database() as dsn:
             return await stored_bytes(dsn)
 
@@ -123,8 +138,9 @@ class Ours:
         return self._clients[user]
 
     async def _connected(self, user: str, ready: "asyncio.Future[Client]") -> None:
-        """A client's connection, in a task of its own: it must be left in the task that entered it, and in one task
-        those of two servers could only be left in the order in which they were entered."""
+        """A client's connection, in a task of its own: it must be left in the task that entered it,
+        and in one task those of two servers could only be left in the order in which they were
+        entered."""
         async with Service(f"{self._served.url}/mcp", user).client() as client:
             ready.set_result(client)
             await self._leaving.wait()
@@ -148,7 +164,9 @@ def _peer(name: str, used: str, opened: Callable[[Ground], Awaitable[Store]], pa
     )
 
 
-OURS = _peer("memsvc", "MCP over HTTP by the SDK's client", partial(_open, {}, False), str(CHECKOUT))
+OURS = _peer(
+    "memsvc", "MCP over HTTP by the SDK's client", partial(_open, {}, False), str(CHECKOUT)
+)
 
 
 def with_embedder(folder: Path) -> Peer:

@@ -18,7 +18,9 @@ class OverStdio:
         self._ground = ground
 
     @classmethod
-    async def start(cls, command: Sequence[str], ground: Ground, variables: Mapping[str, str]) -> Self:
+    async def start(
+        cls, command: Sequence[str], ground: Ground, variables: Mapping[str, str]
+    ) -> Self:
         """Start a server and greet it."""
         child = await Child.start(command, ground.data, variables)
         client = {"name": "benchmark", "version": "1"}
@@ -30,7 +32,9 @@ class OverStdio:
     async def tool(self, name: str, **arguments: Any) -> tuple[dict[str, Any], float]:
         """The result of a tool and the milliseconds that it took. PeerError when it is an error."""
         started = perf_counter()
-        result: dict[str, Any] = await self._child.call("tools/call", {"name": name, "arguments": arguments})
+        result: dict[str, Any] = await self._child.call(
+            "tools/call", {"name": name, "arguments": arguments}
+        )
         ms = (perf_counter() - started) * 1000
         if result.get("isError"):
             raise PeerError(f"{name}: {self.text(result)[:400]}")

@@ -24,7 +24,9 @@ def report(trials: Sequence[Trial], messages: int) -> Report:
         for way, scores in trial.scores.items()
         if scores.rank
     ]
-    return Report("peers", "recall@10 beside others", tables, figures, more={"peers": _figures(trials)})
+    return Report(
+        "peers", "recall@10 beside others", tables, figures, more={"peers": _figures(trials)}
+    )
 
 
 def _figures(trials: Sequence[Trial]) -> dict[str, Any]:
@@ -35,7 +37,9 @@ def _figures(trials: Sequence[Trial]) -> dict[str, Any]:
             "users apart": trial.peer.separation,
             "failed": trial.failed,
             "recall": {way: _scored(scores) for way, scores in trial.scores.items() if scores.rank},
-            "ms, p50 and p95": {f"{what} at {size}": told(trial, what, size) for what, size in trial.ms},
+            "ms, p50 and p95": {
+                f"{what} at {size}": told(trial, what, size) for what, size in trial.ms
+            },
             **trial.figures,
         }
         for trial in trials
@@ -62,10 +66,14 @@ def _recall(trials: Sequence[Trial]) -> Table:
     columns.append("off-topic that find nothing")
     for trial in trials:
         scored = {way: _scored(scores) for way, scores in trial.scores.items() if scores.rank}
-        rows += [[trial.peer.name, way, *(one[name] for name in columns)] for way, one in scored.items()]
+        rows += [
+            [trial.peer.name, way, *(one[name] for name in columns)] for way, one in scored.items()
+        ]
         if not scored:
             rows.append([trial.peer.name, "not scored", *([None] * len(columns))])
-    return Table("Recall of the evidence messages", ["peer", "way of asking", *columns], rows, digits=3)
+    return Table(
+        "Recall of the evidence messages", ["peer", "way of asking", *columns], rows, digits=3
+    )
 
 
 def _time(trials: Sequence[Trial], messages: int) -> Table:
@@ -86,7 +94,10 @@ def _time(trials: Sequence[Trial], messages: int) -> Table:
 
 def _size(trials: Sequence[Trial]) -> Table:
     names = ["installed MB", "start to first answer, s", "memory MB", "bytes a message"]
-    rows = [[trial.peer.name, trial.peer.version, *(trial.figures.get(name) for name in names)] for trial in trials]
+    rows = [
+        [trial.peer.name, trial.peer.version, *(trial.figures.get(name) for name in names)]
+        for trial in trials
+    ]
     return Table("Size", ["peer", "version", *names], rows, digits=1)
 
 
@@ -103,4 +114,6 @@ def _behaviour(trials: Sequence[Trial]) -> Table:
         for trial in trials
         if not trial.peer.behaves_as
     ]
-    return Table("Behaviour: entries that are found", ["peer", *names.values(), "users are kept apart"], rows)
+    return Table(
+        "Behaviour: entries that are found", ["peer", *names.values(), "users are kept apart"], rows
+    )

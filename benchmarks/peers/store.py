@@ -25,7 +25,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came back with: for each entry, best first, the ids of the messages that it is; and the time."""
+    """What a search came back with: for each entry, best first, the ids of the messages that it is;
+    and the time."""
 
     entries: list[frozenset[str]]
     ms: float
@@ -66,8 +67,8 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where a peer finds what it needs: its environment, a data folder, an endpoint for embeddings; and the messages
-    behind each text that was stored there, for those peers that carry no ids."""
+    """Where a peer finds what it needs: its environment, a data folder, an endpoint for embeddings;
+    and the messages behind each text that was stored there, for those peers that carry no ids."""
 
     environment: Path
     data: Path
@@ -88,9 +89,10 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One of those compared. `embeds` says that it cannot do without an embedder, `separation` how users are kept
-    apart, `ways` how one can ask it, of which the first is timed. `behaves_as` names another peer that it behaves as,
-    `python_must` is a statement that its interpreter has to get through."""
+    """One of those compared. `embeds` says that it cannot do without an embedder, `separation` how
+    users are kept apart, `ways` how one can ask it, of which the first is timed. `behaves_as` names
+    another peer that it behaves as, `python_must` is a statement that its interpreter has to get
+    through."""
 
     name: str
     version: str
@@ -111,4 +113,6 @@ LIMIT = 20
 
 def folder_bytes(folder: Path, *, but: frozenset[str] = frozenset({"child.log"})) -> int:
     """What the files of a folder hold, logs of ours left out."""
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file() and one.name not in but)
+    return sum(
+        one.stat().st_size for one in folder.rglob("*") if one.is_file() and one.name not in but
+    )

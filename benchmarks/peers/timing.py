@@ -18,7 +18,8 @@ FILL_PART = 250
 
 
 async def measure(trials: Sequence[Trial], messages: int, rounds: int, calls: int) -> None:
-    """Time of a write and a search at so many messages and at ten times as many; memory and disk at the latter."""
+    """Time of a write and a search at so many messages and at ten times as many; memory and disk at
+    the latter."""
     try:
         await each(trials, _open, "starting")
         await _grow(trials, messages, rounds, calls)
@@ -35,7 +36,10 @@ async def _grow(trials: Sequence[Trial], messages: int, rounds: int, calls: int)
         await each(trials, partial(_fill, messages=size - stored, first=stored), "storing")
         stored = size
         for number in range(rounds):
-            asked = [(f"round-{next(numbers)}", chatter.message(), chatter.question()) for _ in range(calls)]
+            asked = [
+                (f"round-{next(numbers)}", chatter.message(), chatter.question())
+                for _ in range(calls)
+            ]
             warm = 0 if number else WARM_UP
             await each(trials, partial(_round, size=size, asked=asked, warm=warm), "calls")
     await each(trials, partial(_weigh, messages=stored), "weighing")
@@ -55,7 +59,10 @@ def _store(trial: Trial) -> Store:
 async def _fill(trial: Trial, messages: int, first: int) -> None:
     """The same messages for everybody."""
     chatter, store = Chatter(seed=first + 2), _store(trial)
-    turns = [exchanged(f"fill-{first + at}", chatter.message(), chatter.message()) for at in range(messages // 2)]
+    turns = [
+        exchanged(f"fill-{first + at}", chatter.message(), chatter.message())
+        for at in range(messages // 2)
+    ]
     settling = 0.0
     for start in range(0, len(turns), FILL_PART // 2):
         await store.fill(USER, turns[start : start + FILL_PART // 2])
@@ -75,11 +82,14 @@ async def _round(trial: Trial, size: int, asked: Sequence[tuple[str, str, str]],
 
 
 async def _weigh(trial: Trial, messages: int) -> None:
-    """Memory while it runs, disk, and how long it takes from a start on this data to the first answer."""
+    """Memory while it runs, disk, and how long it takes from a start on this data to the first
+    answer."""
     store, ground = _store(trial), trial.ground
     assert ground is not None
     trial.figures["memory MB"] = memory_mb(store.pids())
-    written = messages + len(trial.ms["write", messages]) + len(trial.ms["write", messages // GROWTH])
+    written = (
+        messages + len(trial.ms["write", messages]) + len(trial.ms["write", messages // GROWTH])
+    )
     grown = await store.data_bytes() - trial.figures.pop("bytes before")
     await store.close()
     trial.store = None

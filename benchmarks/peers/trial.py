@@ -27,7 +27,8 @@ KEPT, KILLS = 20, 3
 
 @dataclass
 class Trial:
-    """A peer with its figures: milliseconds by what was done and at how many messages, answers by question."""
+    """A peer with its figures: milliseconds by what was done and at how many messages, answers by
+    question."""
 
     peer: Peer
     scratch: Path
@@ -59,8 +60,11 @@ class Trial:
         await store.close()
 
 
-async def each(trials: Sequence[Trial], step: Callable[[Trial], Awaitable[None]], told: str) -> None:
-    """Do a step with every peer that still runs; one that fails is out, with the reason, and the others go on."""
+async def each(
+    trials: Sequence[Trial], step: Callable[[Trial], Awaitable[None]], told: str
+) -> None:
+    """Do a step with every peer that still runs; one that fails is out, with the reason, and the
+    others go on."""
     for trial in trials:
         if trial.failed:
             continue
@@ -69,7 +73,10 @@ async def each(trials: Sequence[Trial], step: Callable[[Trial], Awaitable[None]]
             await step(trial)
         except BROKEN as error:
             trial.failed = f"{told}: {str(error) or type(error).__name__}"
-        print(f"{told}, {trial.peer.name}: {trial.failed or f'{perf_counter() - started:.1f} s'}", file=sys.stderr)
+        print(
+            f"{told}, {trial.peer.name}: {trial.failed or f'{perf_counter() - started:.1f} s'}",
+            file=sys.stderr,
+        )
 
 
 async def install(trial: Trial) -> None:
@@ -78,7 +85,9 @@ async def install(trial: Trial) -> None:
     trial.figures["installed MB"] = installed_bytes(trial.environment) / 1e6
 
 
-async def recall(trial: Trial, conversation: Conversation, questions: int, off_topic: Sequence[str]) -> None:
+async def recall(
+    trial: Trial, conversation: Conversation, questions: int, off_topic: Sequence[str]
+) -> None:
     """Store a conversation turn by turn in an empty memory, ask, and score the messages found."""
     ground = trial.fresh(conversation.name)
     async with trial.opened(ground) as store:
@@ -87,7 +96,9 @@ async def recall(trial: Trial, conversation: Conversation, questions: int, off_t
         await store.settle()
         for way in trial.peer.ways:
             scores = trial.scores[way]
-            for question in [one for one in conversation.questions if one.category in SCORED][:questions]:
+            for question in [one for one in conversation.questions if one.category in SCORED][
+                :questions
+            ]:
                 found = (await store.search(USER, question.text, way)).messages
                 scores.add(question, found, set())
             for text in off_topic:
@@ -101,11 +112,16 @@ def said(name: str, text: str) -> Turn:
 
 def exchanged(name: str, text: str, answer: str) -> Turn:
     """A turn of two."""
-    return Turn(name, [Said(f"{name}-in", "Ada", text, MOMENT)], [Said(f"{name}-out", "Assistant", answer, MOMENT)])
+    return Turn(
+        name,
+        [Said(f"{name}-in", "Ada", text, MOMENT)],
+        [Said(f"{name}-out", "Assistant", answer, MOMENT)],
+    )
 
 
 async def behave(trial: Trial) -> None:
-    """What it keeps, once, apart, and through what: all on one ground, as starts take the most time."""
+    """What it keeps, once, apart, and through what: all on one ground, as starts take the most
+    time."""
     ground = trial.fresh("behaviour")
     # sentences that have nothing in common: some peers take what is alike in meaning for the same
     lines = iter(OFF_TOPIC.read_text(encoding="utf-8").splitlines())
@@ -127,7 +143,10 @@ async def behave(trial: Trial) -> None:
             await store.kill()
     async with trial.opened(ground) as store:
         await store.settle()
-        for name, turns in ((f"of {KEPT} there after a restart", kept), (f"of {KILLS} there after kill -9", killed)):
+        for name, turns in (
+            (f"of {KEPT} there after a restart", kept),
+            (f"of {KILLS} there after kill -9", killed),
+        ):
             there = [await _entries(trial, store, USER, turn) for turn in turns]
             trial.figures[name] = sum(map(bool, there))
 
@@ -140,11 +159,14 @@ async def _repeats(trial: Trial, store: Store) -> None:
         await store.add(USER, turn)
         await store.settle()
     trial.figures["copies of a turn sent twice"] = await _entries(trial, store, USER, first)
-    trial.figures["entries of the same words in two turns"] = await _entries(trial, store, USER, second, third)
+    trial.figures["entries of the same words in two turns"] = await _entries(
+        trial, store, USER, second, third
+    )
 
 
 async def _entries(trial: Trial, store: Store, user: str, *turns: Turn) -> int:
-    """How many entries a search for the words of turns finds of them, by whichever way finds the most."""
+    """How many entries a search for the words of turns finds of them, by whichever way finds the
+    most."""
     names = {one.dia_id for turn in turns for one in turn.messages}
     found = [await store.search(user, turns[0].asked[0].text, way) for way in trial.peer.ways]
     return max(sum(bool(names & entry) for entry in one.entries) for one in found)

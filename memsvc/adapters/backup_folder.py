@@ -31,7 +31,9 @@ DATA: Final = "data"
 TEMP_PREFIX: Final = "unfinished-"
 NAME_FORMAT: Final = "%Y%m%dT%H%M%S.%fZ"
 _NAME: Final = re.compile(r"^\d{8}T\d{6}(\.\d{6})?Z$")
-_FIRST_SEGMENT: Final = re.compile(r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE)
+_FIRST_SEGMENT: Final = re.compile(
+    r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE
+)
 _SEGMENT: Final = re.compile(r"^[0-9A-F]{24}(\.[0-9A-F]{8}\.backup)?(\.gz)?(\.partial)?$")
 
 
@@ -49,11 +51,15 @@ class Backup:
         Raises INVALID_CONTENT where the label is damaged; the other copies can still be used.
         """
         try:
-            first = _FIRST_SEGMENT.search((self.folder / DATA / "backup_label").read_text(errors="replace"))
+            first = _FIRST_SEGMENT.search(
+                (self.folder / DATA / "backup_label").read_text(errors="replace")
+            )
         except FileNotFoundError:
             first = None
         if first is None:
-            raise MemsvcError(Code.INVALID_CONTENT, f"{self.folder} is no whole backup: its label is damaged")
+            raise MemsvcError(
+                Code.INVALID_CONTENT, f"{self.folder} is no whole backup: its label is damaged"
+            )
         return first[1]
 
 
@@ -68,9 +74,17 @@ class DroppedBackups:
 def backups_in(folder: Path) -> list[Backup]:
     """Return the copies in a folder, the oldest first; NOT_FOUND where there is none."""
     base = folder / BASE
-    found = [_backup(one) for one in sorted(base.iterdir()) if _NAME.match(one.name)] if base.is_dir() else []
+    found = (
+        [_backup(one) for one in sorted(base.iterdir()) if _NAME.match(one.name)]
+        if base.is_dir()
+        else []
+    )
     if not found:
-        raise MemsvcError(Code.NOT_FOUND, f"there is no backup in {folder}", recovery="take one: `memsvc db backup`")
+        raise MemsvcError(
+            Code.NOT_FOUND,
+            f"there is no backup in {folder}",
+            recovery="take one: `memsvc db backup`",
+        )
     return found
 
 
@@ -112,7 +126,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise MemsvcError(Code.RESOURCE_BUSY, f"another backup is being taken in {folder}") from error
+            raise MemsvcError(
+                Code.RESOURCE_BUSY, f"another backup is being taken in {folder}"
+            ) from error
         yield
     finally:
         os.close(lock)

@@ -51,7 +51,11 @@ def find_errors(data: Path) -> str | None:
     if hashlib.sha256(body).hexdigest() != checksum:
         return f"{MANIFEST} is damaged"
     for file in json.loads(text)["Files"]:
-        name = file["Path"] if "Path" in file else bytes.fromhex(file["Encoded-Path"]).decode(errors="surrogateescape")
+        name = (
+            file["Path"]
+            if "Path" in file
+            else bytes.fromhex(file["Encoded-Path"]).decode(errors="surrogateescape")
+        )
         path = data / name
         if not path.is_file():
             return f"{name} is missing"

@@ -55,7 +55,11 @@ class DocumentFolder:
     def written(self) -> dict[str, str]:
         """Return the SHA-256 of what was written, as hex digits by ids, of existing files."""
         names = {file.name for file in self._folder.iterdir()}
-        return {document: file_hash for document, file_hash in self._read_written().items() if _name(document) in names}
+        return {
+            document: file_hash
+            for document, file_hash in self._read_written().items()
+            if _name(document) in names
+        }
 
     def _read_written(self) -> dict[str, str]:
         try:
@@ -65,7 +69,7 @@ class DocumentFolder:
         return known if isinstance(known, dict) else {}
 
     def write(self, texts: Mapping[str, bytes], document_ids: Collection[str]) -> list[str]:
-        """Write these texts to files, and remove the files of documents that are not `document_ids`.
+        """Write these texts to files, and remove files of documents not among `document_ids`.
 
         Each file is replaced atomically. Files that somebody else wrote stay, and each gets a line
         in the result.
@@ -77,7 +81,9 @@ class DocumentFolder:
             try:
                 current_hash = self._current_hash(document)
                 if current_hash not in (None, new_hash, written.get(document)):
-                    errors.append(f"{_name(document)} was changed by somebody else and was left as it is")
+                    errors.append(
+                        f"{_name(document)} was changed by somebody else and was left as it is"
+                    )
                     continue
                 if current_hash != new_hash:
                     self._replace(document, text)

@@ -32,19 +32,39 @@ class EmbeddingOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     provider: Literal["", "openai", "local"] = Field(
-        "", description="openai: an endpoint that speaks OpenAI's embeddings; local: a model in folder; empty: none"
+        "",
+        description="openai: an endpoint that speaks OpenAI's embeddings; local: a model in"
+        " folder; empty: none",
     )
-    base_url: str = Field("https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out")
+    base_url: str = Field(
+        "https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out"
+    )
     api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
-    model: str = Field("text-embedding-3-small", min_length=1, max_length=200, description="model to ask for")
-    dimensions: int = Field(0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: as the model has it")
+    model: str = Field(
+        "text-embedding-3-small", min_length=1, max_length=200, description="model to ask for"
+    )
+    dimensions: int = Field(
+        0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: as the model has it"
+    )
     batch_size: int = Field(32, ge=1, le=2048, description="texts in one request at the most")
-    chars_max: int = Field(8000, ge=100, le=100_000, description="characters of a text that are read; the rest is cut")
-    timeout_ms: int = Field(60_000, ge=1, description="how long the vectors of one request may take, retries included")
-    question_timeout_ms: int = Field(1500, ge=1, description="how long a search waits for the vector of its question")
-    retries: int = Field(4, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach")
-    document_prefix: str = Field("", max_length=1000, description="put before each stored text, such as `passage: `")
-    question_prefix: str = Field("", max_length=1000, description="put before each question, such as `query: `")
+    chars_max: int = Field(
+        8000, ge=100, le=100_000, description="characters of a text that are read; the rest is cut"
+    )
+    timeout_ms: int = Field(
+        60_000, ge=1, description="how long the vectors of one request may take, retries included"
+    )
+    question_timeout_ms: int = Field(
+        1500, ge=1, description="how long a search waits for the vector of its question"
+    )
+    retries: int = Field(
+        4, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
+    )
+    document_prefix: str = Field(
+        "", max_length=1000, description="put before each stored text, such as `passage: `"
+    )
+    question_prefix: str = Field(
+        "", max_length=1000, description="put before each question, such as `query: `"
+    )
     folder: str = Field("", description="folder of the local model: tokenizer.json and model.onnx")
 
     @field_validator("base_url")
@@ -56,7 +76,11 @@ class EmbeddingOptions(BaseModel):
     def _complete(self) -> Self:
         if self.provider == "openai" and not self.base_url:
             raise ValueError("provider openai needs base_url")
-        if self.provider == "openai" and not self.api_key and urlsplit(self.base_url).hostname == DEFAULT_API_HOST:
+        if (
+            self.provider == "openai"
+            and not self.api_key
+            and urlsplit(self.base_url).hostname == DEFAULT_API_HOST
+        ):
             raise ValueError(f"provider openai at {DEFAULT_API_HOST} needs api_key")
         if self.provider == "local" and not self.folder:
             raise ValueError("provider local needs folder")
@@ -81,7 +105,9 @@ class EmbeddingOptions(BaseModel):
 class HttpEmbedder:
     """The `Embedder` that calls an endpoint; vectors always have length 1."""
 
-    def __init__(self, endpoint: Endpoint, options: EmbeddingOptions, *, backoff_s: float = BACKOFF_S) -> None:
+    def __init__(
+        self, endpoint: Endpoint, options: EmbeddingOptions, *, backoff_s: float = BACKOFF_S
+    ) -> None:
         self.model = options.model_name(options.model, options.dimensions)
         self._endpoint = endpoint
         self._options = options
@@ -96,13 +122,17 @@ class HttpEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, in batches, each with retries."""
         vectors: list[list[float]] = []
-        for batch in batches([self._options.document(text) for text in texts], self._options.batch_size):
+        for batch in batches(
+            [self._options.document(text) for text in texts], self._options.batch_size
+        ):
             vectors += await self._with_retries(batch)
         return vectors
 
     async def embed_question(self, text: str) -> list[float]:
         """Return the vector of a question, from one attempt within the time that a search waits."""
-        (vector,) = await self._once([self._options.question(text)], self._options.question_timeout_ms / 1000)
+        (vector,) = await self._once(
+            [self._options.question(text)], self._options.question_timeout_ms / 1000
+        )
         return vector
 
     async def _with_retries(self, texts: list[str]) -> list[list[float]]:
@@ -125,12 +155,18 @@ class HttpEmbedder:
         return max(backoff_s, error.retry_after_s or 0.0)
 
     async def _once(self, texts: list[str], timeout_s: float) -> list[list[float]]:
-        body: dict[str, Any] = {"model": self._options.model, "input": texts, "encoding_format": "float"}
+        body: dict[str, Any] = {
+            "model": self._options.model,
+            "input": texts,
+            "encoding_format": "float",
+        }
         if self._options.dimensions:
             body["dimensions"] = self._options.dimensions
         numbers = len(texts) * (self._dimensions or DIMENSIONS_MAX)
         answer = await self._endpoint.post(
-            body, timeout_s=timeout_s, answer_bytes_max=ANSWER_BYTES_BASE + numbers * NUMBER_BYTES_MAX
+            body,
+            timeout_s=timeout_s,
+            answer_bytes_max=ANSWER_BYTES_BASE + numbers * NUMBER_BYTES_MAX,
         )
         vectors = [self._vector(one) for one in self._in_order(answer, len(texts))]
         dimensions = self._dimensions or len(vectors[0])
@@ -142,10 +178,16 @@ class HttpEmbedder:
     def _in_order(self, answer: Any, count: int) -> list[Any]:
         """Return the embeddings sorted by their index; each index must occur once."""
         found = answer.get("data") if isinstance(answer, dict) else None
-        if not isinstance(found, list) or len(found) != count or not all(isinstance(one, dict) for one in found):
+        if (
+            not isinstance(found, list)
+            or len(found) != count
+            or not all(isinstance(one, dict) for one in found)
+        ):
             raise self._endpoint.wrong("answered an unexpected number of vectors")
         numbers = [one.get("index", at) for at, one in enumerate(found)]
-        if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(count)):
+        if any(type(number) is not int for number in numbers) or sorted(numbers) != list(
+            range(count)
+        ):
             raise self._endpoint.wrong("numbered its vectors wrongly")
         by_index = dict(zip(numbers, found, strict=True))
         return [by_index[at].get("embedding") for at in range(count)]
@@ -171,7 +213,9 @@ def unit(vector: Sequence[float]) -> list[float] | None:
     return [number / length for number in normalized]
 
 
-def batches(texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_MAX) -> Iterator[list[str]]:
+def batches(
+    texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_MAX
+) -> Iterator[list[str]]:
     """Yield the texts in order, in batches of limited count and, if possible, length."""
     batch: list[str] = []
     chars = 0

@@ -22,13 +22,19 @@ class Endpoint:
         """Create the client, without the environment's proxies; messages call it `name`."""
         self._name = name
         self._url = url
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=None,  # noqa: S113 `post` has the time limit for all of it
-            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+            limits=httpx.Limits(
+                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
+            ),
             trust_env=False,
         )
 
@@ -47,7 +53,9 @@ class Endpoint:
         """
         try:
             with anyio.fail_after(timeout_s):
-                async with self._client.stream("POST", self._url, content=orjson.dumps(body)) as response:
+                async with self._client.stream(
+                    "POST", self._url, content=orjson.dumps(body)
+                ) as response:
                     self._check(response)
                     raw = await self._read(response, answer_bytes_max)
         except TimeoutError as error:
@@ -61,7 +69,9 @@ class Endpoint:
 
     def unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
         """Return the error for what may work later."""
-        return MemsvcError(Code.UNAVAILABLE, f"the {self._name} endpoint {what}", retry_after_s=retry_after_s)
+        return MemsvcError(
+            Code.UNAVAILABLE, f"the {self._name} endpoint {what}", retry_after_s=retry_after_s
+        )
 
     def wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
         """Return the error for an endpoint that is not what the settings say."""
@@ -76,7 +86,9 @@ class Endpoint:
         if status in _TRANSIENT_STATUS or status >= 500:
             raise self.unavailable(f"answered with status {status}", _retry_after_s(response))
         if status in _KEY_STATUS:
-            raise self.wrong(f"answered with status {status}", recovery=f"check {self._name}.api_key")
+            raise self.wrong(
+                f"answered with status {status}", recovery=f"check {self._name}.api_key"
+            )
         if status != 200:
             raise self.wrong(f"answered with status {status}")
         if response.headers.get("Content-Encoding", "identity") != "identity":

@@ -19,10 +19,14 @@ class InstrumentedLlm:
         with current_call().timer("model", "model", "complete", model=self.model):
             return await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
 
-    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+    async def extract(
+        self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int
+    ) -> Output:
         """Return what the model finds."""
         with current_call().timer("model", "model", "extract", model=self.model):
-            return await self._llm.extract(instructions, text, output, output_tokens_max=output_tokens_max)
+            return await self._llm.extract(
+                instructions, text, output, output_tokens_max=output_tokens_max
+            )
 
 
 class InstrumentedEmbedder:
@@ -34,7 +38,9 @@ class InstrumentedEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text."""
-        with current_call().timer("model", "embedding", "document", model=self.model, texts=len(texts)):
+        with current_call().timer(
+            "model", "embedding", "document", model=self.model, texts=len(texts)
+        ):
             return await self._embedder.embed(texts)
 
     async def embed_question(self, text: str) -> list[float]:

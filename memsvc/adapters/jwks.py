@@ -70,7 +70,9 @@ def _usable(one: Any) -> PublicKey | None:
             return None
     if one.get("use", "sig") != "sig" or one.get("alg", algorithm) != algorithm:
         return None
-    public = {name: value for name, value in one.items() if name in ("kty", "crv", "n", "e", "x", "y")}
+    public = {
+        name: value for name, value in one.items() if name in ("kty", "crv", "n", "e", "x", "y")
+    }
     try:
         key = jwt.PyJWK(public, algorithm=algorithm).key
     except (jwt.PyJWTError, ValueError, TypeError):
@@ -86,7 +88,9 @@ class Jwks:
     A document that cannot be read, or holds nothing of use, changes nothing: the known keys stay.
     """
 
-    def __init__(self, location: str | Path, *, timeout_s: float, refresh_s: float, retry_s: float) -> None:
+    def __init__(
+        self, location: str | Path, *, timeout_s: float, refresh_s: float, retry_s: float
+    ) -> None:
         self._location = location
         self._timeout_s = timeout_s
         self._refresh_s = refresh_s
@@ -150,7 +154,9 @@ class Jwks:
             if isinstance(self._location, Path):
                 return await asyncio.to_thread(_bytes_of, self._location)
             async with (
-                httpx.AsyncClient(timeout=self._timeout_s, follow_redirects=False, trust_env=False) as http,
+                httpx.AsyncClient(
+                    timeout=self._timeout_s, follow_redirects=False, trust_env=False
+                ) as http,
                 http.stream("GET", self._location, headers=HEADERS) as response,
             ):
                 if response.status_code != httpx.codes.OK:
@@ -178,7 +184,9 @@ class Jwks:
     async def _keep_reading(self) -> None:
         while True:
             await asyncio.shield(self._start_fetch())
-            await asyncio.sleep(self._refresh_s if self._keys and not self._outage else self._retry_s)
+            await asyncio.sleep(
+                self._refresh_s if self._keys and not self._outage else self._retry_s
+            )
 
 
 def _bytes_of(file: Path) -> bytes:

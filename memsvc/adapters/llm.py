@@ -37,16 +37,25 @@ class ModelOptions(BaseModel):
         "",
         max_length=200,
         pattern=r"^(?:(?:openai|openai-chat|anthropic):\S+)?$",
-        description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or anthropic:NAME; empty: none",
+        description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or"
+        " anthropic:NAME; empty: none",
     )
     base_url: str = Field(
-        "", description="URL of an endpoint that speaks the same, /v1 left out or not; empty: the provider's own"
+        "",
+        description="URL of an endpoint that speaks the same, /v1 left out or not; empty: the"
+        " provider's own",
     )
     api_key: str = Field(
-        "", repr=False, description="key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set"
+        "",
+        repr=False,
+        description="key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
     )
-    timeout_ms: int = Field(60_000, ge=1, description="how long one answer may take, retries included")
-    retries: int = Field(2, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach")
+    timeout_ms: int = Field(
+        60_000, ge=1, description="how long one answer may take, retries included"
+    )
+    retries: int = Field(
+        2, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
+    )
 
     @field_validator("base_url")
     @classmethod
@@ -85,7 +94,9 @@ class ModelOptions(BaseModel):
 
 
 @asynccontextmanager
-async def llm(options: ModelOptions, meter: Meter, section: str = "model") -> AsyncIterator["ModelClient | None"]:
+async def llm(
+    options: ModelOptions, meter: Meter, section: str = "model"
+) -> AsyncIterator["ModelClient | None"]:
     """Open the model, or None without a name; its connections are closed with the block.
 
     `section` is its section of the settings, for messages. Raises INVALID_ARGUMENT where the
@@ -112,6 +123,8 @@ def _client(options: ModelOptions, meter: Meter, section: str) -> "ModelClient":
         from memsvc.adapters.model_client import ModelClient  # noqa: PLC0415
     except ImportError as error:
         raise MemsvcError(
-            Code.INVALID_ARGUMENT, "a model needs packages that are missing", recovery="install memsvc[model]"
+            Code.INVALID_ARGUMENT,
+            "a model needs packages that are missing",
+            recovery="install memsvc[model]",
         ) from error
     return ModelClient(options, meter, section)

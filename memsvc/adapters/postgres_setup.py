@@ -39,11 +39,15 @@ PROVISION: Final = rf"""
 \getenv owner_password {OWNER_ROLE.upper()}_PASSWORD
 \getenv app_password {APP_ROLE.upper()}_PASSWORD
 \getenv statement_timeout {STATEMENT_TIMEOUT}
-SELECT format('CREATE ROLE %I', name) FROM (VALUES ('{OWNER_ROLE}'), ('{APP_ROLE}')) AS wanted (name)
+SELECT format('CREATE ROLE %I', name) FROM (VALUES ('{OWNER_ROLE}'),
+    ('{APP_ROLE}')) AS wanted (name)
  WHERE name NOT IN (SELECT rolname FROM pg_roles) \gexec
-ALTER ROLE {OWNER_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD :'owner_password';
-ALTER ROLE {APP_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD :'app_password';
--- The message of an error may quote a value. The client gets it; the log of these two roles does not.
+ALTER ROLE {OWNER_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD
+    :'owner_password';
+ALTER ROLE {APP_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD
+    :'app_password';
+-- The message of an error may quote a value. The client gets it; the log of these two roles does
+-- not.
 ALTER ROLE {OWNER_ROLE} SET log_min_messages = fatal;
 ALTER ROLE {APP_ROLE} SET log_min_messages = fatal;
 ALTER ROLE {APP_ROLE} SET idle_in_transaction_session_timeout = '60s';
@@ -59,9 +63,14 @@ CREATE EXTENSION IF NOT EXISTS vector;
 """Script for psql as the superuser, with passwords and the timeout in the environment; idempotent.
 """
 
-RETRY_MESSAGES: Final = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
+RETRY_MESSAGES: Final = (
+    "pre-existing shared memory block",
+    'lock file "postmaster.pid" already exists',
+)
 DISK_FULL_MESSAGE: Final = "No space left on device"
-DISK_FULL_ADVICE: Final = "the disk is full: free some space or set MEMSVC_DATA_DIR to a folder on another disk"
+DISK_FULL_ADVICE: Final = (
+    "the disk is full: free some space or set MEMSVC_DATA_DIR to a folder on another disk"
+)
 
 
 class EmbeddedPostgresError(MemsvcError):

@@ -32,13 +32,20 @@ def server_user_of(folder: Path) -> ServerUser | None:
     try:
         entry = pwd.getpwnam(SYSTEM_USER)
     except KeyError:
-        command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
+        command = [
+            "useradd",
+            "--system",
+            "--no-create-home",
+            "--shell",
+            "/usr/sbin/nologin",
+            SYSTEM_USER,
+        ]
         try:
             subprocess.run(command, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise EmbeddedPostgresError(
-                f"PostgreSQL does not run as root, and the user {SYSTEM_USER} could not be added: add it, run memsvc "
-                "as an ordinary user, or set database.url to a server"
+                f"PostgreSQL does not run as root, and the user {SYSTEM_USER} could not be added:"
+                " add it, run memsvc as an ordinary user, or set database.url to a server"
             ) from error
         entry = pwd.getpwnam(SYSTEM_USER)
     return ServerUser(entry.pw_uid, entry.pw_gid)

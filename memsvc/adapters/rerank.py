@@ -25,7 +25,9 @@ class RerankOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    endpoint: str = Field("", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none")
+    endpoint: str = Field(
+        "", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none"
+    )
     model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="model to ask for")
     api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
     timeout_ms: int = Field(6000, ge=1, description="how long a search waits for the better order")
@@ -82,7 +84,11 @@ class HttpReranker:
 def _scores(answer: Any, count: int) -> list[float] | None:
     """Return the scores by index; None unless each text has one finite score."""
     results = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(results, list) or len(results) != count or not all(isinstance(one, dict) for one in results):
+    if (
+        not isinstance(results, list)
+        or len(results) != count
+        or not all(isinstance(one, dict) for one in results)
+    ):
         return None
     scores: dict[int, float] = {}
     for one in results:

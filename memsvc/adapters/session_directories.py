@@ -10,7 +10,15 @@ from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, decode_segment
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-_SESSION_FILES = ("meta", "events", "memory_tiers", "log.jsonl", "context.jsonl", "memory_facts.jsonl", "meta.json")
+_SESSION_FILES = (
+    "meta",
+    "events",
+    "memory_tiers",
+    "log.jsonl",
+    "context.jsonl",
+    "memory_facts.jsonl",
+    "meta.json",
+)
 
 
 @dataclass(slots=True)
@@ -26,7 +34,10 @@ class SessionDirectory:
 
         Raises UNAVAILABLE when one cannot be read: it must not look empty.
         """
-        return {path.relative_to(self.path).as_posix(): _content(path) for path in self._files(self.path)}
+        return {
+            path.relative_to(self.path).as_posix(): _content(path)
+            for path in self._files(self.path)
+        }
 
     def _files(self, directory: Path) -> Iterator[Path]:
         for entry in sorted(os.scandir(directory), key=lambda one: one.name):
@@ -50,7 +61,10 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     identifier.
     """
     if not root.is_dir():
-        raise invalid("there is no such folder", recovery="an archive of memsvc export comes back by memsvc restore")
+        raise invalid(
+            "there is no such folder",
+            recovery="an archive of memsvc export comes back by memsvc restore",
+        )
     inner = root / "memory"
     if inner.is_dir() and not inner.is_symlink():
         root = inner
@@ -62,7 +76,10 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
         if entry.is_dir(follow_symlinks=False) and _is_session(Path(entry.path))
     ]
     if not found:
-        raise invalid("no session is in this folder", recovery="name the folder that holds memory/, or one session")
+        raise invalid(
+            "no session is in this folder",
+            recovery="name the folder that holds memory/, or one session",
+        )
     return found
 
 
@@ -70,20 +87,30 @@ def session_name(name: str) -> str:
     """Return the session that a folder is named after; `%` starts an encoded byte."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
-        raise MemsvcError(Code.INVALID_PATH, "a session's folder has a name that no session can have")
+        raise MemsvcError(
+            Code.INVALID_PATH, "a session's folder has a name that no session can have"
+        )
     return check_identifier(session, "the name of a session's folder")
 
 
 def _is_session(directory: Path) -> bool:
-    return any((directory / name).exists() for name in _SESSION_FILES) or any(directory.glob("legacy*.json*"))
+    return any((directory / name).exists() for name in _SESSION_FILES) or any(
+        directory.glob("legacy*.json*")
+    )
 
 
 def _content(path: Path) -> bytes:
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        )
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise MemsvcError(Code.INVALID_PATH, "a file of the folder was replaced while it was read")
+                raise MemsvcError(
+                    Code.INVALID_PATH, "a file of the folder was replaced while it was read"
+                )
             return file.read()
     except OSError as error:
-        raise MemsvcError(Code.UNAVAILABLE, f"{path.name}: cannot be read: {error.strerror}") from error
+        raise MemsvcError(
+            Code.UNAVAILABLE, f"{path.name}: cannot be read: {error.strerror}"
+        ) from error

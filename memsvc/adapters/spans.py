@@ -78,7 +78,9 @@ ATTRIBUTES: Final = {
 }
 """Attributes that spans may carry, by their names here and in a trace."""
 
-_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
+)
 _EMPTY_CONTEXT: Final = Context()
 _TRANSIENT_STATUS: Final = frozenset({408, 429, 502, 503, 504})
 _OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_EMPTY_CONTEXT)
@@ -192,7 +194,9 @@ def _read(traceparent: str) -> SpanContext | None:
     if found is None or (len(traceparent) != found.end() and traceparent.startswith("00")):
         return None
     trace, span, flags = (int(part, 16) for part in found.groups())
-    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags & TraceFlags.SAMPLED))
+    return SpanContext(
+        trace, span, is_remote=True, trace_flags=TraceFlags(flags & TraceFlags.SAMPLED)
+    )
 
 
 class _Export(SpanProcessor):
@@ -224,7 +228,11 @@ class _Export(SpanProcessor):
         """Send in the background, and the rest at the end, within the time limit of a batch."""
         headers = dict(header.partition("=")[::2] for header in self._options.headers)
         async with httpx.AsyncClient(
-            headers={**headers, "Content-Type": "application/x-protobuf", "Accept-Encoding": "identity"},
+            headers={
+                **headers,
+                "Content-Type": "application/x-protobuf",
+                "Accept-Encoding": "identity",
+            },
             timeout=None,  # noqa: S113 a whole request has its time limit
             trust_env=False,
         ) as client:
@@ -234,7 +242,10 @@ class _Export(SpanProcessor):
             finally:
                 self._stopped = True
                 self._batch_ready.set()
-                with anyio.CancelScope(shield=True), anyio.move_on_after(self._options.timeout_ms / 1000):
+                with (
+                    anyio.CancelScope(shield=True),
+                    anyio.move_on_after(self._options.timeout_ms / 1000),
+                ):
                     await asyncio.wait({task})
                 task.cancel()
                 await asyncio.wait({task})
@@ -250,7 +261,9 @@ class _Export(SpanProcessor):
         await self._flush(client)
 
     async def _flush(self, client: httpx.AsyncClient) -> None:
-        while batch := [self._waiting.popleft() for _ in range(min(BATCH_SPANS, len(self._waiting)))]:
+        while batch := [
+            self._waiting.popleft() for _ in range(min(BATCH_SPANS, len(self._waiting)))
+        ]:
             try:
                 reason, transient = await self._send(client, batch)
             except asyncio.CancelledError:
@@ -266,7 +279,9 @@ class _Export(SpanProcessor):
             if reason or len(self._waiting) < BATCH_SPANS:
                 return
 
-    async def _send(self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]) -> tuple[str, bool]:
+    async def _send(
+        self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]
+    ) -> tuple[str, bool]:
         """Send a batch; return why it failed ("" for success), and whether a retry may help."""
         body = await to_thread.run_sync(_encoded, batch)
         try:
@@ -277,7 +292,9 @@ class _Export(SpanProcessor):
             return "too slow", True
         except httpx.HTTPError as error:
             return f"out of reach ({type(error).__name__})", True
-        return ("" if status in (200, 202) else f"answered with status {status}"), status in _TRANSIENT_STATUS
+        return (
+            "" if status in (200, 202) else f"answered with status {status}"
+        ), status in _TRANSIENT_STATUS
 
     def _log_status(self, reason: str) -> None:
         if reason and not self._is_down:

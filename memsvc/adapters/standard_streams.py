@@ -74,7 +74,9 @@ class StandardStreams:
 
         if self._to_write is None:
             self._to_write = SimpleQueue()
-            Thread(target=self._keep_writing, args=(self._to_write,), daemon=True, name="stdout").start()
+            Thread(
+                target=self._keep_writing, args=(self._to_write,), daemon=True, name="stdout"
+            ).start()
         self._to_write.put((line + b"\n", notify))
         await done
 

@@ -62,7 +62,10 @@ class O200kCounter:
             if self._encoding is None:
                 token_ids = _load_token_ids()
                 self._encoding = tiktoken.Encoding(
-                    "o200k_base", pat_str=PATTERN, mergeable_ranks=token_ids, special_tokens=SPECIAL_TOKENS
+                    "o200k_base",
+                    pat_str=PATTERN,
+                    mergeable_ranks=token_ids,
+                    special_tokens=SPECIAL_TOKENS,
                 )
                 # the encoder has copied them; tiktoken would keep these 27 MB only for pickling
                 token_ids.clear()
@@ -87,14 +90,19 @@ def _load_token_ids() -> dict[bytes, int]:
     except FileNotFoundError as error:
         raise RuntimeError(f"{ENCODING_FILE} is missing; install memsvc anew") from error
     except OSError as error:
-        raise RuntimeError(f"{ENCODING_FILE} cannot be read: {error.strerror} (errno {error.errno})") from error
+        raise RuntimeError(
+            f"{ENCODING_FILE} cannot be read: {error.strerror} (errno {error.errno})"
+        ) from error
     try:
         raw = gzip.decompress(archive_bytes)
     except (OSError, EOFError, zlib.error) as error:
         raise RuntimeError(
-            f"{ENCODING_FILE} is damaged: {len(archive_bytes)} bytes, not whole gzip; install memsvc anew"
+            f"{ENCODING_FILE} is damaged: {len(archive_bytes)} bytes, not whole gzip; install"
+            " memsvc anew"
         ) from error
     if hashlib.sha256(raw).hexdigest() != SHA256:
-        raise RuntimeError(f"{ENCODING_FILE} is damaged: its SHA-256 is not the published one; install memsvc anew")
+        raise RuntimeError(
+            f"{ENCODING_FILE} is damaged: its SHA-256 is not the published one; install memsvc anew"
+        )
     words = raw.split()
     return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

@@ -27,14 +27,24 @@ class TracingOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     endpoint: str = Field(
-        "", description=f"URL of an OTLP collector over HTTP, {SIGNAL_PATH} left out or not; empty: none"
+        "",
+        description=f"URL of an OTLP collector over HTTP, {SIGNAL_PATH} left out or not; empty:"
+        " none",
     )
-    headers: tuple[str, ...] = Field((), repr=False, description="headers for the collector, each NAME=VALUE; a secret")
-    service_name: str = Field("memsvc", min_length=1, max_length=200, description="what this service is called in them")
+    headers: tuple[str, ...] = Field(
+        (), repr=False, description="headers for the collector, each NAME=VALUE; a secret"
+    )
+    service_name: str = Field(
+        "memsvc", min_length=1, max_length=200, description="what this service is called in them"
+    )
     sample_ratio: float = Field(1.0, ge=0, le=1, description="share of the traces that are kept")
-    timeout_ms: int = Field(5000, ge=1, description="how long the collector may take for a batch, and at the end")
+    timeout_ms: int = Field(
+        5000, ge=1, description="how long the collector may take for a batch, and at the end"
+    )
     flush_every_s: float = Field(2.0, gt=0, le=300, description="how often what waits is sent")
-    queue_max: int = Field(4096, ge=1, le=1_000_000, description="spans that wait at the most; further ones are lost")
+    queue_max: int = Field(
+        4096, ge=1, le=1_000_000, description="spans that wait at the most; further ones are lost"
+    )
 
     @field_validator("endpoint")
     @classmethod
@@ -55,7 +65,9 @@ class TracingOptions(BaseModel):
 
 
 @asynccontextmanager
-async def opened_tracer(options: TracingOptions, meter: Meter, version: str) -> AsyncIterator[Tracer]:
+async def opened_tracer(
+    options: TracingOptions, meter: Meter, version: str
+) -> AsyncIterator[Tracer]:
     """Open the tracer; its queue is sent at the end. Without an endpoint nothing is traced.
 
     Raises SettingsError where the packages for traces are missing. They are imported here and not
@@ -73,6 +85,9 @@ def _traces(options: TracingOptions, meter: Meter, version: str) -> "OtelTracer"
     try:
         from memsvc.adapters.spans import OtelTracer  # noqa: PLC0415
     except ImportError as error:
-        missing = "tracing.endpoint: traces need packages that are missing; install memsvc[tracing], or leave it empty"
+        missing = (
+            "tracing.endpoint: traces need packages that are missing; install"
+            " memsvc[tracing], or leave it empty"
+        )
         raise SettingsError([missing]) from error
     return OtelTracer(options, meter, version)

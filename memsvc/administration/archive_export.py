@@ -48,7 +48,9 @@ class ArchiveExport:
             return {name: await export_tables.counts(tx.within(name)) for name in names}
 
     @asynccontextmanager
-    async def open(self, scope: Scope, *, gzip: bool, calls: bool) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(
+        self, scope: Scope, *, gzip: bool, calls: bool
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open an archive as chunks, all from one snapshot, which is held until the block ends.
 
         NOT_FOUND where the project (or the tenant) is empty.
@@ -68,7 +70,9 @@ class ArchiveExport:
                 projects=names,
                 calls=calls,
             )
-            chunks = in_chunks(_ExportRun(tx, await export_tables.describe_tables(tx), manifest).chunks())
+            chunks = in_chunks(
+                _ExportRun(tx, await export_tables.describe_tables(tx), manifest).chunks()
+            )
             yield compress(chunks) if gzip else chunks
 
     async def _projects(self, tx: Tx, scope: Scope) -> list[str]:
@@ -87,7 +91,9 @@ class _ExportRun:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield all of it, in order."""
-        for chunk in self._writer.member(MANIFEST, self._manifest.model_dump_json(indent=1).encode()):
+        for chunk in self._writer.member(
+            MANIFEST, self._manifest.model_dump_json(indent=1).encode()
+        ):
             yield chunk
         plain = (*PLAIN, CALLS) if self._manifest.calls else PLAIN
         for project in self._manifest.projects:
@@ -97,16 +103,24 @@ class _ExportRun:
             for name in plain:
                 async for chunk in self._rows(tx, self._tables[name]):
                     yield chunk
-            jobs = [{"name": name, "subject": subject} for name, subject in await export_tables.pending_jobs(tx)]
+            jobs = [
+                {"name": name, "subject": subject}
+                for name, subject in await export_tables.pending_jobs(tx)
+            ]
             part = _RowsBuffer(project, JOBS, self._writer)
-            for chunk in (*(chunk for job in jobs for chunk in part.add(archive_rows.line(job))), *part.flush()):
+            for chunk in (
+                *(chunk for job in jobs for chunk in part.add(archive_rows.line(job))),
+                *part.flush(),
+            ):
                 yield chunk
         for chunk in self._writer.finish():
             yield chunk
 
     async def _rows(self, tx: Tx, table: Table) -> AsyncIterator[bytes]:
         part = _RowsBuffer(tx.scope.project, table.name, self._writer)
-        async for rows in _iterate(partial(export_tables.page, tx, table, limit=PAGE_ROWS), PAGE_ROWS):
+        async for rows in _iterate(
+            partial(export_tables.page, tx, table, limit=PAGE_ROWS), PAGE_ROWS
+        ):
             for row in rows:
                 for chunk in part.add(archive_rows.line(dict(row))):
                     yield chunk
@@ -123,8 +137,13 @@ class _ExportRun:
             pending: list[tuple[str, ExportStream, datetime]] = []
             for row in rows:
                 streams_ = streams.get(row["incarnation"], [])
-                written = archive_rows.line(dict(row) | {"streams": [_stream(stream) for stream in streams_]})
-                named = [(_name(tx.scope.project, row, stream), stream, row["updated_at"]) for stream in streams_]
+                written = archive_rows.line(
+                    dict(row) | {"streams": [_stream(stream) for stream in streams_]}
+                )
+                named = [
+                    (_name(tx.scope.project, row, stream), stream, row["updated_at"])
+                    for stream in streams_
+                ]
                 closed = list(part.add(written))
                 if closed:  # the full part describes the files before this one
                     for chunk in closed:
@@ -138,7 +157,9 @@ class _ExportRun:
             async for chunk in self._contents(tx, pending):
                 yield chunk
 
-    async def _contents(self, tx: Tx, named: Sequence[tuple[str, ExportStream, datetime]]) -> AsyncIterator[bytes]:
+    async def _contents(
+        self, tx: Tx, named: Sequence[tuple[str, ExportStream, datetime]]
+    ) -> AsyncIterator[bytes]:
         """Yield the members of streams, in order; blocks are read in batches."""
         blocks = self._blocks(tx, [stream for _, stream, _ in named])
         for name, stream, modified_at in named:
@@ -181,7 +202,9 @@ class _RowsBuffer:
     def add(self, line: bytes) -> Sequence[bytes]:
         """Add a line; return the chunks of the previous member once that is full."""
         if len(line) > ROWS_BYTES_MAX:
-            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a row of {self._table} is too large for an archive")
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE, f"a row of {self._table} is too large for an archive"
+            )
         closed = self.flush() if self._lines and self._size_bytes + len(line) > ROWS_BYTES else ()
         self._lines.append(line)
         self._size_bytes += len(line)

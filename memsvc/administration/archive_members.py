@@ -6,7 +6,14 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
-from memsvc.administration.archive_format import CHECKSUMS_A_MEMBER, END, HEAD_BYTES_MAX, End, checksums_name, end_of
+from memsvc.administration.archive_format import (
+    CHECKSUMS_A_MEMBER,
+    END,
+    HEAD_BYTES_MAX,
+    End,
+    checksums_name,
+    end_of,
+)
 from memsvc.administration.archive_rows import wrong
 from memsvc.core import tar
 from memsvc.core.errors import Code, MemsvcError
@@ -23,7 +30,9 @@ def expand(archive: BinaryIO, bytes_max: int) -> Callable[[int], bytes]:
     archive.seek(0)
     is_gzip = archive.read(len(_GZIP_PREFIX)) == _GZIP_PREFIX
     archive.seek(0)
-    source: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=archive, mode="rb") if is_gzip else archive
+    source: BinaryIO | gzip.GzipFile = (
+        gzip.GzipFile(fileobj=archive, mode="rb") if is_gzip else archive
+    )
     left_bytes = bytes_max
 
     def read(size_bytes: int) -> bytes:
@@ -31,7 +40,9 @@ def expand(archive: BinaryIO, bytes_max: int) -> Callable[[int], bytes]:
         try:
             found = source.read(size_bytes)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise MemsvcError(Code.INVALID_CONTENT, "the archive cannot be expanded, or ends too early") from error
+            raise MemsvcError(
+                Code.INVALID_CONTENT, "the archive cannot be expanded, or ends too early"
+            ) from error
         left_bytes -= len(found)
         if left_bytes < 0:
             raise MemsvcError(
@@ -102,7 +113,9 @@ class ArchiveMembers:
     def _member(self) -> tar.Member:
         member = self._reader.member()
         if member is None:
-            raise MemsvcError(Code.INVALID_CONTENT, f"the archive ends without {END}: it is not whole")
+            raise MemsvcError(
+                Code.INVALID_CONTENT, f"the archive ends without {END}: it is not whole"
+            )
         return member
 
     def _check(self, member: tar.Member) -> None:
@@ -111,7 +124,9 @@ class ArchiveMembers:
         if member.name != checksums_name(self._parts + 1) or member.size_bytes != len(content):
             raise wrong(member.name, "stands where the checksums of the members before it belong")
         if self._reader.read_bytes(member.size_bytes) != content:
-            raise wrong(member.name, "a member before it is not what it was when the archive was made")
+            raise wrong(
+                member.name, "a member before it is not what it was when the archive was made"
+            )
         self._checksums.append(hashlib.sha256(content).hexdigest())
         self._digests.clear()
 

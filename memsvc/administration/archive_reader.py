@@ -36,7 +36,9 @@ CHUNK_BYTES: Final = 1024 * 1024
 ORDER: Final = ("files", *PLAIN, CALLS, JOBS)
 _PART: Final = re.compile(r"projects/([^/]{1,512})/rows/([a-z_]{1,64})/[0-9]{8}\.jsonl\Z")
 _WORD: Final = "character varying(512)"
-_JOBS: Final = Table(JOBS, (Column("name", _WORD, False, True), Column("subject", _WORD, False, True)), ())
+_JOBS: Final = Table(
+    JOBS, (Column("name", _WORD, False, True), Column("subject", _WORD, False, True)), ()
+)
 _SIZE_BITS: Final = 31
 
 
@@ -82,13 +84,17 @@ class _ArchivedFile:
     def name(self, stream: ExportStream) -> str:
         if self.row["deleted_at"] is None and self.row["stream"] == stream.stream:
             return content_name(self.project, self.row["path"])
-        return version_name(self.project, self.row["path"], self.row["incarnation"], stream.first_revision)
+        return version_name(
+            self.project, self.row["path"], self.row["incarnation"], stream.first_revision
+        )
 
 
 class TenantArchiveReader:
     """Reader of one archive; `tables` and schema `revision` are those of this database."""
 
-    def __init__(self, tables: Mapping[str, Table], revision: str, *, expanded_bytes_max: int) -> None:
+    def __init__(
+        self, tables: Mapping[str, Table], revision: str, *, expanded_bytes_max: int
+    ) -> None:
         self._tables = {**tables, JOBS: _JOBS}
         self._revision = revision
         self._bytes_max = expanded_bytes_max
@@ -108,7 +114,11 @@ class TenantArchiveReader:
         current, part = (0, -1), 0  # project and table, and how many parts of it were read
         while (member := members.next()) is not None:
             project, table = _project_and_table(member)
-            if project not in manifest.projects or table not in ORDER or (table == CALLS and not manifest.calls):
+            if (
+                project not in manifest.projects
+                or table not in ORDER
+                or (table == CALLS and not manifest.calls)
+            ):
                 raise wrong(member.name, "is not what the manifest tells of")
             position = (manifest.projects.index(project), ORDER.index(table))
             part = part + 1 if position == current else 1
@@ -127,7 +137,9 @@ class TenantArchiveReader:
                     row_counts["blocks"] += len(step.blocks) if isinstance(step, BlocksStep) else 0
                     yield step
             else:
-                yield RowsStep(project, archive_rows.rows(self._tables[table], objects, member.name))
+                yield RowsStep(
+                    project, archive_rows.rows(self._tables[table], objects, member.name)
+                )
         assert members.end is not None
         if +row_counts != +Counter(members.end.rows):
             raise wrong(END, "tells of other rows than there are")
@@ -147,11 +159,18 @@ class TenantArchiveReader:
         for file in files:
             _check_file(file, member)
         caller_bytes = sum(
-            one.row["size_bytes"] for one in files if not one.row["owner"] and one.row["deleted_at"] is None
+            one.row["size_bytes"]
+            for one in files
+            if not one.row["owner"] and one.row["deleted_at"] is None
         )
         yield RowsStep(project, rows, caller_bytes)
         yield StreamsStep(
-            project, [(one.row["incarnation"], file_streams) for one in files for file_streams in one.streams]
+            project,
+            [
+                (one.row["incarnation"], file_streams)
+                for one in files
+                for file_streams in one.streams
+            ],
         )
         kept_blocks: list[ExportBlock] = []
         kept_bytes = 0
@@ -161,7 +180,9 @@ class TenantArchiveReader:
                 start = 0
                 for block in stream.blocks:
                     content = members.read(block.size_bytes)
-                    kept_blocks.append(ExportBlock(stream.stream, start, block.revision, block.created_at, content))
+                    kept_blocks.append(
+                        ExportBlock(stream.stream, start, block.revision, block.created_at, content)
+                    )
                     start += block.size_bytes
                     kept_bytes += block.size_bytes
                     if kept_bytes >= CHUNK_BYTES:
@@ -211,7 +232,12 @@ def _streams(value: Any, member: Member) -> list[ExportStream]:
 
 
 def _stream(value: Any) -> ExportStream:
-    if type(value) is not dict or value.keys() != {"stream", "first_revision", "created_at", "blocks"}:
+    if type(value) is not dict or value.keys() != {
+        "stream",
+        "first_revision",
+        "created_at",
+        "blocks",
+    }:
         raise archive_rows.InvalidValueError
     created_at = value["created_at"]
     return ExportStream(

@@ -10,7 +10,12 @@ from uuid import uuid4
 import anyio.to_thread
 
 from memsvc.administration.archive_format import ArchiveManifest
-from memsvc.administration.archive_reader import ArchiveStep, BlocksStep, StreamsStep, TenantArchiveReader
+from memsvc.administration.archive_reader import (
+    ArchiveStep,
+    BlocksStep,
+    StreamsStep,
+    TenantArchiveReader,
+)
 from memsvc.administration.archive_rows import ArchiveRows
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
@@ -79,8 +84,8 @@ class RestoreOutcome:
 class ArchiveRestore:
     """Restores of archives into empty projects.
 
-    `known_jobs` are the jobs that this deployment runs, `sweep_jobs` those of them that look for what
-    is missing in a project.
+    `known_jobs` are the jobs that this deployment runs, `sweep_jobs` those of them that look for
+    what is missing in a project.
     """
 
     def __init__(
@@ -116,7 +121,9 @@ class ArchiveRestore:
             tables = await export_tables.describe_tables(tx)
             stream_tables = await export_tables.describe_tables(tx, ("streams", "blocks"))
             reading = TenantArchiveReader(
-                tables, await export_tables.revision(tx), expanded_bytes_max=self._expanded_bytes_max
+                tables,
+                await export_tables.revision(tx),
+                expanded_bytes_max=self._expanded_bytes_max,
             )
         manifest, contents = await anyio.to_thread.run_sync(_validate, reading.steps(archive))
         into = _targets(manifest, scope)
@@ -139,10 +146,15 @@ class ArchiveRestore:
                     # no project has this name, and no other check uses it
                     check_prefix = f"~{uuid4().hex}~"
                     transactions = {
-                        name: tx.within(f"{check_prefix}{number}") for number, name in enumerate(transactions)
+                        name: tx.within(f"{check_prefix}{number}")
+                        for number, name in enumerate(transactions)
                     }
                 load = _Load(
-                    {state.project: transactions[state.project] for state in states if state.written},
+                    {
+                        state.project: transactions[state.project]
+                        for state in states
+                        if state.written
+                    },
                     tables | stream_tables,
                 )
                 if load.transactions:
@@ -175,8 +187,12 @@ class ArchiveRestore:
         together with what is derived. What they replace is not counted. No row is locked that
         others write until `spend`, which therefore comes last.
         """
-        new_bytes = sum(found[name].caller_bytes for name in load.transactions if name not in replaced)
-        await quotas.check_tenant_quota(tx, new_bytes, tenant_bytes_max=self._allowed.tenant_bytes_max)
+        new_bytes = sum(
+            found[name].caller_bytes for name in load.transactions if name not in replaced
+        )
+        await quotas.check_tenant_quota(
+            tx, new_bytes, tenant_bytes_max=self._allowed.tenant_bytes_max
+        )
         content_bytes = sum(found[name].rows["content_bytes"] for name in load.transactions)
         await self._refuse_beyond(tx, content_bytes, without=replaced.values())
         while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
@@ -225,7 +241,9 @@ class _Load:
             await export_tables.put(tx, rows.table, rows.columns, rows.rows)
 
 
-async def _state(tx: Tx, manifest: ArchiveManifest, project: str, rows: Mapping[str, int]) -> RestoredProjectState:
+async def _state(
+    tx: Tx, manifest: ArchiveManifest, project: str, rows: Mapping[str, int]
+) -> RestoredProjectState:
     """Return the outcome for a project: not written if this archive was restored before."""
     holds = await export_tables.has_rows(tx)
     before = holds and await export_tables.restored_before(tx, manifest.archive)
@@ -249,7 +267,9 @@ async def _lock_projects(tx: Tx, transactions: Sequence[Tx]) -> None:
         if not many:
             await project_tx.lock(Lock("project", ""))
         if await export_tables.is_closed(project_tx):
-            raise MemsvcError(Code.RESOURCE_BUSY, "this project is being purged just now", retry_after_s=2.0)
+            raise MemsvcError(
+                Code.RESOURCE_BUSY, "this project is being purged just now", retry_after_s=2.0
+            )
 
 
 def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, ProjectContent]]:
@@ -291,13 +311,16 @@ def _targets(manifest: ArchiveManifest, scope: Scope) -> dict[str, str]:
     if scope.project != ALL_PROJECTS:
         if len(manifest.projects) != 1:
             raise invalid(
-                f"there are {len(manifest.projects)} projects in this archive, and one was named to restore it into",
+                f"there are {len(manifest.projects)} projects in this archive, and one was named"
+                " to restore it into",
                 recovery="name none: each goes where it came from",
             )
         return {manifest.projects[0]: scope.project}
     for project in manifest.projects:
         if scope.allowed_projects is not None and project not in scope.allowed_projects:
-            raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch every project of this archive")
+            raise MemsvcError(
+                Code.PERMISSION_DENIED, "this key may not touch every project of this archive"
+            )
     return {project: project for project in manifest.projects}
 
 

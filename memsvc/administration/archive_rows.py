@@ -77,7 +77,9 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Arc
     """
     known = {column.name: column for column in table.columns}
     names = tuple(objects[0])
-    if not known.keys() >= set(names) or any(one.required and one.name not in names for one in table.columns):
+    if not known.keys() >= set(names) or any(
+        one.required and one.name not in names for one in table.columns
+    ):
         raise wrong(member, f"its lines do not have the columns of {table.name}")
     parse_columns = [(name, _parser(table.name, known[name])) for name in names]
     found = []
@@ -165,7 +167,11 @@ def _real(value: Any) -> float:
 
 def _text(value: Any, allowed: frozenset[str] | None, limit: int | None = None) -> str:
     text: str = _typed(value, str)
-    if "\0" in text or (allowed is not None and text not in allowed) or (limit is not None and len(text) > limit):
+    if (
+        "\0" in text
+        or (allowed is not None and text not in allowed)
+        or (limit is not None and len(text) > limit)
+    ):
         raise InvalidValueError
     return text
 

@@ -28,40 +28,60 @@ class ArchiveOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    archive_bytes_max: int = Field(4 * 2**30, ge=1024, description="an archive to restore, in bytes as it is sent")
-    expanded_bytes_max: int = Field(16 * 2**30, ge=1024, description="the same when it is expanded, in bytes")
+    archive_bytes_max: int = Field(
+        4 * 2**30, ge=1024, description="an archive to restore, in bytes as it is sent"
+    )
+    expanded_bytes_max: int = Field(
+        16 * 2**30, ge=1024, description="the same when it is expanded, in bytes"
+    )
     export_bytes_max: int = Field(
-        16 * 2**30, ge=1024, description="an archive that is made, in bytes as it is sent; it is on disk until then"
+        16 * 2**30,
+        ge=1024,
+        description="an archive that is made, in bytes as it is sent; it is on disk until then",
     )
     at_once_max: int = Field(
-        2, ge=1, le=100, description="exports and restores at once in one process; one tenant has one less, if not one"
+        2,
+        ge=1,
+        le=100,
+        description="exports and restores at once in one process; one tenant has one less, if not"
+        " one",
     )
     idle_s_max: float = Field(
-        60.0, gt=0, description="how long a restore waits for more of its archive, and an export for it to be taken"
+        60.0,
+        gt=0,
+        description="how long a restore waits for more of its archive, and an export for it to be"
+        " taken",
     )
 
 
 class ArchiveExportArguments(AllProjectsArguments):
     gzip: bool = Field(False, description="whether the archive is compressed")
-    calls: bool = Field(False, description="whether the call log of these projects is in it too, to read")
+    calls: bool = Field(
+        False, description="whether the call log of these projects is in it too, to read"
+    )
 
 
 class ArchiveImportArguments(AllProjectsArguments):
     project: str = Field(
-        ALL_PROJECTS, description="where the only project of the archive goes; *: each where it came from"
+        ALL_PROJECTS,
+        description="where the only project of the archive goes; *: each where it came from",
     )
     check: bool = Field(False, description="only say whether the archive could be restored")
 
 
 class ExportedProject(Result):
     project: str = Field(description="its name")
-    rows: dict[str, int] = Field(description="rows by table; content_bytes: what files hold and held, in bytes")
+    rows: dict[str, int] = Field(
+        description="rows by table; content_bytes: what files hold and held, in bytes"
+    )
 
 
 class ArchiveExportResult(Result):
     format: int = Field(description="the version of the format that archives are made in")
     projects: list[ExportedProject] = Field(description="what an archive would hold now")
-    path: str = Field(description="where to GET the archive with the same arguments, under this server's URL")
+    path: str = Field(
+        description="where to GET the archive with the same arguments, under this server's URL"
+    )
 
 
 class RestoredProject(Result):
@@ -69,9 +89,13 @@ class RestoredProject(Result):
     into: str = Field(description="the project that it went to")
     rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
     occupied: bool = Field(
-        False, description="of a check: something else is there already, so that a restore into it is refused"
+        False,
+        description="of a check: something else is there already, so that a restore into it is"
+        " refused",
     )
-    written: bool = Field(description="false where it came from this very archive before, and nothing was changed")
+    written: bool = Field(
+        description="false where it came from this very archive before, and nothing was changed"
+    )
 
 
 class ArchiveImportResult(Result):
@@ -85,7 +109,10 @@ class ArchiveImportResult(Result):
 
 
 class ArchiveTransfer:
-    """Exports and restores of a tenant's archives; `known_jobs` and `sweep_jobs` as for `ArchiveRestore`."""
+    """Exports and restores of a tenant's archives.
+
+    `known_jobs` and `sweep_jobs` are those of `ArchiveRestore`.
+    """
 
     def __init__(
         self,
@@ -132,7 +159,9 @@ class ArchiveTransfer:
         """
         limit = self.options.at_once_max
         if self._active.total() >= limit or self._active[tenant] >= max(1, limit - 1):
-            raise MemsvcError(Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0)
+            raise MemsvcError(
+                Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0
+            )
         self._active[tenant] += 1
         try:
             yield
@@ -163,7 +192,9 @@ class ArchiveTransfer:
             }
         )
 
-    async def export_summary(self, scope: Scope, args: ArchiveExportArguments) -> ArchiveExportResult:
+    async def export_summary(
+        self, scope: Scope, args: ArchiveExportArguments
+    ) -> ArchiveExportResult:
         """Return what an archive would hold."""
         del args
         counted = await self._export.count(scope)
@@ -176,7 +207,9 @@ class ArchiveTransfer:
         return self._import_result()
 
     def _import_result(self) -> ArchiveImportResult:
-        return ArchiveImportResult(path=ARCHIVE_PATH, format_max=FORMAT, archive_bytes_max=self.bytes_max)
+        return ArchiveImportResult(
+            path=ARCHIVE_PATH, format_max=FORMAT, archive_bytes_max=self.bytes_max
+        )
 
 
 def _restored_project(restored: RestoredProjectState) -> RestoredProject:
@@ -195,8 +228,9 @@ def archive_tools(archives: ArchiveTransfer) -> list[Tool]:
         Tool(
             name=EXPORT_TOOL,
             title="Export an archive",
-            description="Say what an archive of a project, or of all of them, would hold. The archive itself, a tar"
-            " file that archive_import takes, comes from GET /api/archive or the command memsvc export.",
+            description="Say what an archive of a project, or of all of them, would hold. The"
+            " archive itself, a tar file that archive_import takes, comes from GET"
+            " /api/archive or the command memsvc export.",
             arguments=ArchiveExportArguments,
             result=ArchiveExportResult,
             run=archives.export_summary,
@@ -210,8 +244,9 @@ def archive_tools(archives: ArchiveTransfer) -> list[Tool]:
         Tool(
             name=IMPORT_TOOL,
             title="Restore an archive",
-            description="Say where to send an archive that is to be restored: as the body of POST /api/archive, or by"
-            " the command memsvc restore. It goes into projects in which nothing is, whole or not at all.",
+            description="Say where to send an archive that is to be restored: as the body of POST"
+            " /api/archive, or by the command memsvc restore. It goes into projects in which"
+            " nothing is, whole or not at all.",
             arguments=ArchiveImportArguments,
             result=ArchiveImportResult,
             run=archives.import_info,

@@ -15,8 +15,12 @@ HOURS_MAX = 168
 
 
 class CallsSummaryArguments(AllProjectsArguments):
-    project: str = Field(ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch")
-    hours: int = Field(HOURS_DEFAULT, ge=1, le=HOURS_MAX, description="how many hours back, this one among them")
+    project: str = Field(
+        ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch"
+    )
+    hours: int = Field(
+        HOURS_DEFAULT, ge=1, le=HOURS_MAX, description="how many hours back, this one among them"
+    )
 
 
 class CallsCounted(Result):
@@ -24,7 +28,9 @@ class CallsCounted(Result):
     error: int = Field(description="calls that failed")
     cancelled: int = Field(description="calls that their callers gave up")
     p50_ms: float = Field(description="the time in which half of them were over; 0 without any")
-    p95_ms: float = Field(description="the time in which all but a twentieth were over; 0 without any")
+    p95_ms: float = Field(
+        description="the time in which all but a twentieth were over; 0 without any"
+    )
 
 
 class HourCounted(CallsCounted):
@@ -32,11 +38,14 @@ class HourCounted(CallsCounted):
 
 
 class CallsSummaryResult(Result):
-    hours: list[HourCounted] = Field(description="each hour in which there was a call, the earliest first")
+    hours: list[HourCounted] = Field(
+        description="each hour in which there was a call, the earliest first"
+    )
     total: CallsCounted = Field(description="all of them together")
     since: datetime = Field(description="the beginning of what was asked for")
     counted_from: datetime | None = Field(
-        description=f"the earliest call that was counted, where there were more than {COUNTED_MAX}; null: all were"
+        description="the earliest call that was counted, where there were more than"
+        f" {COUNTED_MAX}; null: all were"
     )
 
 
@@ -63,7 +72,8 @@ def call_hours_tool(database: Database, clock: Clock) -> Tool:
     return Tool(
         name="calls_summary",
         title="Count calls",
-        description="Count the calls of the last hours, hour by hour: how they ended and how long they took.",
+        description="Count the calls of the last hours, hour by hour: how they ended and how long"
+        " they took.",
         arguments=CallsSummaryArguments,
         result=CallsSummaryResult,
         run=summary,

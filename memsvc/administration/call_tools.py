@@ -22,13 +22,21 @@ Name = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x
 
 
 class CallsListArguments(AllProjectsArguments):
-    project: str = Field(ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch")
+    project: str = Field(
+        ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch"
+    )
     tool: Name | None = Field(None, description="only calls of this tool")
-    status: Literal["success", "error", "cancelled"] | None = Field(None, description="only calls that ended so")
+    status: Literal["success", "error", "cancelled"] | None = Field(
+        None, description="only calls that ended so"
+    )
     code: Name | None = Field(None, description="only calls that failed with this code")
-    surface: Name | None = Field(None, description="only calls that came this way, such as mcp, rest, pipe")
+    surface: Name | None = Field(
+        None, description="only calls that came this way, such as mcp, rest, pipe"
+    )
     key_label: Name | None = Field(None, description="only calls of keys of this label")
-    session_id: Name | None = Field(None, description="only calls that named this session, as they named it")
+    session_id: Name | None = Field(
+        None, description="only calls that named this session, as they named it"
+    )
     since: Timestamp | None = Field(None, description="only calls at this time or later")
     until: Timestamp | None = Field(None, description="only calls before this time")
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="calls at the most")
@@ -44,21 +52,26 @@ class ListedCall(Result):
     id: UUID = Field(description="the call")
     called_at: datetime = Field(description="when it ended")
     surface: str = Field(description="which way it came")
-    tool: str = Field(description="the tool; unknown where there is none of the name that was given")
+    tool: str = Field(
+        description="the tool; unknown where there is none of the name that was given"
+    )
     project: str = Field(description="the project that it touched, * for several")
     key_label: str = Field(description="the label of the key that it came with")
     status: str = Field(description="success, error, or cancelled")
     code: str | None = Field(description="the code of the error, if it was one")
     duration_ms: float = Field(description="how long it took")
     arguments: dict[str, Any] = Field(
-        description="the shape of its arguments: numbers, identifiers and paths as they were, of all else the size"
+        description="the shape of its arguments: numbers, identifiers and paths as they were, of"
+        " all else the size"
     )
     request_id: str = Field(description="the request that it was part of, as in the log")
 
 
 class CallsListResult(Result):
     calls: list[ListedCall] = Field(description="the calls, newest first")
-    next_cursor: str | None = Field(None, description="cursor of the next page, when there may be one")
+    next_cursor: str | None = Field(
+        None, description="cursor of the next page, when there may be one"
+    )
 
 
 class CallLogReader:
@@ -120,8 +133,9 @@ def call_tools(listing: CallLogReader) -> list[Tool]:
         Tool(
             name="calls_list",
             title="List calls",
-            description="List the calls that were made, newest first, a page at a time: who called which tool when, how"
-            " it ended and how long it took. A page may be short and have a next_cursor: go on with it.",
+            description="List the calls that were made, newest first, a page at a time: who"
+            " called which tool when, how it ended and how long it took. A page may be short"
+            " and have a next_cursor: go on with it.",
             arguments=CallsListArguments,
             result=CallsListResult,
             run=listing.list_page,

@@ -19,8 +19,12 @@ JOB_MAX: Final = 2**53
 
 
 class JobsListArguments(AllProjectsArguments):
-    project: str = Field(ALL_PROJECTS, description="only jobs of this project; `*`: of all that the key may touch")
-    state: JobState | None = Field(None, description="only jobs that wait, run, or have failed for good")
+    project: str = Field(
+        ALL_PROJECTS, description="only jobs of this project; `*`: of all that the key may touch"
+    )
+    state: JobState | None = Field(
+        None, description="only jobs that wait, run, or have failed for good"
+    )
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="jobs at the most")
 
 
@@ -28,7 +32,9 @@ class ListedJob(Result):
     id: int = Field(description="the job, as tenant_settle_job and /api/jobs take it")
     name: str = Field(description="what it does")
     project: str = Field(description="the project that it is about")
-    subject: str = Field(description="what in the project it is about: an identifier, never content")
+    subject: str = Field(
+        description="what in the project it is about: an identifier, never content"
+    )
     state: JobState = Field(description="what it is doing")
     failures: int = Field(description="how many of its attempts failed")
     code: Code | None = Field(description="the code of the last of these")
@@ -38,15 +44,19 @@ class ListedJob(Result):
 
 class JobsListResult(Result):
     jobs: list[ListedJob] = Field(description="the jobs, newest first")
-    counts: dict[JobState, int] = Field(description="how many there are in each state, whatever is listed")
+    counts: dict[JobState, int] = Field(
+        description="how many there are in each state, whatever is listed"
+    )
 
 
 class SettleJobArguments(AllProjectsArguments):
-    project: str = Field(ALL_PROJECTS, description="only a job of this project; `*`: of any that the key may touch")
+    project: str = Field(
+        ALL_PROJECTS, description="only a job of this project; `*`: of any that the key may touch"
+    )
     id: int = Field(ge=0, le=JOB_MAX, description="the job, as tenant_jobs tells it")
     action: Literal["retry", "drop"] = Field(
-        description="retry: try a job that failed for good again, as if it never had been tried; drop: take one that "
-        "waits or has failed out of the queue, so that it does not run"
+        description="retry: try a job that failed for good again, as if it never had been tried;"
+        " drop: take one that waits or has failed out of the queue, so that it does not run"
     )
 
 
@@ -68,15 +78,18 @@ def _settle_tool(database: Database, clock: Clock) -> Tool:
         if args.action == "drop":
             ref = await backlog.drop(database, args.id, tenant=tenant, projects=projects)
         else:
-            ref = await backlog.retry(database, args.id, clock.now(), tenant=tenant, projects=projects)
+            ref = await backlog.retry(
+                database, args.id, clock.now(), tenant=tenant, projects=projects
+            )
         state = None if args.action == "drop" else JobState.WAITING
         return SettleJobResult(id=args.id, name=ref.name, project=ref.scope.project, state=state)
 
     return Tool(
         name="tenant_settle_job",
         title="Settle a job",
-        description="Let a job that failed for good be tried again, or take a job out of the queue. NOT_FOUND when "
-        "there is none; CONFLICT when it runs, or has not failed and is to be tried again.",
+        description="Let a job that failed for good be tried again, or take a job out of the"
+        " queue. NOT_FOUND when there is none; CONFLICT when it runs, or has not failed and"
+        " is to be tried again.",
         arguments=SettleJobArguments,
         result=SettleJobResult,
         run=settle,
@@ -92,7 +105,9 @@ def _settle_tool(database: Database, clock: Clock) -> Tool:
 
 def _list_tool(database: Database, clock: Clock) -> Tool:
     async def listing(scope: Scope, args: JobsListArguments) -> JobsListResult:
-        jobs = await list_jobs(database, scope.tenant, projects=scope.projects, state=args.state, limit=args.limit)
+        jobs = await list_jobs(
+            database, scope.tenant, projects=scope.projects, state=args.state, limit=args.limit
+        )
         now = clock.now()
         return JobsListResult(
             jobs=[
@@ -115,8 +130,8 @@ def _list_tool(database: Database, clock: Clock) -> Tool:
     return Tool(
         name="tenant_jobs",
         title="List jobs",
-        description="List the jobs in the queue, newest first: what follows writes, which wait for a worker, which run,"
-        " and which have failed for good.",
+        description="List the jobs in the queue, newest first: what follows writes, which wait"
+        " for a worker, which run, and which have failed for good.",
         arguments=JobsListArguments,
         result=JobsListResult,
         run=listing,

@@ -17,7 +17,10 @@ from memsvc.store.keys import ApiKey, NewKey
 
 OVERLAP_HOURS = 24.0
 Label = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")
+    str,
+    StringConstraints(
+        strip_whitespace=True, min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$"
+    ),
 ]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 ProjectName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=128)]
@@ -47,7 +50,8 @@ class _KeyProperties(KeysArguments):
     hidden_tools: list[ToolName] | None = Field(
         None,
         max_length=500,
-        description="tools that are not there for it, by name; all that your key hides are among them",
+        description="tools that are not there for it, by name; all that your key hides are among"
+        " them",
     )
     expires_at: Timestamp | None = Field(None, description="when it ends; not later than your key")
 
@@ -56,7 +60,9 @@ class _KeyProperties(KeysArguments):
     def _projects(cls, value: list[str] | None) -> list[str] | None:
         return None if value is None else [check_project(name) for name in value]
 
-    def properties(self, *, all_projects: bool = False, never_expires: bool = False) -> KeyProperties:
+    def properties(
+        self, *, all_projects: bool = False, never_expires: bool = False
+    ) -> KeyProperties:
         """Return the properties requested for the key."""
         return KeyProperties(
             label=self.label,
@@ -78,18 +84,24 @@ class KeyByIdArguments(KeysArguments):
 
 
 class RotateKeyArguments(KeyByIdArguments):
-    overlap_hours: float = Field(OVERLAP_HOURS, ge=0, le=8760, description="how long the old key goes on opening")
+    overlap_hours: float = Field(
+        OVERLAP_HOURS, ge=0, le=8760, description="how long the old key goes on opening"
+    )
 
 
 class RevokeKeyArguments(KeyByIdArguments):
-    even_last: bool = Field(False, description="also where no other key could manage the tenant's keys for good")
+    even_last: bool = Field(
+        False, description="also where no other key could manage the tenant's keys for good"
+    )
 
 
 class UpdateKeyArguments(_KeyProperties):
     key_id: UUID = Field(description="the key, by the id that keys_list shows")
     all_projects: bool = Field(False, description="confine it to no projects any longer")
     never_expires: bool = Field(False, description="let it end no longer")
-    even_last: bool = Field(False, description="also where no other key could manage the tenant's keys for good")
+    even_last: bool = Field(
+        False, description="also where no other key could manage the tenant's keys for good"
+    )
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> "UpdateKeyArguments":
@@ -101,7 +113,9 @@ class UpdateKeyArguments(_KeyProperties):
 
 
 class ListedKey(Result):
-    key_id: UUID = Field(description="what the key is known by; not the key itself, which is stored nowhere")
+    key_id: UUID = Field(
+        description="what the key is known by; not the key itself, which is stored nowhere"
+    )
     label: str = Field(description="what the call log shows for it")
     state: Literal["valid", "expired", "revoked"] = Field(description="whether it opens anything")
     permissions: list[Permission] = Field(description="what it may do")
@@ -110,7 +124,9 @@ class ListedKey(Result):
     created_at: datetime = Field(description="when it was made")
     expires_at: datetime | None = Field(description="when it ends; null: never")
     revoked_at: datetime | None = Field(description="when it was revoked; null: it was not")
-    last_used_at: datetime | None = Field(description="when it was last used, half a minute late; null: never")
+    last_used_at: datetime | None = Field(
+        description="when it was last used, half a minute late; null: never"
+    )
     is_yours: bool = Field(description="whether it is the key of this call")
 
 
@@ -140,7 +156,9 @@ class KeyTools:
 
     async def list(self, caller: Caller, args: KeysArguments) -> KeysListResult:
         del args
-        return KeysListResult(keys=[self._listed(caller, key) for key in await self._keys.list_keys(caller)])
+        return KeysListResult(
+            keys=[self._listed(caller, key) for key in await self._keys.list_keys(caller)]
+        )
 
     async def create(self, caller: Caller, args: CreateKeyArguments) -> NewKeyResult:
         created = await self._keys.create(caller, args.properties())
@@ -148,16 +166,24 @@ class KeyTools:
 
     async def rotate(self, caller: Caller, args: RotateKeyArguments) -> RotateKeyResult:
         created: NewKey
-        created, old = await self._keys.rotate(caller, args.key_id, timedelta(hours=args.overlap_hours))
-        return RotateKeyResult(text=created.text, key=self._listed(caller, created.key), old=self._listed(caller, old))
+        created, old = await self._keys.rotate(
+            caller, args.key_id, timedelta(hours=args.overlap_hours)
+        )
+        return RotateKeyResult(
+            text=created.text, key=self._listed(caller, created.key), old=self._listed(caller, old)
+        )
 
     async def revoke(self, caller: Caller, args: RevokeKeyArguments) -> KeyResult:
         return KeyResult(
-            key=self._listed(caller, await self._keys.revoke(caller, args.key_id, even_last=args.even_last))
+            key=self._listed(
+                caller, await self._keys.revoke(caller, args.key_id, even_last=args.even_last)
+            )
         )
 
     async def update(self, caller: Caller, args: UpdateKeyArguments) -> KeyResult:
-        properties = args.properties(all_projects=args.all_projects, never_expires=args.never_expires)
+        properties = args.properties(
+            all_projects=args.all_projects, never_expires=args.never_expires
+        )
         key = await self._keys.update(caller, args.key_id, properties, even_last=args.even_last)
         return KeyResult(key=self._listed(caller, key))
 
@@ -197,7 +223,8 @@ def key_tools(keys: TenantKeys, clock: Clock) -> list[Tool]:
         _tool(
             name="keys_list",
             title="List API keys",
-            description="List the tenant's API keys: what each may, until when, and when it was last used.",
+            description="List the tenant's API keys: what each may, until when, and when it was"
+            " last used.",
             arguments=KeysArguments,
             result=KeysListResult,
             run=run.list,
@@ -207,7 +234,8 @@ def key_tools(keys: TenantKeys, clock: Clock) -> list[Tool]:
         _tool(
             name="keys_create",
             title="Make an API key",
-            description="Make an API key of the same tenant, which may no more than yours. It is shown this once.",
+            description="Make an API key of the same tenant, which may no more than yours. It is"
+            " shown this once.",
             arguments=CreateKeyArguments,
             result=NewKeyResult,
             run=run.create,
@@ -217,7 +245,8 @@ def key_tools(keys: TenantKeys, clock: Clock) -> list[Tool]:
         _tool(
             name="keys_rotate",
             title="Rotate an API key",
-            description="Make a key that may what another may, and let that one end when an overlap is over.",
+            description="Make a key that may what another may, and let that one end when an"
+            " overlap is over.",
             arguments=RotateKeyArguments,
             result=RotateKeyResult,
             run=run.rotate,
@@ -239,7 +268,8 @@ def key_tools(keys: TenantKeys, clock: Clock) -> list[Tool]:
         _tool(
             name="keys_update",
             title="Change an API key",
-            description="Change the label, rights or end of an API key; its text stays. What is not given stays.",
+            description="Change the label, rights or end of an API key; its text stays. What is"
+            " not given stays.",
             arguments=UpdateKeyArguments,
             result=KeyResult,
             run=run.update,

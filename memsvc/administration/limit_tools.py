@@ -34,7 +34,10 @@ class LimitsArguments(AllProjectsArguments):
 
 
 class EffectiveLimit(Result):
-    kind: Kind = Field(description="how long something is kept, how much of it there may be, or how often it may be")
+    kind: Kind = Field(
+        description="how long something is kept, how much of it there may be, or how often it may"
+        " be"
+    )
     setting: str = Field(description="the setting of the server, whose name ends with the unit")
     value: int | float = Field(description="its value")
     about: str = Field(description="what it says")
@@ -51,7 +54,12 @@ def limits_tool(effective_limits: EffectiveLimits) -> Tool:
         del args
         return LimitsResult(
             limits=[
-                EffectiveLimit(kind=limit.kind, setting=limit.setting, value=limit.value, about=limit.description)
+                EffectiveLimit(
+                    kind=limit.kind,
+                    setting=limit.setting,
+                    value=limit.value,
+                    about=limit.description,
+                )
                 for limit in effective_limits(scope.tenant)
             ]
         )
@@ -59,8 +67,9 @@ def limits_tool(effective_limits: EffectiveLimits) -> Tool:
     return Tool(
         name="tenant_limits",
         title="Tell what holds",
-        description="Tell how long things are kept, how much there may be of them and how often you may call, as the "
-        "server is configured. What a project or a session says otherwise is not in it.",
+        description="Tell how long things are kept, how much there may be of them and how often"
+        " you may call, as the server is configured. What a project or a session says"
+        " otherwise is not in it.",
         arguments=LimitsArguments,
         result=LimitsResult,
         run=limits,

@@ -8,7 +8,12 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID, uuid4
 
-from memsvc.administration.purge_names import PurgeNames, names_of_path, names_of_session, names_of_user
+from memsvc.administration.purge_names import (
+    PurgeNames,
+    names_of_path,
+    names_of_session,
+    names_of_user,
+)
 from memsvc.administration.purge_steps import PurgeRun, PurgeSteps
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
@@ -62,14 +67,18 @@ class Purge:
     user, to a session, and to a path.
     """
 
-    def __init__(self, database: Database, clock: Clock, owners: Owners, *, settle_s: float) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, owners: Owners, *, settle_s: float
+    ) -> None:
         """Store the parts; other processes flush their batches of writes within `settle_s`."""
         self._database = database
         self._clock = clock
         self._owners = owners
         self._settle_s = settle_s
 
-    async def run(self, scope: Scope, target: PurgeTarget, *, dry_run: bool = False) -> PurgeReceipt:
+    async def run(
+        self, scope: Scope, target: PurgeTarget, *, dry_run: bool = False
+    ) -> PurgeReceipt:
         """Purge, to the end.
 
         Writes to it meanwhile are refused (RESOURCE_BUSY) or, at a path, purged too; later ones
@@ -103,7 +112,10 @@ class Purge:
         """
         finished: list[tuple[PurgeSteps, PurgeNames]] = []
         async for project in self._projects(scope):
-            steps, names = PurgeSteps(self._database, self._clock, project, run), await self._names(project, target)
+            steps, names = (
+                PurgeSteps(self._database, self._clock, project, run),
+                await self._names(project, target),
+            )
             await steps.names(names)
             async for owner_data in self._ownership(project, target):
                 await steps.run(owner_data)
@@ -160,7 +172,9 @@ class Purge:
         of_project = scope.project != ALL_PROJECTS
         if not run.dry_run:
             async with self._database.begin_closing(scope) as tx:
-                run.resumed = await write_fences.close(tx, [write_fences.WHOLE], run.purge, now=self._clock.now())
+                run.resumed = await write_fences.close(
+                    tx, [write_fences.WHOLE], run.purge, now=self._clock.now()
+                )
         for table in await self._tables(scope, of_project=of_project):
             if table == "projects" and of_project and not run.dry_run:
                 await self._projects_row(scope, run)
@@ -175,7 +189,9 @@ class Purge:
             late = [TableRows("recalls", until=await self._flush_pending()), TableRows("calls")]
             await run.delete_rows(scope, late, closed=False, whole_tenant=not of_project)
 
-    def _begin(self, scope: Scope, run: PurgeRun, *, of_project: bool) -> AbstractAsyncContextManager[Tx]:
+    def _begin(
+        self, scope: Scope, run: PurgeRun, *, of_project: bool
+    ) -> AbstractAsyncContextManager[Tx]:
         return self._database.begin(
             scope,
             read_only=run.dry_run,

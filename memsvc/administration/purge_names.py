@@ -34,7 +34,11 @@ class PurgeNames:
     def recalls(self, until: datetime) -> list[TableRows]:
         """Return the recall traces of these sessions and of this user."""
         named = {"session": tuple(self.sessions), "user_id": (self.user,) if self.user else ()}
-        return [TableRows("recalls", (column,), names, until) for column, names in named.items() if names]
+        return [
+            TableRows("recalls", (column,), names, until)
+            for column, names in named.items()
+            if names
+        ]
 
 
 async def names_of_user(database: Database, scope: Scope, user: str) -> PurgeNames:
@@ -43,13 +47,21 @@ async def names_of_user(database: Database, scope: Scope, user: str) -> PurgeNam
     while True:
         after = found[-1] if found else ""
         async with database.begin(scope, read_only=True) as tx:
-            page = await purge_steps.sessions_of(tx, user, shared=False, after=after, limit=SESSIONS_PER_PAGE)
+            page = await purge_steps.sessions_of(
+                tx, user, shared=False, after=after, limit=SESSIONS_PER_PAGE
+            )
         found += page
         if len(page) < SESSIONS_PER_PAGE:
             boards = f"/whiteboard/{encode_segment(user)}"
             return PurgeNames(
                 found,
-                _calls([f"user:{_as_logged(user)}", f"path:{_as_logged(boards)}", *_session_names(found)]),
+                _calls(
+                    [
+                        f"user:{_as_logged(user)}",
+                        f"path:{_as_logged(boards)}",
+                        *_session_names(found),
+                    ]
+                ),
                 boards,
                 user,
             )
@@ -66,20 +78,28 @@ def names_of_path(path: str) -> PurgeNames:
     The log truncates long paths: of a truncated one, all that begin alike are purged.
     """
     end = len(path) + 1
-    columns = [one for name in _PATHS for one in (f"arguments ->> '{name}'", f"left(arguments ->> '{name}', {end})")]
+    columns = [
+        one
+        for name in _PATHS
+        for one in (f"arguments ->> '{name}'", f"left(arguments ->> '{name}', {end})")
+    ]
     names = [_as_logged(path)] if end > LOGGED_CHARS_MAX else [path, f"{path}/"]
     return PurgeNames([], TableRows("calls", tuple(columns), tuple(names)), path)
 
 
 def _calls(names: Sequence[str]) -> TableRows:
     paths = [f"'path:' || {_ROOT.format(name)}" for name in _PATHS]
-    called = [f"'{name}:' || normalize(btrim(arguments ->> '{name}_id'))" for name in ("session", "user")]
+    called = [
+        f"'{name}:' || normalize(btrim(arguments ->> '{name}_id'))" for name in ("session", "user")
+    ]
     return TableRows("calls", (*called, *paths), tuple(names))
 
 
 def _session_names(sessions: Sequence[str]) -> list[str]:
     names = [f"session:{_as_logged(session)}" for session in sessions]
-    return names + [f"path:{_as_logged(f'/memory/{encode_segment(session)}')}" for session in sessions]
+    return names + [
+        f"path:{_as_logged(f'/memory/{encode_segment(session)}')}" for session in sessions
+    ]
 
 
 def _as_logged(name: str) -> str:

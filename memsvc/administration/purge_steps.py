@@ -47,20 +47,31 @@ class PurgeRun:
         self.resumed = False
 
     async def delete_rows(
-        self, scope: Scope, row_sets: Sequence[TableRows], *, closed: bool = True, whole_tenant: bool = False
+        self,
+        scope: Scope,
+        row_sets: Sequence[TableRows],
+        *,
+        closed: bool = True,
+        whole_tenant: bool = False,
     ) -> None:
         """Delete rows, some thousand per transaction; `closed`: nobody else writes them."""
         for rows in row_sets:
             if self.dry_run:
-                async with self._database.begin(scope, read_only=True, whole_tenant=whole_tenant) as tx:
+                async with self._database.begin(
+                    scope, read_only=True, whole_tenant=whole_tenant
+                ) as tx:
                     self.counts[rows.table] += await tenant_purge.count(tx, rows)
                 continue
             after: tenant_purge.RowKey | None = None
             while True:
-                async with self._database.begin(scope, purging=closed, whole_tenant=whole_tenant) as tx:
+                async with self._database.begin(
+                    scope, purging=closed, whole_tenant=whole_tenant
+                ) as tx:
                     if closed:
                         await write_fences.lock_purge(tx, self.purge)
-                    deleted, after = await tenant_purge.erase(tx, rows, after=after, limit=ROWS_PER_STEP)
+                    deleted, after = await tenant_purge.erase(
+                        tx, rows, after=after, limit=ROWS_PER_STEP
+                    )
                 self.counts[rows.table] += deleted
                 if after is None:
                     break
@@ -86,7 +97,9 @@ class PurgeSteps:
         for step in owner_data.purge_steps:
             while await self._step(step):
                 pass
-        await self._run.delete_rows(self._scope, [*await self._index_rows(owner_data), *owner_data.rows])
+        await self._run.delete_rows(
+            self._scope, [*await self._index_rows(owner_data), *owner_data.rows]
+        )
         for directory in owner_data.directories:
             await self._files(owner_data, directory)
         await self._open(owner_data)
@@ -104,7 +117,10 @@ class PurgeSteps:
             return
         while True:
             async with self._database.begin(self._scope) as tx:
-                if await recalls.remove_candidates(tx, sessions, path, limit=ROWS_PER_STEP) < ROWS_PER_STEP:
+                if (
+                    await recalls.remove_candidates(tx, sessions, path, limit=ROWS_PER_STEP)
+                    < ROWS_PER_STEP
+                ):
                     return
 
     async def _close(self, owner_data: OwnerData) -> None:
@@ -114,7 +130,8 @@ class PurgeSteps:
             self._run.resumed |= await write_fences.close(tx, units, self._run.purge, now=now)
             for directory in owner_data.directories:
                 while (
-                    len(await tenant_purge.hide_files(tx, directory, now=now, limit=FILES_PER_STEP)) == FILES_PER_STEP
+                    len(await tenant_purge.hide_files(tx, directory, now=now, limit=FILES_PER_STEP))
+                    == FILES_PER_STEP
                 ):
                     pass
             refs, queued = await backlog.forget_jobs(tx, owner_data.jobs)
@@ -130,8 +147,16 @@ class PurgeSteps:
     async def _index_rows(self, owner_data: OwnerData) -> list[TableRows]:
         async with self._database.begin(self._scope, read_only=True) as tx:
             has_vectors = await vectors.available(tx)
-        tables = [table for table in tenant_purge.INDEX_TABLES if has_vectors or table != tenant_purge.EMBEDDINGS]
-        return [TableRows(table, "book", index_id_of(name)) for name in owner_data.index_names for table in tables]
+        tables = [
+            table
+            for table in tenant_purge.INDEX_TABLES
+            if has_vectors or table != tenant_purge.EMBEDDINGS
+        ]
+        return [
+            TableRows(table, "book", index_id_of(name))
+            for name in owner_data.index_names
+            for table in tables
+        ]
 
     async def _files(self, owner_data: OwnerData, path: str) -> None:
         """Remove the files at a path and below it.
@@ -141,7 +166,9 @@ class PurgeSteps:
         """
         while not owner_data.locks:
             async with self._database.begin(self._scope, locks=[TREE_LOCK]) as tx:
-                hidden = await tenant_purge.hide_files(tx, path, now=self._clock.now(), limit=FILES_PER_STEP)
+                hidden = await tenant_purge.hide_files(
+                    tx, path, now=self._clock.now(), limit=FILES_PER_STEP
+                )
                 size_bytes = sum(file.size_bytes for file in hidden)
                 await quotas.add_bytes(tx, -size_bytes, project_bytes_max=0, now=self._clock.now())
             if len(hidden) < FILES_PER_STEP:
@@ -168,7 +195,9 @@ class PurgeSteps:
         async with self._begin(owner_data) as tx:
             if owner_data.locks:
                 await write_fences.lock_purge(tx, self._run.purge)
-            job_keys = [(name, file_id.hex) for name in owner_data.file_jobs for file_id in file_ids]
+            job_keys = [
+                (name, file_id.hex) for name in owner_data.file_jobs for file_id in file_ids
+            ]
             refs, queued = await backlog.forget_jobs(tx, job_keys)
             deleted = dict(await tenant_purge.erase_files(tx, file_ids))
         self._counts.update(deleted | {"job_refs": refs, QUEUE: queued})
@@ -176,7 +205,9 @@ class PurgeSteps:
     async def _delete_chunks(self, index_name: str, file: PurgeFile) -> int:
         async with self._database.begin(self._scope, purging=True) as tx:
             await index.hold(tx, index_id_of(index_name))
-            chunks = await documents.list_chunks(tx, index_name, file.incarnation.hex, limit=CHUNKS_PER_STEP)
+            chunks = await documents.list_chunks(
+                tx, index_name, file.incarnation.hex, limit=CHUNKS_PER_STEP
+            )
             await documents.remove(tx, index_name, chunks)
             if chunks and await vectors.available(tx):
                 await vectors.forget(tx, index_id_of(index_name), [chunk.entry for chunk in chunks])
@@ -204,8 +235,14 @@ class PurgeSteps:
             for step in (*owner_data.purge_steps, *owner_data.last):
                 self._counts.update(await step.count(tx))
             for directory in owner_data.directories:
-                index_id = index_id_of(owner_data.documents_index) if owner_data.documents_index else None
-                self._counts.update(await tenant_purge.count_files(tx, directory, index_id=index_id))
+                index_id = (
+                    index_id_of(owner_data.documents_index) if owner_data.documents_index else None
+                )
+                self._counts.update(
+                    await tenant_purge.count_files(tx, directory, index_id=index_id)
+                )
             refs, queued = await backlog.forget_jobs(tx, owner_data.jobs, dry_run=True)
             self._counts.update({"job_refs": refs, QUEUE: queued})
-        await self._run.delete_rows(self._scope, [*await self._index_rows(owner_data), *owner_data.rows])
+        await self._run.delete_rows(
+            self._scope, [*await self._index_rows(owner_data), *owner_data.rows]
+        )

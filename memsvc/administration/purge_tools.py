@@ -17,13 +17,18 @@ _ALL_PROJECTS_LEVELS: Final = (PurgeLevel.TENANT, PurgeLevel.USER)
 
 class PurgeArguments(Arguments):
     project: str = Field(
-        description="the project; * with level tenant, and with level user for all projects of the tenant"
+        description="the project; * with level tenant, and with level user for all projects of"
+        " the tenant"
     )
     level: PurgeLevel = Field(
         description="what goes: the tenant, the project, or of the project a user, session or path"
     )
-    name: str = Field("", description="the user, the session or the path of the file or directory that goes")
-    confirm: str = Field("", description="the name of what goes, once more; of a tenant, what a dry run calls it")
+    name: str = Field(
+        "", description="the user, the session or the path of the file or directory that goes"
+    )
+    confirm: str = Field(
+        "", description="the name of what goes, once more; of a tenant, what a dry run calls it"
+    )
     dry_run: bool = Field(False, description="only count what would go; needs no confirm")
 
     @field_validator("project")
@@ -38,7 +43,9 @@ class PurgeResult(Result):
     project: str = Field(description="as asked")
     name: str = Field(description="what went: confirm has to be the same")
     dry_run: bool = Field(description="whether it was only counted")
-    resumed: bool = Field(description="whether a purge of the same was interrupted before, which was finished now")
+    resumed: bool = Field(
+        description="whether a purge of the same was interrupted before, which was finished now"
+    )
     started_at: datetime = Field(description="when it began")
     ended_at: datetime = Field(description="when it ended")
     counts: dict[str, int] = Field(description="rows by table that went or, in a dry run, would go")
@@ -80,7 +87,9 @@ def purge_target(scope: Scope, level: PurgeLevel, name: str) -> PurgeTarget:
             return PurgeTarget(level, check_path(name.removesuffix("/")))
         case _:
             if name and name != name_of(scope, PurgeTarget(level)):
-                raise invalid(f"a {level} is named by the project and the key alone: leave name out")
+                raise invalid(
+                    f"a {level} is named by the project and the key alone: leave name out"
+                )
             return PurgeTarget(level)
 
 
@@ -98,7 +107,10 @@ def name_of(scope: Scope, target: PurgeTarget) -> str:
 def check_confirmation(confirm: str, name: str) -> None:
     """Raise INVALID_ARGUMENT unless the name was repeated."""
     if confirm != name:
-        raise invalid("confirm must be the name of what goes", recovery="ask with dry_run, which tells the name")
+        raise invalid(
+            "confirm must be the name of what goes",
+            recovery="ask with dry_run, which tells the name",
+        )
 
 
 def result_of(scope: Scope, target: PurgeTarget, receipt: PurgeReceipt) -> PurgeResult:
@@ -123,8 +135,9 @@ def purge_tools(tenant_purge: Purge) -> list[Tool]:
         Tool(
             name="tenant_purge",
             title="Purge for good",
-            description="Remove a tenant, a project, a user, a session or a path for good, with all that is derived "
-            "from it and all that it was. Answers with a receipt: how many rows of which table went.",
+            description="Remove a tenant, a project, a user, a session or a path for good, with"
+            " all that is derived from it and all that it was. Answers with a receipt: how"
+            " many rows of which table went.",
             arguments=PurgeArguments,
             result=PurgeResult,
             run=PurgeTools(tenant_purge).purge,

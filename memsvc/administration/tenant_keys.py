@@ -59,7 +59,9 @@ class TenantKeys:
         key_grant = replace(
             key_grant,
             hidden_tools=key_grant.hidden_tools | caller.hidden_tools,
-            expires_at=caller.expires_at if properties.expires_at is None else properties.expires_at,
+            expires_at=caller.expires_at
+            if properties.expires_at is None
+            else properties.expires_at,
         )
         _check_grant(caller, key_grant)
         _check_end(caller, key_grant.expires_at)
@@ -67,7 +69,9 @@ class TenantKeys:
             _check_capacity(changes, now)
             return await _add(changes, key_grant, now)
 
-    async def rotate(self, caller: Caller, key_id: UUID, overlap: timedelta) -> tuple[NewKey, ApiKey]:
+    async def rotate(
+        self, caller: Caller, key_id: UUID, overlap: timedelta
+    ) -> tuple[NewKey, ApiKey]:
         """Create a key with the permissions of another one, and return both.
 
         The new key lives as long as the caller's; the old one stays valid until the overlap is
@@ -78,9 +82,13 @@ class TenantKeys:
         async with change_keys(self._database, caller.tenant) as changes:
             old = _managed(caller, changes, key_id)
             if not old.is_valid(now):
-                raise MemsvcError(Code.CONFLICT, "this key was revoked or has expired", recovery="make another")
+                raise MemsvcError(
+                    Code.CONFLICT, "this key was revoked or has expired", recovery="make another"
+                )
             _check_capacity(changes, now)
-            created = await _add(changes, replace(_grant_of(old), expires_at=caller.expires_at), now)
+            created = await _add(
+                changes, replace(_grant_of(old), expires_at=caller.expires_at), now
+            )
             until = now + overlap
             expires_at = until if old.expires_at is None else min(until, old.expires_at)
             others = [key for key in changes.keys if key.key_id != old.key_id]
@@ -100,7 +108,9 @@ class TenantKeys:
                 return key
             return await _put(changes, key, replace(key, revoked_at=now), now, even_last=even_last)
 
-    async def update(self, caller: Caller, key_id: UUID, properties: KeyProperties, *, even_last: bool) -> ApiKey:
+    async def update(
+        self, caller: Caller, key_id: UUID, properties: KeyProperties, *, even_last: bool
+    ) -> ApiKey:
         """Change a key, except its text, and return it.
 
         PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked
@@ -111,7 +121,9 @@ class TenantKeys:
         async with change_keys(self._database, caller.tenant) as changes:
             key = _managed(caller, changes, key_id)
             if key.revoked_at is not None:
-                raise MemsvcError(Code.CONFLICT, "this key was revoked, for good", recovery="make another")
+                raise MemsvcError(
+                    Code.CONFLICT, "this key was revoked, for good", recovery="make another"
+                )
             key_grant = _with_defaults(
                 properties,
                 label=key.label,
@@ -120,7 +132,9 @@ class TenantKeys:
                 hidden_tools=key.hidden_tools,
                 expires_at=key.expires_at,
             )
-            key_grant = replace(key_grant, hidden_tools=key_grant.hidden_tools | caller.hidden_tools)
+            key_grant = replace(
+                key_grant, hidden_tools=key_grant.hidden_tools | caller.hidden_tools
+            )
             _check_grant(caller, key_grant)
             if key_grant.expires_at != key.expires_at:
                 _check_end(caller, key_grant.expires_at)
@@ -196,7 +210,9 @@ def _check_end(caller: Caller, expires_at: datetime | None) -> None:
 
 
 def _not_allowed(what: str) -> MemsvcError:
-    return MemsvcError(Code.PERMISSION_DENIED, f"a key cannot give, or manage a key that has, {what}")
+    return MemsvcError(
+        Code.PERMISSION_DENIED, f"a key cannot give, or manage a key that has, {what}"
+    )
 
 
 def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
@@ -214,7 +230,9 @@ def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
 
 def _check_capacity(changes: KeyChanges, now: datetime) -> None:
     if sum(key.is_valid(now) for key in changes.keys) >= KEYS_MAX:
-        raise MemsvcError(Code.QUOTA_EXCEEDED, f"a tenant may have {KEYS_MAX} keys", recovery="revoke some")
+        raise MemsvcError(
+            Code.QUOTA_EXCEEDED, f"a tenant may have {KEYS_MAX} keys", recovery="revoke some"
+        )
 
 
 async def _add(changes: KeyChanges, key_grant: _KeyGrant, now: datetime) -> NewKey:
@@ -228,7 +246,9 @@ async def _add(changes: KeyChanges, key_grant: _KeyGrant, now: datetime) -> NewK
     )
 
 
-async def _put(changes: KeyChanges, old: ApiKey, new: ApiKey, now: datetime, *, even_last: bool) -> ApiKey:
+async def _put(
+    changes: KeyChanges, old: ApiKey, new: ApiKey, now: datetime, *, even_last: bool
+) -> ApiKey:
     """Write a key; CONFLICT if it was the last that manages keys permanently and no longer is."""
     others = (key for key in changes.keys if key.key_id != old.key_id)
     if not even_last and _is_manager(old, now) and not _any_manager((new, *others), now):
@@ -239,7 +259,8 @@ async def _put(changes: KeyChanges, old: ApiKey, new: ApiKey, now: datetime, *, 
 def _last_manager(recovery: str) -> MemsvcError:
     return MemsvcError(
         Code.CONFLICT,
-        "this is the tenant's last key that may manage its keys, touch all projects and does not expire",
+        "this is the tenant's last key that may manage its keys, touch all projects and does not"
+        " expire",
         recovery=recovery,
     )
 

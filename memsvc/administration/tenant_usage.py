@@ -49,8 +49,8 @@ class UsageCount:
 class UsageReport:
     """Usage by project and when it was counted, model calls, and the quota.
 
-    `model_calls` are today's model calls by purpose, `calls_a_day` their limit; the quota is not enforced
-    until `unbounded_until`.
+    `model_calls` are today's model calls by purpose, `calls_a_day` their limit; the quota is not
+    enforced until `unbounded_until`.
     """
 
     projects: dict[str, ProjectUsage]
@@ -89,7 +89,12 @@ class TenantUsage:
             model_calls = await usage.allowance_usage(tx, self._clock.now().date())
             until = await self._quota.unbounded_until(tx, self._clock.now())
         return UsageReport(
-            dict(sorted(projects.items())), counted_at, model_calls, self._calls_a_day, self._quota, until
+            dict(sorted(projects.items())),
+            counted_at,
+            model_calls,
+            self._calls_a_day,
+            self._quota,
+            until,
         )
 
     async def _cached(self, scope: Scope) -> UsageCount:
@@ -100,7 +105,9 @@ class TenantUsage:
         started = perf_counter()
         projects = await self._count(scope)
         elapsed_s = perf_counter() - started
-        cache_time = timedelta(seconds=min(elapsed_s * CACHE_FACTOR, CACHE_S_MAX) if elapsed_s > UNCACHED_S_MAX else 0)
+        cache_time = timedelta(
+            seconds=min(elapsed_s * CACHE_FACTOR, CACHE_S_MAX) if elapsed_s > UNCACHED_S_MAX else 0
+        )
         self._cache.pop(key, None)
         counted = UsageCount(projects, now, now + cache_time)
         if cache_time:

@@ -36,8 +36,8 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
 ) -> Published:
     """Return the administrative tools.
 
-    `known_jobs` are the jobs of all other parts, `sweep_jobs` those of them that a restore queues. The
-    call log lists `calls_kept_days` back, 0 for all of it. `owners` know what belongs to whom,
+    `known_jobs` are the jobs of all other parts, `sweep_jobs` those of them that a restore queues.
+    The call log lists `calls_kept_days` back, 0 for all of it. `owners` know what belongs to whom,
     `calls_per_day` limits the model calls of a tenant, `effective_limits` returns its other limits.
     `settle_s` is how long batched writes may be pending.
     """
@@ -53,4 +53,6 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         *purge_tools(Purge(database, clock, owners, settle_s=settle_s)),
         *usage_tools(TenantUsage(database, clock, calls_per_day, file_quotas.stored)),
     ]
-    return Published(tools=[*archive_tools(tenant_archives), *tools], jobs=[], archives=tenant_archives)
+    return Published(
+        tools=[*archive_tools(tenant_archives), *tools], jobs=[], archives=tenant_archives
+    )

@@ -16,18 +16,28 @@ class UsageArguments(AllProjectsArguments):
 class UsageCounts(Result):
     files: int = Field(0, description="files that callers wrote")
     file_bytes: int = Field(0, description="what these hold: what counts against the quota")
-    contents: int = Field(0, description="contents of files, past ones included, without what was only appended")
-    stored_bytes: int = Field(0, description="what all files hold, those of the memory itself and past ones included")
-    turn_bytes: int = Field(0, description="what the files of turn memory hold, deleted ones until they are purged")
+    contents: int = Field(
+        0, description="contents of files, past ones included, without what was only appended"
+    )
+    stored_bytes: int = Field(
+        0, description="what all files hold, those of the memory itself and past ones included"
+    )
+    turn_bytes: int = Field(
+        0, description="what the files of turn memory hold, deleted ones until they are purged"
+    )
     board_bytes: int = Field(0, description="what whiteboards hold, likewise")
     document_bytes: int = Field(0, description="what documents of the notebook hold, likewise")
     past_bytes: int = Field(0, description="what files held before, and can be restored")
     knowledge_bytes: int = Field(0, description="what blocks of knowledge say")
     memories_bytes: int = Field(0, description="what memories say, past ones included")
     derived_bytes: int = Field(
-        0, description="what is derived from all of these, about: the index, facts, vectors, recall traces"
+        0,
+        description="what is derived from all of these, about: the index, facts, vectors, recall"
+        " traces",
     )
-    held_bytes: int = Field(0, description="all of that and files: what counts against the tenant's quota")
+    held_bytes: int = Field(
+        0, description="all of that and files: what counts against the tenant's quota"
+    )
     memory_file_bytes: int = Field(0, description="what the files of the memory itself hold now")
     sessions: int = Field(0, description="sessions of turn memory")
     turns: int = Field(0, description="turns in these")
@@ -48,15 +58,23 @@ class ProjectUsageCounts(UsageCounts):
 
 class UsageResult(Result):
     total: UsageCounts = Field(description="all of these projects together")
-    projects: list[ProjectUsageCounts] = Field(description="each project in which anything is, by name")
+    projects: list[ProjectUsageCounts] = Field(
+        description="each project in which anything is, by name"
+    )
     counted_at: datetime = Field(
-        description="when that was counted; what took long to count is told again for 20 times as long, or a minute"
+        description="when that was counted; what took long to count is told again for 20 times as"
+        " long, or a minute"
     )
-    tenant_bytes_max: int = Field(description="what the tenant may hold in all of its projects; 0: without a limit")
+    tenant_bytes_max: int = Field(
+        description="what the tenant may hold in all of its projects; 0: without a limit"
+    )
     unbounded_until: datetime | None = Field(
-        description="until when the tenant may hold more, as one who was there before there was the quota"
+        description="until when the tenant may hold more, as one who was there before there was"
+        " the quota"
     )
-    model_calls: dict[str, int] = Field(description="how often models were asked today (UTC), by purpose")
+    model_calls: dict[str, int] = Field(
+        description="how often models were asked today (UTC), by purpose"
+    )
     model_calls_a_day: int = Field(description="how often they may be; 0: without a limit")
 
 
@@ -93,8 +111,9 @@ def usage_tools(usage: TenantUsage) -> list[Tool]:
         Tool(
             name="tenant_usage",
             title="Tell what is held",
-            description="Tell what each project holds and in sum: files, sessions, facts, boards, documents, blocks, "
-            "the index, jobs that wait, and the calls of the last 24 hours.",
+            description="Tell what each project holds and in sum: files, sessions, facts, boards,"
+            " documents, blocks, the index, jobs that wait, and the calls of the last 24"
+            " hours.",
             arguments=UsageArguments,
             result=UsageResult,
             run=UsageTools(usage).usage,

@@ -23,21 +23,33 @@ from memsvc.core.errors import invalid
 
 ALL: Final = "*"
 _COUNTED: Final = (
-    "files", "file_bytes", "stored_bytes", "sessions", "turns", "facts", "memories", "boards", "documents", "blocks",
-    "index_entries", "vectors", "jobs",
+    "files", "file_bytes", "stored_bytes", "sessions", "turns", "facts", "memories", "boards",
+    "documents", "blocks", "index_entries", "vectors", "jobs",
 )  # fmt: skip
 
 
 def purge(
     *,
-    level: Annotated[str, typer.Argument(help="What goes: tenant, project, user, session or path.")],
+    level: Annotated[
+        str, typer.Argument(help="What goes: tenant, project, user, session or path.")
+    ],
     name: Annotated[str, typer.Argument(help="The user, the session or the path.")] = "",
-    project: Annotated[str, typer.Option(help="The project; * for a user's data in all projects.")] = "",
-    confirm: Annotated[str, typer.Option(help="The name of what goes, once more; a dry run tells it.")] = "",
+    project: Annotated[
+        str, typer.Option(help="The project; * for a user's data in all projects.")
+    ] = "",
+    confirm: Annotated[
+        str, typer.Option(help="The name of what goes, once more; a dry run tells it.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would go.")] = False,
-    tenant: Annotated[str | None, typer.Option(help="Whose, as 64 hexadecimal digits; needs no key.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose, as 64 hexadecimal digits; needs no key.")
+    ] = None,
     keys: Annotated[
-        bool, typer.Option("--keys", help="With a tenant, named by --tenant: its keys go too, and open nothing more.")
+        bool,
+        typer.Option(
+            "--keys",
+            help="With a tenant, named by --tenant: its keys go too, and open nothing more.",
+        ),
     ] = False,
     url: Url = None,
     config: Config = None,
@@ -85,7 +97,10 @@ def _receipt(body: dict[str, Any]) -> Iterator[str]:
 async def usage(call: RemoteTools) -> CommandOutput:
     """Report what a project stores; with --project '*' each project and all of them together."""
     body = await call("tenant_usage")
-    rows = [*body["projects"], *([{"project": ALL} | body["total"]] if len(body["projects"]) != 1 else [])]
+    rows = [
+        *body["projects"],
+        *([{"project": ALL} | body["total"]] if len(body["projects"]) != 1 else []),
+    ]
     head = "\t".join(("project", *_COUNTED, "calls"))
     table = [row | {"calls": sum(row["calls"].values())} for row in rows]
     models = [f"model calls today\t{name}\t{times}" for name, times in body["model_calls"].items()]

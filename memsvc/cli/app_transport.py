@@ -44,13 +44,17 @@ class StreamingTransport(httpx.AsyncBaseTransport):
         except anyio.EndOfStream:
             await task
             raise httpx.RemoteProtocolError("the service gave no answer") from None
-        return httpx.Response(start["status"], headers=start["headers"], stream=_Body(messages, task))
+        return httpx.Response(
+            start["status"], headers=start["headers"], stream=_Body(messages, task)
+        )
 
 
 class _Body(httpx.AsyncByteStream):
     """Body that an app sends, as it is sent."""
 
-    def __init__(self, messages: MemoryObjectReceiveStream[Message], task: "asyncio.Task[None]") -> None:
+    def __init__(
+        self, messages: MemoryObjectReceiveStream[Message], task: "asyncio.Task[None]"
+    ) -> None:
         self._messages = messages
         self._task = task
         self._complete = False

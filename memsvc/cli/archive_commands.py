@@ -30,7 +30,9 @@ CHUNK_BYTES: Final = 256 * 1024
 TIMEOUT_S: Final = 600.0
 """How long the server may be silent: it reads and writes a large archive before it answers."""
 
-Archive = Annotated[Path, typer.Argument(help="The archive; - for standard output or input.", allow_dash=True)]
+Archive = Annotated[
+    Path, typer.Argument(help="The archive; - for standard output or input.", allow_dash=True)
+]
 
 
 def archive_target(
@@ -49,7 +51,9 @@ async def export_archive(
     archive: Archive,
     project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
     calls: Annotated[bool, typer.Option("--calls", help="With the call log, to read.")] = False,
-    gzip: Annotated[bool, typer.Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")] = False,
+    gzip: Annotated[
+        bool, typer.Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")
+    ] = False,
 ) -> CommandOutput:
     """Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.
 
@@ -73,18 +77,26 @@ async def export_archive(
                     size_bytes += len(chunk)
     except httpx.HTTPError as error:
         raise MemsvcError(
-            Code.UNAVAILABLE, f"the archive ended early ({type(error).__name__})", recovery="run it once more"
+            Code.UNAVAILABLE,
+            f"the archive ended early ({type(error).__name__})",
+            recovery="run it once more",
         ) from error
     if str(archive) == "-":
         return CommandOutput(None, ())
-    return CommandOutput({"archive": str(archive), "bytes": size_bytes}, [f"{size_bytes} bytes written to {archive}"])
+    return CommandOutput(
+        {"archive": str(archive), "bytes": size_bytes}, [f"{size_bytes} bytes written to {archive}"]
+    )
 
 
 async def restore_archive(
     call: RemoteTools,
     archive: Archive,
-    into: Annotated[str | None, typer.Option(help="Where the only project of the archive goes.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only say whether it could be restored.")] = False,
+    into: Annotated[
+        str | None, typer.Option(help="Where the only project of the archive goes.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether it could be restored.")
+    ] = False,
 ) -> CommandOutput:
     """Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.
 

@@ -18,13 +18,19 @@ from memsvc.core.timestamp import parse_timestamp
 from memsvc.folder_key import KEY_FILE
 from memsvc.settings import Settings
 
-Folder = Annotated[Path, typer.Argument(help="The folder of backups, on another disk than the data folder.")]
+Folder = Annotated[
+    Path, typer.Argument(help="The folder of backups, on another disk than the data folder.")
+]
 BYTES_PER_MB: Final = 2**20
 
 
 def archive(
-    folder: Annotated[Path | None, typer.Argument(help="A new folder, on another disk than the data folder.")] = None,
-    off: Annotated[bool, typer.Option("--off", help="Keep no log any more; what was kept stays.")] = False,
+    folder: Annotated[
+        Path | None, typer.Argument(help="A new folder, on another disk than the data folder.")
+    ] = None,
+    off: Annotated[
+        bool, typer.Option("--off", help="Keep no log any more; what was kept stays.")
+    ] = False,
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -38,9 +44,13 @@ def archive(
         raise invalid("name a folder, or say --off")
     if folder is None:
         settings = _settings(config, data_dir)
-        stopped = stop_archive(settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms)
+        stopped = stop_archive(
+            settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
+        )
         show(
-            CommandOutput({"stopped": stopped}, ["no log is kept any more" if stopped else "no log was kept"]),
+            CommandOutput(
+                {"stopped": stopped}, ["no log is kept any more" if stopped else "no log was kept"]
+            ),
             as_json=as_json,
         )
         return
@@ -49,7 +59,9 @@ def archive(
 
 def backup(
     folder: Folder,
-    keep: Annotated[int | None, typer.Option(min=1, help="Then drop all but so many backups.")] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Then drop all but so many backups.")
+    ] = None,
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -61,7 +73,11 @@ def backup(
     taken, dropped = _backups(folder, config, data_dir).backup(keep)
     output = _backup_output(taken)
     counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
-    dropped_lines = [f"dropped\t{dropped.backups} backups, {dropped.segments} segments of the log"] if keep else []
+    dropped_lines = (
+        [f"dropped\t{dropped.backups} backups, {dropped.segments} segments of the log"]
+        if keep
+        else []
+    )
     show(CommandOutput(output.body | counts, [*output.lines, *dropped_lines]), as_json=as_json)
 
 
@@ -71,7 +87,11 @@ def backups(folder: Folder, as_json: Json = False) -> None:
     rows = [_BackupRow(one, missing_segments(folder, one)) for one in backups_in(folder)]
     body = {
         "backups": [
-            {"folder": str(one.backup.folder), "ended_at": one.backup.ended_at, "missing_segments": one.missing}
+            {
+                "folder": str(one.backup.folder),
+                "ended_at": one.backup.ended_at,
+                "missing_segments": one.missing,
+            }
             for one in rows
         ],
         "log_until": until,
@@ -81,7 +101,9 @@ def backups(folder: Folder, as_json: Json = False) -> None:
 
 def restore(
     folder: Folder,
-    at: Annotated[str, typer.Option(help="The moment, as 2026-01-31T12:00:00Z; else the latest that is kept.")] = "",
+    at: Annotated[
+        str, typer.Option(help="The moment, as 2026-01-31T12:00:00Z; else the latest that is kept.")
+    ] = "",
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -101,7 +123,10 @@ def restore(
         summary = "restored as of the backup"
     hint = "its log is not archived: run `memsvc db archive` with a new folder"
     body = {"backup": str(used.folder), "at": timestamp}
-    show(CommandOutput(body, [f"{summary}, from the backup of {used.ended_at.isoformat()}", hint]), as_json=as_json)
+    show(
+        CommandOutput(body, [f"{summary}, from the backup of {used.ended_at.isoformat()}", hint]),
+        as_json=as_json,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +148,22 @@ def _settings(config: Path | None, data_dir: Path | None) -> Settings:
 def _backups(folder: Path, config: Path | None, data_dir: Path | None) -> Backups:
     settings = _settings(config, data_dir)
     timeout_ms = settings.database.statement_timeout_ms
-    return Backups(folder, settings.data_dir, SystemClock(), statement_timeout_ms=timeout_ms, extra_files=(KEY_FILE,))
+    return Backups(
+        folder,
+        settings.data_dir,
+        SystemClock(),
+        statement_timeout_ms=timeout_ms,
+        extra_files=(KEY_FILE,),
+    )
 
 
 def _backup_output(taken: Backup) -> CommandOutput:
     size = sum(path.stat().st_size for path in taken.folder.rglob("*") if path.is_file())
-    body: dict[str, Any] = {"folder": str(taken.folder), "ended_at": taken.ended_at, "size_bytes": size}
+    body: dict[str, Any] = {
+        "folder": str(taken.folder),
+        "ended_at": taken.ended_at,
+        "size_bytes": size,
+    }
     return CommandOutput(body, [f"backup\t{taken.folder}\t{size // BYTES_PER_MB} MiB, checked"])
 
 
@@ -140,4 +175,5 @@ def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
             status = f"the log after it has gaps: {one.missing} segments are missing"
         else:
             status = f"any time until {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
-        yield f"{one.backup.ended_at + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"
+        earliest = one.backup.ended_at + timedelta(seconds=1)
+        yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"

@@ -18,13 +18,25 @@ from memsvc.cli.tool_client import (
 )
 from memsvc.core.scope import ALL_PROJECTS
 
-COLUMNS = ("called_at", "status", "code", "duration_ms", "surface", "tool", "project", "key_label", "request_id")
+COLUMNS = (
+    "called_at",
+    "status",
+    "code",
+    "duration_ms",
+    "surface",
+    "tool",
+    "project",
+    "key_label",
+    "request_id",
+)
 PAGE_MAX = 500
 
 
 def all_projects_target(
     *,
-    project: Annotated[str, typer.Option(help="Only calls of this project; * for all.")] = ALL_PROJECTS,
+    project: Annotated[
+        str, typer.Option(help="Only calls of this project; * for all.")
+    ] = ALL_PROJECTS,
     as_json: Json = False,
     url: Url = None,
     config: Config = None,
@@ -38,12 +50,18 @@ async def _listed(
     call: RemoteTools,
     *,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
-    status: Annotated[str | None, typer.Option(help="Only calls that ended so: success, error, cancelled.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only calls that ended so: success, error, cancelled.")
+    ] = None,
     code: Annotated[str | None, typer.Option(help="Only calls that failed with this code.")] = None,
-    surface: Annotated[str | None, typer.Option(help="Only calls that came this way: mcp, rest, pipe.")] = None,
+    surface: Annotated[
+        str | None, typer.Option(help="Only calls that came this way: mcp, rest, pipe.")
+    ] = None,
     key_label: Annotated[str | None, typer.Option(help="Only calls of keys of this label.")] = None,
     session: Annotated[str | None, typer.Option(help="Only calls that named this session.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only calls from 2026-01-05T12:00:00Z on, or so.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only calls from 2026-01-05T12:00:00Z on, or so.")
+    ] = None,
     until: Annotated[str | None, typer.Option(help="Only calls before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="So many at the most.")] = 50,
 ) -> CommandOutput:

@@ -13,7 +13,16 @@ import orjson
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embedder import embedder
 from memsvc.cli.options import settings_of
-from memsvc.cli.tool_client import Config, DataDir, Json, Url, client, environment_key, failure, server_of
+from memsvc.cli.tool_client import (
+    Config,
+    DataDir,
+    Json,
+    Url,
+    client,
+    environment_key,
+    failure,
+    server_of,
+)
 from memsvc.core.errors import MemsvcError
 from memsvc.core.urls import is_loopback
 from memsvc.database_setup import database_urls, is_schema_current, migrate_database
@@ -43,14 +52,18 @@ class CheckResult:
     recovery: str = ""
 
 
-def doctor(url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+def doctor(
+    url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None
+) -> None:
     """Check the settings, the database and the models or, with --url, a running server.
 
     Exit code 1 where a check fails.
     """
     server = server_of(url, data_dir, config)
     results = (
-        asyncio.run(_collect(_server(server))) if server else _local_checks(settings_of(config, data_dir=data_dir))
+        asyncio.run(_collect(_server(server)))
+        if server
+        else _local_checks(settings_of(config, data_dir=data_dir))
     )
     if as_json:
         print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())
@@ -73,33 +86,55 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
     found = [CheckResult("python", True, python), CheckResult("settings", True, "they can be read")]
     if not settings.database.url:
         folder = settings.data_dir.absolute()
-        free = shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
+        free = shutil.disk_usage(
+            next(one for one in (folder, *folder.parents) if one.exists())
+        ).free
         message = f"{free / 2**30:.1f} GiB free in {settings.data_dir}"
         found.append(
-            CheckResult("disk", free >= FREE_BYTES_MIN, message, "make room, or set data_dir to another folder")
+            CheckResult(
+                "disk",
+                free >= FREE_BYTES_MIN,
+                message,
+                "make room, or set data_dir to another folder",
+            )
         )
     with database_urls(settings) as urls:
-        found += asyncio.run(_collect(_database(settings, urls.app, migrate_database(urls, settings))))
+        found += asyncio.run(
+            _collect(_database(settings, urls.app, migrate_database(urls, settings)))
+        )
     return found + asyncio.run(_collect(_models(settings)))
 
 
-async def _database(settings: Settings, url: str, migration: Awaitable[object]) -> AsyncIterator[CheckResult]:
+async def _database(
+    settings: Settings, url: str, migration: Awaitable[object]
+) -> AsyncIterator[CheckResult]:
     kind = "the configured one" if settings.database.url else "the embedded one"
     try:
         await migration
-        database = await Database.open(url, settings.database.model_copy(update={"pool_min": 1}), Metrics())
+        database = await Database.open(
+            url, settings.database.model_copy(update={"pool_min": 1}), Metrics()
+        )
     except MemsvcError as error:
         yield CheckResult("database", False, error.message, error.recovery or "")
         return
     try:
         (row,) = await database.registry("SELECT current_setting('server_version') AS version")
-        yield CheckResult("database", True, f"PostgreSQL {row['version']}, {kind}; the role is bound by its policies")
+        yield CheckResult(
+            "database",
+            True,
+            f"PostgreSQL {row['version']}, {kind}; the role is bound by its policies",
+        )
         yield await _timeout_check(database)
         yield _pooler(database)
         yield await _listening(settings, url)
         revisions = Revisions.read_package()
         message = f"revision {revisions.head} is the newest"
-        yield CheckResult("migrations", await is_schema_current(database, revisions), message, "run `memsvc migrate`")
+        yield CheckResult(
+            "migrations",
+            await is_schema_current(database, revisions),
+            message,
+            "run `memsvc migrate`",
+        )
         yield await _vectors(settings, database)
         yield await _keys(settings, database)
         if text := environment_key():
@@ -113,10 +148,14 @@ async def _database(settings: Settings, url: str, migration: Awaitable[object]) 
 async def _timeout_check(database: Database) -> CheckResult:
     """Check that PostgreSQL ends what hangs; migration may lack the right to set that up."""
     names = ("statement_timeout", "idle_in_transaction_session_timeout")
-    rows = await database.registry("SELECT name, setting FROM pg_settings WHERE name = ANY($1)", names)
+    rows = await database.registry(
+        "SELECT name, setting FROM pg_settings WHERE name = ANY($1)", names
+    )
     off = sorted(row["name"] for row in rows if row["setting"] == "0")
     message = f"{' and '.join(off)} {'are' if len(off) > 1 else 'is'} off" if off else "in force"
-    advice = "; ".join(f"ALTER ROLE <application role> SET {name} = '{ROLE_TIMEOUT_S}s'" for name in off)
+    advice = "; ".join(
+        f"ALTER ROLE <application role> SET {name} = '{ROLE_TIMEOUT_S}s'" for name in off
+    )
     return CheckResult("timeouts", not off, message, f"as a superuser: {advice}")
 
 
@@ -124,9 +163,14 @@ def _pooler(database: Database) -> CheckResult:
     messages = {
         Pooler.NONE: "none is before the database",
         Pooler.SUPPORTS_PREPARED: "one is before the database, and keeps prepared statements",
-        Pooler.WITHOUT_PREPARED: "one is before the database, and does not keep prepared statements",
+        Pooler.WITHOUT_PREPARED: "one is before the database, and does not keep prepared"
+        " statements",
     }
-    note = "" if database.prepared else "; none are prepared, and each statement takes one more round trip"
+    note = (
+        ""
+        if database.prepared
+        else "; none are prepared, and each statement takes one more round trip"
+    )
     return CheckResult("pooler", True, messages[database.pooler] + note)
 
 
@@ -135,9 +179,20 @@ async def _listening(settings: Settings, url: str) -> CheckResult:
     try:
         is_shared = await shares_by_transaction(settings.database.direct_url or url)
     except CANNOT_CONNECT as error:
-        return CheckResult("listening", False, f"no connection ({type(error).__name__})", "check database.direct_url")
-    message = "a pooler in transaction mode hides notifications of changes and new jobs" if is_shared else "it hears"
-    return CheckResult("listening", not is_shared, message, "set database.direct_url to PostgreSQL itself")
+        return CheckResult(
+            "listening",
+            False,
+            f"no connection ({type(error).__name__})",
+            "check database.direct_url",
+        )
+    message = (
+        "a pooler in transaction mode hides notifications of changes and new jobs"
+        if is_shared
+        else "it hears"
+    )
+    return CheckResult(
+        "listening", not is_shared, message, "set database.direct_url to PostgreSQL itself"
+    )
 
 
 async def _vectors(settings: Settings, database: Database) -> CheckResult:
@@ -145,7 +200,9 @@ async def _vectors(settings: Settings, database: Database) -> CheckResult:
         return CheckResult("vectors", True, "pgvector keeps them")
     required = bool(settings.embeddings.provider)
     message = "this database keeps none: search goes by words"
-    return CheckResult("vectors", not required, message, "install pgvector 0.7 or newer, then run `memsvc migrate`")
+    return CheckResult(
+        "vectors", not required, message, "install pgvector 0.7 or newer, then run `memsvc migrate`"
+    )
 
 
 async def _keys(settings: Settings, database: Database) -> CheckResult:
@@ -182,15 +239,23 @@ async def _queue(database: Database) -> CheckResult:
 async def _log(database: Database) -> CheckResult:
     """Check that PostgreSQL archives its log for backups, as far as it does that itself."""
     (row,) = await database.registry(
-        "SELECT current_setting('archive_mode') <> 'off' AS kept, last_archived_time AS at, "
-        "coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) AS failing FROM pg_stat_archiver"
+        "SELECT current_setting('archive_mode') <> 'off' AS kept, last_archived_time AS at,"
+        " coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) AS"
+        " failing FROM pg_stat_archiver"
     )
     if not row["kept"]:
         return CheckResult("log archive", True, "PostgreSQL itself keeps none: see docs/backup.md")
-    until = "nothing yet" if row["at"] is None else f"the last segment at {row['at']:%Y-%m-%d %H:%M:%SZ}"
+    until = (
+        "nothing yet"
+        if row["at"] is None
+        else f"the last segment at {row['at']:%Y-%m-%d %H:%M:%SZ}"
+    )
     message = f"{until}; the next one cannot be kept" if row["failing"] else until
     return CheckResult(
-        "log archive", not row["failing"], message, "see PostgreSQL's log: is the folder there, and has it room?"
+        "log archive",
+        not row["failing"],
+        message,
+        "see PostgreSQL's log: is the folder there, and has it room?",
     )
 
 
@@ -209,7 +274,11 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
                 yield CheckResult("embeddings", True, "none: search goes by words")
                 return
             vector = await embedding_client.embed_question("Does this work?")
-            yield CheckResult("embeddings", True, f"{embedding_client.model} answers with {len(vector)} dimensions")
+            yield CheckResult(
+                "embeddings",
+                True,
+                f"{embedding_client.model} answers with {len(vector)} dimensions",
+            )
     except MemsvcError as error:
         yield CheckResult("embeddings", False, error.message, error.recovery or "")
 
@@ -217,7 +286,11 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
 async def _server(url: str) -> AsyncIterator[CheckResult]:
     key = environment_key()
     checks: tuple[tuple[str, str, Callable[[httpx.Response], str]], ...] = (
-        ("server", "/healthz", lambda response: f"answers in {response.elapsed.total_seconds() * 1000:.0f} ms"),
+        (
+            "server",
+            "/healthz",
+            lambda response: f"answers in {response.elapsed.total_seconds() * 1000:.0f} ms",
+        ),
         ("readiness", "/readyz", lambda response: "ready"),
         ("key", "/api/tools", lambda response: f"opens {len(response.json()['tools'])} tools"),
     )
@@ -227,7 +300,10 @@ async def _server(url: str) -> AsyncIterator[CheckResult]:
                 response = await http.get(path)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 yield CheckResult(
-                    name, False, f"no answer from {url} ({type(error).__name__})", "is `memsvc serve` running?"
+                    name,
+                    False,
+                    f"no answer from {url} ({type(error).__name__})",
+                    "is `memsvc serve` running?",
                 )
                 return
             if response.is_error:

@@ -14,9 +14,12 @@ from memsvc.core.errors import invalid
 def distribute(
     *,
     shards: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Parts of each table; else what the cluster is set to.")
+        int | None,
+        typer.Option(min=1, max=1024, help="Parts of each table; else what the cluster is set to."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every statement and run none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every statement and run none.")
+    ] = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -37,7 +40,13 @@ def distribute(
         role, _ = database_setup.role_of(urls.app)
         if not urls.admin or role is None:
             raise invalid(
-                "only the owner of the database can distribute it, and for the role of the application",
-                recovery="set database.admin_url to the owner's DSN, and name the application's role in database.url",
+                "only the owner of the database can distribute it, and for the role of the"
+                " application",
+                recovery="set database.admin_url to the owner's DSN, and name the application's"
+                " role in database.url",
             )
-        asyncio.run(shard_setup.shard_all_tables(urls.admin, role, shards=shards, dry_run=dry_run, report=tell))
+        asyncio.run(
+            shard_setup.shard_all_tables(
+                urls.admin, role, shards=shards, dry_run=dry_run, report=tell
+            )
+        )

@@ -4,7 +4,9 @@ import typer
 
 from memsvc.cli import backup_commands, cluster_commands
 
-commands = typer.Typer(help="The database as a whole: kept, brought back, distributed.", no_args_is_help=True)
+commands = typer.Typer(
+    help="The database as a whole: kept, brought back, distributed.", no_args_is_help=True
+)
 commands.command("archive")(backup_commands.archive)
 commands.command("backup")(backup_commands.backup)
 commands.command("backups")(backup_commands.backups)

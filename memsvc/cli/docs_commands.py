@@ -9,7 +9,9 @@ from memsvc import configuration, reference
 from memsvc.tool_registry import all_published
 
 
-def docs(checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path()) -> None:
+def docs(
+    checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path(),
+) -> None:
     """Write config/memsvc.yaml and the pages on settings, tools, errors and metrics."""
     for path, text in (
         ("config/memsvc.yaml", configuration.yaml_file()),

@@ -20,7 +20,9 @@ commands = typer.Typer(
 )
 
 Db = Annotated[str | None, typer.Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
-Config = Annotated[Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")
+]
 
 
 def command_target(*, db: Db = None, config: Config = None, as_json: Json = False) -> CommandTarget:
@@ -30,7 +32,9 @@ def command_target(*, db: Db = None, config: Config = None, as_json: Json = Fals
     """
     if not db and os.environ.get(URL_VARIABLE):
         return CommandTarget(os.environ[URL_VARIABLE], config=config, as_json=as_json)
-    return CommandTarget(config=config, data_dir=folder_of(db), as_json=as_json, use_folder_key=True)
+    return CommandTarget(
+        config=config, data_dir=folder_of(db), as_json=as_json, use_folder_key=True
+    )
 
 
 def folder_of(db: str | None) -> Path:
@@ -42,7 +46,10 @@ def folder_of(db: str | None) -> Path:
         raise invalid("--db is required (or set ELFMEM_DB env var)")
     folder = Path(db)
     if folder.is_file():
-        raise invalid(f"{db} is a file, and --db names a folder", recovery="name a folder that is new or memsvc made")
+        raise invalid(
+            f"{db} is a file, and --db names a folder",
+            recovery="name a folder that is new or memsvc made",
+        )
     return folder
 
 

@@ -19,13 +19,17 @@ INSIDE: Final = "http://localhost"
 
 
 @asynccontextmanager
-async def opened(config: Path | None, data_dir: Path | None, key: str) -> AsyncIterator[httpx.AsyncClient]:
+async def opened(
+    config: Path | None, data_dir: Path | None, key: str
+) -> AsyncIterator[httpx.AsyncClient]:
     """Open a client of the service, with this key or, for "", the data folder's own.
 
     The jobs it queues are for the server or worker that runs next.
     """
     settings = settings_of(config, data_dir=data_dir)
-    without_worker = settings.model_copy(update={"worker": settings.worker.model_copy(update={"enabled": False})})
+    without_worker = settings.model_copy(
+        update={"worker": settings.worker.model_copy(update={"enabled": False})}
+    )
     configure_logging("warning")  # hides, among others, that a new key opens an empty memory
     async with AsyncExitStack() as stack:
         started = stack.enter_context(database_starting(without_worker))

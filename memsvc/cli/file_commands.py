@@ -9,7 +9,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, failure, local_bytes, using_memory
+from memsvc.cli.tool_client import (
+    CommandOutput,
+    RemoteTools,
+    columns,
+    failure,
+    local_bytes,
+    using_memory,
+)
 from memsvc.core.errors import Code, MemsvcError
 
 commands = typer.Typer(help="Files: what is kept in a project's file store.", no_args_is_help=True)
@@ -24,10 +31,14 @@ async def ls(
     call: RemoteTools,
     path: Annotated[str, typer.Argument(help="A directory or file.")] = "/",
     depth: Annotated[int, typer.Option(min=0, max=64, help="Levels; 0 is the path itself.")] = 1,
-    summaries: Annotated[bool, typer.Option("--summaries", help="Say what each file is about.")] = False,
+    summaries: Annotated[
+        bool, typer.Option("--summaries", help="Say what each file is about.")
+    ] = False,
 ) -> CommandOutput:
     """List a directory: type, bytes, time of the last write and path of each entry."""
-    entries = await call.list_all("file_list", "entries", path=path, depth=depth, summaries=summaries or None)
+    entries = await call.list_all(
+        "file_list", "entries", path=path, depth=depth, summaries=summaries or None
+    )
     named = ("type", "size", "updated_at", "path", *(["summary"] if summaries else []))
     return CommandOutput({"entries": entries}, columns(entries, *named))
 
@@ -55,9 +66,13 @@ async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
 async def put(
     call: RemoteTools,
     path: FilePath,
-    source: Annotated[Path, typer.Argument(help="A local file; - for standard input.", allow_dash=True)],
+    source: Annotated[
+        Path, typer.Argument(help="A local file; - for standard input.", allow_dash=True)
+    ],
     append: Annotated[bool, typer.Option("--append", help="Add to the end of the file.")] = False,
-    create_only: Annotated[bool, typer.Option("--create-only", help="Fail if the file is there.")] = False,
+    create_only: Annotated[
+        bool, typer.Option("--create-only", help="Fail if the file is there.")
+    ] = False,
 ) -> CommandOutput:
     """Write a local file, or standard input, to a path."""
     content = local_bytes(source)
@@ -73,7 +88,9 @@ async def put(
                 progress.advance(task, CHUNK_BYTES)
 
         method = "POST" if append else "PUT"
-        response = await call.send(method, call.content_path(path), content=chunks(), headers=headers)
+        response = await call.send(
+            method, call.content_path(path), content=chunks(), headers=headers
+        )
     body = response.json()
     return CommandOutput(body, [f"{body['bytes_written']} bytes written to {path}"])
 
@@ -82,7 +99,9 @@ async def put(
 async def rm(
     call: RemoteTools,
     path: FilePath,
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="A directory, with all in it.")] = False,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="A directory, with all in it.")
+    ] = False,
 ) -> CommandOutput:
     """Delete a file, or a directory with all that is in it."""
     body = await call("file_delete", path=path, recursive=recursive)

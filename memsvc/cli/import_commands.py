@@ -33,11 +33,17 @@ Project = Annotated[str, typer.Option(help="The project.")]
 
 
 def import_folder(
-    folder: Annotated[Path, typer.Argument(help="A folder that holds memory/, or one session's folder.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder that holds memory/, or one session's folder.")
+    ],
     project: Project = DEFAULT_PROJECT,
-    session: Annotated[str | None, typer.Option(help="The name that a single session gets.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="The name that a single session gets.")
+    ] = None,
     tenant: Owner = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be imported.")
+    ] = False,
     as_json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -51,13 +57,19 @@ def import_folder(
     found = find_sessions(folder)
     if session is not None and len(found) > 1:
         raise invalid("--session names one session, and there are several in this folder")
-    names = [check_identifier(session, "--session")] if session is not None else [one.session for one in found]
+    names = (
+        [check_identifier(session, "--session")]
+        if session is not None
+        else [one.session for one in found]
+    )
 
     async def work(database: Database) -> dict[str, ImportReport]:
         scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
         importer = _importer(database, settings)
         done: dict[str, ImportReport] = {}
-        with Progress(console=Console(stderr=True), disable=as_json or not sys.stderr.isatty()) as progress:
+        with Progress(
+            console=Console(stderr=True), disable=as_json or not sys.stderr.isatty()
+        ) as progress:
             for name, one in zip(names, found, strict=True):
                 done[name] = await _import(importer, scope, name, one, progress, dry_run=dry_run)
         return done
@@ -69,28 +81,45 @@ def import_folder(
 
 
 async def _import(
-    importer: SessionImport, scope: Scope, name: str, folder: SessionDirectory, progress: Progress, *, dry_run: bool
+    importer: SessionImport,
+    scope: Scope,
+    name: str,
+    folder: SessionDirectory,
+    progress: Progress,
+    *,
+    dry_run: bool,
 ) -> ImportReport:
     content = legacy.read(folder.read())
     task = progress.add_task(name, total=None)
     return await importer.run(
-        scope, name, content, dry_run=dry_run, on_progress=lambda turns: progress.advance(task, turns)
+        scope,
+        name,
+        content,
+        dry_run=dry_run,
+        on_progress=lambda turns: progress.advance(task, turns),
     )
 
 
 def _importer(database: Database, settings: Settings) -> SessionImport:
     clock, tokens, options = SystemClock(), O200kCounter(), settings.settings.mcp.memory
     follow_up = FollowUp([], clock, embeds=False)  # a server's sweep finds what has no vectors
-    return SessionImport(database, clock, tokens, options, follow_up, TurnRebuild(database, clock, tokens, options))
+    return SessionImport(
+        database, clock, tokens, options, follow_up, TurnRebuild(database, clock, tokens, options)
+    )
 
 
 def _print_report(
-    done: dict[str, ImportReport], found: Sequence[SessionDirectory], *, dry_run: bool, as_json: bool
+    done: dict[str, ImportReport],
+    found: Sequence[SessionDirectory],
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     ignored = {name: one.ignored for name, one in zip(done, found, strict=True)}
     if as_json:
         sessions: dict[str, Any] = {
-            name: import_result(one).model_dump() | {"passed_over": ignored[name]} for name, one in done.items()
+            name: import_result(one).model_dump() | {"passed_over": ignored[name]}
+            for name, one in done.items()
         }
         print(orjson.dumps({"dry_run": dry_run, "sessions": sessions}).decode())
         return
@@ -100,8 +129,14 @@ def _print_report(
         for broken in one.broken[: legacy.REPORT_LIMIT]:
             print(f"{name}: {broken.file}:{broken.line}: {broken.why}", file=sys.stderr)
         for turn in one.conflicts:
-            print(f"{name}: turn {turn} is here with other items and was left as it is", file=sys.stderr)
-        for file, why in [*ignored[name].items(), *((file, "none of a session's files") for file in one.unknown)]:
+            print(
+                f"{name}: turn {turn} is here with other items and was left as it is",
+                file=sys.stderr,
+            )
+        for file, why in [
+            *ignored[name].items(),
+            *((file, "none of a session's files") for file in one.unknown),
+        ]:
             print(f"{name}: {file}: passed over: {why}", file=sys.stderr)
     print(f"sessions\t{len(done)}")
     for kind, count in sorted((+total).items()):
@@ -125,7 +160,9 @@ def shadow_report(
 
     async def work(database: Database) -> dict[str, Any]:
         scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
-        rebuilding = TurnRebuild(database, SystemClock(), O200kCounter(), settings.settings.mcp.memory)
+        rebuilding = TurnRebuild(
+            database, SystemClock(), O200kCounter(), settings.settings.mcp.memory
+        )
         return (await report(database, scope, await rebuilding.sessions(scope))).model_dump()
 
     found = with_database(settings, work)
@@ -134,5 +171,8 @@ def shadow_report(
     if as_json:
         print(orjson.dumps(found).decode())
         return
-    for name, value in [*((one, found[one]) for one in found if one != "counts"), *found["counts"].items()]:
+    for name, value in [
+        *((one, found[one]) for one in found if one != "counts"),
+        *found["counts"].items(),
+    ]:
         print(f"{name}\t{'' if value is None else value}")

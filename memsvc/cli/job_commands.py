@@ -12,10 +12,14 @@ from memsvc.store import backlog
 from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
 
-commands = typer.Typer(help="Jobs: what waits in the queue, runs, or has failed for good.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Jobs: what waits in the queue, runs, or has failed for good.", no_args_is_help=True
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
-Numbers = Annotated[list[int], typer.Argument(help="Jobs by their number in the list.", metavar="JOB...")]
+Numbers = Annotated[
+    list[int], typer.Argument(help="Jobs by their number in the list.", metavar="JOB...")
+]
 COLUMNS = ("id", "state", "name", "project", "subject", "failures", "code", "queued_at", "tenant")
 
 
@@ -44,7 +48,9 @@ def list_jobs(
 
 
 @commands.command("retry")
-def retry(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+def retry(
+    jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None
+) -> None:
     """Retry jobs that have failed."""
 
     async def retry_each(database: Database) -> None:
@@ -56,7 +62,9 @@ def retry(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir:
 
 
 @commands.command("drop")
-def drop(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+def drop(
+    jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None
+) -> None:
     """Remove jobs that wait or have failed from the queue; a later write queues another one."""
 
     async def drop_each(database: Database) -> None:

@@ -15,7 +15,15 @@ import typer
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.cli.options import settings_of, tenant_of, with_database
-from memsvc.cli.tool_client import CommandTarget, Config, DataDir, RemoteTools, Url, connected, server_of
+from memsvc.cli.tool_client import (
+    CommandTarget,
+    Config,
+    DataDir,
+    RemoteTools,
+    Url,
+    connected,
+    server_of,
+)
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Permission
@@ -23,7 +31,9 @@ from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.variables import URL_VARIABLE
 
-commands = typer.Typer(help="API keys: who may call, and whose data they open.", no_args_is_help=True)
+commands = typer.Typer(
+    help="API keys: who may call, and whose data they open.", no_args_is_help=True
+)
 
 COLUMNS = ("key id", "label", "state", "permissions", "projects", "last used")
 
@@ -31,11 +41,21 @@ COLUMNS = ("key id", "label", "state", "permissions", "projects", "last used")
 @commands.command("create")
 def create_key(
     label: Annotated[str, typer.Option(help="What the call log shows for this key.")] = "key",
-    tenant: Annotated[str | None, typer.Option(help="Open this tenant's data; else a new tenant's.")] = None,
-    permission: Annotated[list[Permission] | None, typer.Option(help="Repeatable; all if not given.")] = None,
-    project: Annotated[list[str] | None, typer.Option(help="Confine to projects; repeatable.")] = None,
-    hide_tool: Annotated[list[str] | None, typer.Option(help="Hide a tool from this key; repeatable.")] = None,
-    expires_days: Annotated[int | None, typer.Option(min=1, max=36500, help="Valid for so many days.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Open this tenant's data; else a new tenant's.")
+    ] = None,
+    permission: Annotated[
+        list[Permission] | None, typer.Option(help="Repeatable; all if not given.")
+    ] = None,
+    project: Annotated[
+        list[str] | None, typer.Option(help="Confine to projects; repeatable.")
+    ] = None,
+    hide_tool: Annotated[
+        list[str] | None, typer.Option(help="Hide a tool from this key; repeatable.")
+    ] = None,
+    expires_days: Annotated[
+        int | None, typer.Option(min=1, max=36500, help="Valid for so many days.")
+    ] = None,
     url: Url = None,
     config: Config = None,
     data_dir: DataDir = None,
@@ -45,12 +65,19 @@ def create_key(
     server = server_of(url, data_dir, config)
     if server:
         if tenant is not None:
-            recovery = "leave --tenant out, or name the data folder with --data-dir, or settings with --config"
+            recovery = (
+                "leave --tenant out, or name the data folder with --data-dir, or settings"
+                " with --config"
+            )
             raise invalid("a server makes keys of its caller's tenant alone", recovery=recovery)
-        expires_at = None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
+        expires_at = (
+            None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
+        )
         options = {"permissions": permission, "projects": project, "hidden_tools": hide_tool}
         args = {name: value for name, value in options.items() if value}
-        _print_new(_call_server(server, "keys_create", label=label, expires_at=expires_at, **args), server)
+        _print_new(
+            _call_server(server, "keys_create", label=label, expires_at=expires_at, **args), server
+        )
         return
     settings = settings_of(config, data_dir=data_dir)
     made = with_database(
@@ -66,7 +93,10 @@ def create_key(
             expires_at=None if expires_days is None else now + timedelta(days=expires_days),
         ),
     )
-    print(f"key     {made.text}\nkey id  {made.key.key_id}\ntenant  {made.key.tenant.hex()}\n{_made_in(settings)}")
+    print(
+        f"key     {made.text}\nkey id  {made.key.key_id}\ntenant "
+        f" {made.key.tenant.hex()}\n{_made_in(settings)}"
+    )
 
 
 @commands.command("list")
@@ -78,7 +108,13 @@ def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) 
             permissions = ",".join(one["permissions"])
             where = "all" if one["projects"] is None else ",".join(one["projects"])
             print(
-                one["key_id"], one["label"], one["state"], permissions, where, one["last_used_at"] or "never", sep="\t"
+                one["key_id"],
+                one["label"],
+                one["state"],
+                permissions,
+                where,
+                one["last_used_at"] or "never",
+                sep="\t",
             )
         return
     found = with_database(settings_of(config, data_dir=data_dir), keys.list_keys)
@@ -105,7 +141,10 @@ def revoke_key(
     key_id: UUID,
     url: Url = None,
     even_last: Annotated[
-        bool, typer.Option(help="With a server: also the last key that could manage the tenant's keys for good.")
+        bool,
+        typer.Option(
+            help="With a server: also the last key that could manage the tenant's keys for good."
+        ),
     ] = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -116,28 +155,37 @@ def revoke_key(
         print(f"revoked {result['key_id']} ({result['label']})")
         return
     now = SystemClock().now()
-    key = with_database(settings_of(config, data_dir=data_dir), lambda database: keys.revoke_key(database, key_id, now))
+    key = with_database(
+        settings_of(config, data_dir=data_dir),
+        lambda database: keys.revoke_key(database, key_id, now),
+    )
     print(f"revoked {key.key_id} ({key.label})")
 
 
 @commands.command("rotate")
 def rotate_key(
     key_id: UUID,
-    overlap_hours: Annotated[float, typer.Option(min=0, max=8760, help="How long the old key goes on opening.")] = 24.0,
+    overlap_hours: Annotated[
+        float, typer.Option(min=0, max=8760, help="How long the old key goes on opening.")
+    ] = 24.0,
     url: Url = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Make a key with the rights of another, which then expires; the new one does not expire."""
     if server := server_of(url, data_dir, config):
-        result = _call_server(server, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
+        result = _call_server(
+            server, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours
+        )
         _print_new(result, server)
         print(f"the old key expires {result['old']['expires_at']}")
         return
     now = SystemClock().now()
     old_until = now + timedelta(hours=overlap_hours)
     settings = settings_of(config, data_dir=data_dir)
-    made = with_database(settings, lambda database: keys.rotate_key(database, key_id, now, old_until=old_until))
+    made = with_database(
+        settings, lambda database: keys.rotate_key(database, key_id, now, old_until=old_until)
+    )
     print(f"key     {made.text}\nkey id  {made.key.key_id}\n{_made_in(settings)}")
     print(f"the old key expires {_format_time(old_until)} UTC at the latest")
 
@@ -155,13 +203,19 @@ def bind_key(
     """
     if server_of(os.environ.get(URL_VARIABLE), data_dir, config):
         recovery = "name the data folder with --data-dir, or the database with --config"
-        raise invalid(f"a server binds no key to another tenant, and {URL_VARIABLE} names one", recovery=recovery)
+        raise invalid(
+            f"a server binds no key to another tenant, and {URL_VARIABLE} names one",
+            recovery=recovery,
+        )
     if tenant:
         owner = tenant_of(tenant)
     else:
-        owner = keys.hash_key(typer.prompt("The key that was used in open mode", hide_input=True).strip())
+        owner = keys.hash_key(
+            typer.prompt("The key that was used in open mode", hide_input=True).strip()
+        )
     key = with_database(
-        settings_of(config, data_dir=data_dir), lambda database: keys.set_tenant(database, key_id, owner)
+        settings_of(config, data_dir=data_dir),
+        lambda database: keys.set_tenant(database, key_id, owner),
     )
     print(f"{key.key_id} ({key.label}) now opens tenant {key.tenant.hex()}")
 
@@ -185,5 +239,9 @@ def _print_new(made: Mapping[str, Any], server: str) -> None:
 
 
 def _made_in(settings: Settings) -> str:
-    where = "the configured database" if settings.database.url else f"data folder {settings.data_dir.absolute()}"
+    where = (
+        "the configured database"
+        if settings.database.url
+        else f"data folder {settings.data_dir.absolute()}"
+    )
     return f"made    in {where}"

@@ -9,7 +9,9 @@ import typer
 from memsvc.cli.tool_client import CommandOutput, Json, RemoteTools, columns, show, using_memory
 from memsvc.styles.knowledge.guide import guide as documentation
 
-commands = typer.Typer(help="Knowledge: blocks that fade unless they prove useful.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Knowledge: blocks that fade unless they prove useful.", no_args_is_help=True
+)
 
 Blocks = Annotated[str, typer.Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")]
 Block = Annotated[str, typer.Argument(help="The id of a block.")]
@@ -26,14 +28,20 @@ async def remember(
     args = {"content": content, "tags": _words(tags), "category": category, "cue": cue}
     body = await call("elfmem_remember", **args)
     program = "elfmem" if Path(sys.argv[0]).stem == "elfmem" else "memsvc knowledge"
-    full = [f"Inbox full \N{EM DASH} run '{program} dream' to consolidate."] if body["should_dream"] else []
+    full = (
+        [f"Inbox full \N{EM DASH} run '{program} dream' to consolidate."]
+        if body["should_dream"]
+        else []
+    )
     return CommandOutput(body, [body["summary"], *full])
 
 
 async def recall(
     call: RemoteTools,
     query: Annotated[str, typer.Argument(help="What it is about; empty for what matters most.")],
-    top_k: Annotated[int | None, typer.Option(min=1, help="Blocks at the most; else 5, or all guaranteed.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Blocks at the most; else 5, or all guaranteed.")
+    ] = None,
     frame: Annotated[str, typer.Option(help="attention, self, task or simulate.")] = "attention",
 ) -> CommandOutput:
     """Retrieve relevant knowledge, rendered for prompt injection."""
@@ -55,7 +63,9 @@ async def outcome(
 ) -> CommandOutput:
     """Record domain outcome signal [0.0-1.0] to update block confidence."""
     ids = _words(block_ids) or []
-    return _summary(await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source))
+    return _summary(
+        await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source)
+    )
 
 
 async def curate(call: RemoteTools) -> CommandOutput:
@@ -64,7 +74,9 @@ async def curate(call: RemoteTools) -> CommandOutput:
 
 
 def guide(
-    method: Annotated[str | None, typer.Argument(help="An operation; the overview if not given.")] = None,
+    method: Annotated[
+        str | None, typer.Argument(help="An operation; the overview if not given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show documentation for a specific operation, or the full overview; no database is needed."""
@@ -93,10 +105,14 @@ async def ls(
     limit: Annotated[int, typer.Option(min=1, help="Blocks at the most.")] = 50,
 ) -> CommandOutput:
     """List active blocks."""
-    return _blocks(await call("elfmem_ls", tag=tag, category=category, limit=limit), "No active blocks match.")
+    return _blocks(
+        await call("elfmem_ls", tag=tag, category=category, limit=limit), "No active blocks match."
+    )
 
 
-async def inbox(call: RemoteTools, most: Annotated[int | None, typer.Option("--max", min=1)] = None) -> CommandOutput:
+async def inbox(
+    call: RemoteTools, most: Annotated[int | None, typer.Option("--max", min=1)] = None
+) -> CommandOutput:
     """List the blocks pending consolidation."""
     return _blocks(await call("elfmem_inbox", max_count=most), "Inbox empty.")
 
@@ -118,7 +134,9 @@ async def connect(
     note: Annotated[str | None, typer.Option(help="Why.")] = None,
 ) -> CommandOutput:
     """Connect two blocks."""
-    return _summary(await call("elfmem_connect", source=source, target=target, relation=relation, note=note))
+    return _summary(
+        await call("elfmem_connect", source=source, target=target, relation=relation, note=note)
+    )
 
 
 async def disconnect(call: RemoteTools, source: Block, target: Block) -> CommandOutput:
@@ -135,7 +153,9 @@ def _summary(body: dict[str, Any]) -> CommandOutput:
 
 
 def _blocks(body: dict[str, Any], none: str) -> CommandOutput:
-    rows = [row | {"text": " ".join([row["content"], _tags(row["tags"])])} for row in body["result"]]
+    rows = [
+        row | {"text": " ".join([row["content"], _tags(row["tags"])])} for row in body["result"]
+    ]
     return CommandOutput(body, columns(rows, "id", "status", "text") if rows else [none])
 
 

@@ -18,9 +18,18 @@ from typer.core import TyperCommand, TyperGroup
 from memsvc.core.errors import MemsvcError, SettingsError
 
 COMMANDS: Final = {
-    "serve": ("serve:serve_command", "Serve MCP, on the embedded PostgreSQL unless database.url names another."),
-    "worker": ("serve:worker_command", "Run jobs, and nothing else, on the same settings as the server."),
-    "migrate": ("serve:migrate", "Bring the database to the newest revision, or back to an older one."),
+    "serve": (
+        "serve:serve_command",
+        "Serve MCP, on the embedded PostgreSQL unless database.url names another.",
+    ),
+    "worker": (
+        "serve:worker_command",
+        "Run jobs, and nothing else, on the same settings as the server.",
+    ),
+    "migrate": (
+        "serve:migrate",
+        "Bring the database to the newest revision, or back to an older one.",
+    ),
     "db": ("db:commands", "The database as a whole: kept, brought back, distributed."),
     "stdio": (
         "stdio:stdio",
@@ -35,14 +44,20 @@ COMMANDS: Final = {
         "call_log_commands:calls",
         "List the calls that were made, newest first, one a line, columns separated by tabs.",
     ),
-    "jobs": ("job_commands:commands", "Jobs: what waits in the queue, runs, or has failed for good."),
+    "jobs": (
+        "job_commands:commands",
+        "Jobs: what waits in the queue, runs, or has failed for good.",
+    ),
     "doctor": (
         "check_commands:doctor",
         "Check the settings, the database and the models or, with --url, a running server.",
     ),
     "maintain": (
         "maintenance_commands:maintain",
-        "Maintain sessions; with --check or --rebuild, compare derived rows with their source files.",
+        (
+            "Maintain sessions; with --check or --rebuild, compare derived rows with their source"
+            " files."
+        ),
     ),
     "purge": (
         "admin_commands:purge",
@@ -58,7 +73,10 @@ COMMANDS: Final = {
     ),
     "export": (
         "archive_commands:export_command",
-        "Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.",
+        (
+            "Write all that is stored, or one project, to an archive: a tar of files and lines of"
+            " JSON."
+        ),
     ),
     "restore": (
         "archive_commands:restore_command",
@@ -69,20 +87,38 @@ COMMANDS: Final = {
         "Report how far clients' own memory and this one agreed, as memory_shadow_compare found.",
     ),
     "files": ("file_commands:commands", "Files: what is kept in a project's file store."),
-    "turns": ("turn_commands:commands", "Turn memory: sessions, their turns and facts, and what they recall."),
+    "turns": (
+        "turn_commands:commands",
+        "Turn memory: sessions, their turns and facts, and what they recall.",
+    ),
     "remember": ("knowledge_commands:remember", "Store knowledge for future retrieval."),
-    "recall": ("knowledge_commands:recall", "Retrieve relevant knowledge, rendered for prompt injection."),
+    "recall": (
+        "knowledge_commands:recall",
+        "Retrieve relevant knowledge, rendered for prompt injection.",
+    ),
     "status": ("knowledge_commands:status", "System health and suggested next action."),
-    "outcome": ("knowledge_commands:outcome", "Record domain outcome signal [0.0-1.0] to update block confidence."),
-    "curate": ("knowledge_commands:curate", "Archive decayed blocks, prune weak edges, reinforce top knowledge."),
+    "outcome": (
+        "knowledge_commands:outcome",
+        "Record domain outcome signal [0.0-1.0] to update block confidence.",
+    ),
+    "curate": (
+        "knowledge_commands:curate",
+        "Archive decayed blocks, prune weak edges, reinforce top knowledge.",
+    ),
     "guide": (
         "knowledge_commands:guide",
         "Show documentation for a specific operation, or the full overview; no database is needed.",
     ),
-    "knowledge": ("knowledge_commands:commands", "Knowledge: blocks that fade unless they prove useful."),
+    "knowledge": (
+        "knowledge_commands:commands",
+        "Knowledge: blocks that fade unless they prove useful.",
+    ),
     "memories": ("memory_commands:commands", "Memories: what is known of a user."),
     "notebook": ("notebook_commands:commands", "Notebook: a tree of linked documents."),
-    "whiteboard": ("whiteboard_commands:commands", "Whiteboard: a running summary of each conversation."),
+    "whiteboard": (
+        "whiteboard_commands:commands",
+        "Whiteboard: a running summary of each conversation.",
+    ),
     "version": ("version:version_command", "Print the version."),
     "docs": (
         "docs_commands:docs",
@@ -100,7 +136,10 @@ class _Commands(TyperGroup):
     """The commands of `COMMANDS`; only the one that is used is loaded."""
 
     def __init__(self, **kwargs: Any) -> None:
-        stubs = {name: TyperCommand(name, help=text, hidden=name in HIDDEN) for name, (_, text) in COMMANDS.items()}
+        stubs = {
+            name: TyperCommand(name, help=text, hidden=name in HIDDEN)
+            for name, (_, text) in COMMANDS.items()
+        }
         super().__init__(**kwargs | {"commands": stubs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -138,7 +177,10 @@ def _print_version(value: bool) -> None:
 @commands.callback()
 def _memsvc(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Long-term memory for AI agents: an MCP server over PostgreSQL."""
@@ -155,7 +197,11 @@ def main(command: Callable[[], Any] = commands) -> None:
     try:
         command()
     except SettingsError as error:
-        fail(error.errors, "see docs/configuration.md, or config/memsvc.yaml for every setting", status=2)
+        fail(
+            error.errors,
+            "see docs/configuration.md, or config/memsvc.yaml for every setting",
+            status=2,
+        )
     except MemsvcError as error:
         if "--json" in sys.argv:
             print(json.dumps(error.body(), ensure_ascii=False), file=sys.stderr)

@@ -37,8 +37,12 @@ def maintain(
     session: Annotated[str | None, typer.Option(help="Only this session; needs --project.")] = None,
     tenant: Owner = None,
     all_tenants: Annotated[bool, typer.Option("--all", help="The memory of all tenants.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Only compare; exit code 1 where anything differs.")] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Put right what differs from the files first.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only compare; exit code 1 where anything differs.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Put right what differs from the files first.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Answer with JSON.")] = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -58,7 +62,9 @@ def maintain(
 
     async def work(database: Database) -> list[dict[str, Any]]:
         owners = (
-            await keys.list_tenants(database) if all_tenants else [await owner_of(database, settings, tenant, project)]
+            await keys.list_tenants(database)
+            if all_tenants
+            else [await owner_of(database, settings, tenant, project)]
         )
         maintenance = _Maintenance(database, settings)
         return [
@@ -93,9 +99,15 @@ class _Maintenance:
         tools = published(database, settings, clock, tokens, Metrics(), Models()).tools
         self._tool: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
 
-    async def project(self, scope: Scope, only: str | None, *, check: bool, rebuild: bool) -> dict[str, Any]:
+    async def project(
+        self, scope: Scope, only: str | None, *, check: bool, rebuild: bool
+    ) -> dict[str, Any]:
         """Maintain, compare or rebuild all of a project, or one session of it."""
-        sessions = [check_identifier(only, "--session")] if only is not None else await self._rebuilding.sessions(scope)
+        sessions = (
+            [check_identifier(only, "--session")]
+            if only is not None
+            else await self._rebuilding.sessions(scope)
+        )
         found: Counter[str] = Counter()
         counters: Counter[str] = Counter()
         if check or rebuild:
@@ -103,7 +115,9 @@ class _Maintenance:
         if not check and self._tool is not None:
             for session in sessions:
                 args = SessionArguments(project=scope.project, session_id=session)
-                done = (await cast(ProgressFunction, self._tool.run).run(scope, args, SILENT)).model_dump()
+                done = (
+                    await cast(ProgressFunction, self._tool.run).run(scope, args, SILENT)
+                ).model_dump()
                 counters.update({name: value for name, value in done.items() if type(value) is int})
         return {
             "tenant": scope.tenant.hex(),
@@ -113,7 +127,9 @@ class _Maintenance:
             "maintained": dict(sorted((+counters).items())),
         }
 
-    async def _compare(self, scope: Scope, sessions: list[str], *, full: bool, fix: bool) -> Counter[str]:
+    async def _compare(
+        self, scope: Scope, sessions: list[str], *, full: bool, fix: bool
+    ) -> Counter[str]:
         rebuild = self._rebuilding
         found: Counter[str] = Counter()
         for session in sessions:
@@ -125,7 +141,11 @@ class _Maintenance:
         if full:
             found += await (self._notebook.run(scope) if fix else self._notebook.check(scope))
             for index_id in (FILE_INDEX, NOTEBOOK):
-                found += await (rebuild.run_index(scope, index_id) if fix else rebuild.check_index(scope, index_id))
+                found += await (
+                    rebuild.run_index(scope, index_id)
+                    if fix
+                    else rebuild.check_index(scope, index_id)
+                )
         return found
 
 
@@ -148,5 +168,14 @@ def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> 
     for one in done:
         counts = one["differences"] if check else one["differences"] | one["maintained"]
         counts_text = ", ".join(f"{name} {count}" for name, count in counts.items())
-        nothing = "all as the files say" if check else "nothing to rebuild or to do" if rebuild else "nothing to do"
-        print(f"{one['tenant'][:16]}\t{one['project']}\t{one['sessions']} sessions\t{counts_text or nothing}")
+        nothing = (
+            "all as the files say"
+            if check
+            else "nothing to rebuild or to do"
+            if rebuild
+            else "nothing to do"
+        )
+        print(
+            f"{one['tenant'][:16]}\t{one['project']}\t{one['sessions']}"
+            f" sessions\t{counts_text or nothing}"
+        )

@@ -20,7 +20,9 @@ async def add(
     call: RemoteTools,
     user: User,
     text: Annotated[str | None, typer.Argument(help="What the user said.")] = None,
-    messages: Annotated[Path | None, typer.Option(help="A JSON file: a list of {role, content}.")] = None,
+    messages: Annotated[
+        Path | None, typer.Option(help="A JSON file: a list of {role, content}.")
+    ] = None,
 ) -> CommandOutput:
     """Extract memories from a conversation and store them."""
     if (text is None) == (messages is None):
@@ -35,7 +37,9 @@ async def add(
         except orjson.JSONDecodeError as error:
             raise invalid(f"{messages} is not JSON") from error
     body = await call("memories_add", user_id=user, messages=conversation)
-    return CommandOutput(body, [body["message"], *columns(body["results"], "event", "id", "memory")])
+    return CommandOutput(
+        body, [body["message"], *columns(body["results"], "event", "id", "memory")]
+    )
 
 
 @using_memory(commands)
@@ -52,7 +56,9 @@ async def search(
 
 @using_memory(commands)
 async def ls(
-    call: RemoteTools, user: User, limit: Annotated[int, typer.Option(min=1, help="Memories at the most.")] = 100
+    call: RemoteTools,
+    user: User,
+    limit: Annotated[int, typer.Option(min=1, help="Memories at the most.")] = 100,
 ) -> CommandOutput:
     """List the memories of a user, newest first."""
     body = await call("memories_list", user_id=user, limit=limit)

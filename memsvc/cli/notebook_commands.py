@@ -11,7 +11,9 @@ from memsvc.core.errors import invalid
 commands = typer.Typer(help="Notebook: a tree of linked documents.", no_args_is_help=True)
 
 Document = Annotated[str, typer.Argument(help="The id of a document.", metavar="ID")]
-Source = Annotated[Path, typer.Argument(help="A local file; - for standard input.", allow_dash=True)]
+Source = Annotated[
+    Path, typer.Argument(help="A local file; - for standard input.", allow_dash=True)
+]
 
 
 @using_memory(commands)
@@ -44,7 +46,9 @@ async def write(call: RemoteTools, document: Document, source: Source) -> Comman
 
 
 @using_memory(commands)
-async def edit(call: RemoteTools, document: Document, old_text: str, new_text: str) -> CommandOutput:
+async def edit(
+    call: RemoteTools, document: Document, old_text: str, new_text: str
+) -> CommandOutput:
     """Replace a text that occurs exactly once in a document."""
     body = await call("edit_document", id=document, old_text=old_text, new_text=new_text)
     return CommandOutput(body, [body["text"]])
@@ -52,7 +56,9 @@ async def edit(call: RemoteTools, document: Document, old_text: str, new_text: s
 
 @using_memory(commands)
 async def mv(
-    call: RemoteTools, document: Document, parent: Annotated[str, typer.Argument(help="The document it goes below.")]
+    call: RemoteTools,
+    document: Document,
+    parent: Annotated[str, typer.Argument(help="The document it goes below.")],
 ) -> CommandOutput:
     """Move a document, with all below it, to another parent."""
     body = await call("move_document", id=document, parent=parent)
@@ -72,7 +78,9 @@ async def search(
 async def history(call: RemoteTools, document: Document = "root") -> CommandOutput:
     """List the past versions of a document, newest first."""
     versions = await call.list_all("document_history", "versions", id=document)
-    return CommandOutput({"versions": versions}, columns(versions, "version", "size_bytes", "created_at"))
+    return CommandOutput(
+        {"versions": versions}, columns(versions, "version", "size_bytes", "created_at")
+    )
 
 
 @using_memory(commands)
@@ -84,7 +92,9 @@ async def restore(call: RemoteTools, document: Document, version: str) -> Comman
 
 @using_memory(commands)
 async def split(
-    call: RemoteTools, document: Document, apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False
+    call: RemoteTools,
+    document: Document,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
 ) -> CommandOutput:
     """Show how a document could be split by its headings, or do it."""
     body = await call("split_document", id=document, apply=apply)

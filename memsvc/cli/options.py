@@ -24,7 +24,10 @@ from memsvc.variables import KEY_VARIABLE
 
 Answer = TypeVar("Answer")
 
-Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant, as 64 hexadecimal digits; else a key tells.")]
+Owner = Annotated[
+    str | None,
+    typer.Option("--tenant", help="The tenant, as 64 hexadecimal digits; else a key tells."),
+]
 
 
 def settings_of(config: Path | None, **overrides: Any) -> Settings:
@@ -48,7 +51,9 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answe
         return asyncio.run(run(urls))
 
 
-async def owner_of(database: Database, settings: Settings, tenant: str | None, project: str | None) -> bytes:
+async def owner_of(
+    database: Database, settings: Settings, tenant: str | None, project: str | None
+) -> bytes:
     """Return the tenant of a command: the one that was named, else the one that a key opens.
 
     The key is read from the environment or a prompt, and never from the command line. Raises
@@ -57,7 +62,9 @@ async def owner_of(database: Database, settings: Settings, tenant: str | None, p
     """
     if tenant is not None:
         return tenant_of(tenant)
-    text = os.environ.get(KEY_VARIABLE) or typer.prompt("The key whose memory this is", hide_input=True, err=True)
+    text = os.environ.get(KEY_VARIABLE) or typer.prompt(
+        "The key whose memory this is", hide_input=True, err=True
+    )
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
     if not settings.database.url:  # with a server elsewhere, its start does that
@@ -71,7 +78,11 @@ async def owner_of(database: Database, settings: Settings, tenant: str | None, p
         raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
     outside_projects = key.projects is not None and project not in key.projects
     if Permission.WRITE not in key.permissions or outside_projects:
-        raise MemsvcError(Code.PERMISSION_DENIED, "this key may not do that", recovery="name the tenant by --tenant")
+        raise MemsvcError(
+            Code.PERMISSION_DENIED,
+            "this key may not do that",
+            recovery="name the tenant by --tenant",
+        )
     return key.tenant
 
 
@@ -82,5 +93,7 @@ def tenant_of(text: str) -> bytes:
     except ValueError:
         tenant = b""
     if len(tenant) != TENANT_BYTES:
-        raise MemsvcError(Code.INVALID_ARGUMENT, f"a tenant is {TENANT_BYTES * 2} hexadecimal digits")
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT, f"a tenant is {TENANT_BYTES * 2} hexadecimal digits"
+        )
     return tenant

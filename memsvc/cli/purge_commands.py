@@ -18,7 +18,13 @@ from memsvc.tool_registry import owners, settle_s
 
 
 def run_purge(
-    tenant: str, project: str, args: dict[str, Any], *, keys: bool, config: Path | None, data_dir: Path | None
+    tenant: str,
+    project: str,
+    args: dict[str, Any],
+    *,
+    keys: bool,
+    config: Path | None,
+    data_dir: Path | None,
 ) -> dict[str, Any]:
     """Return what tenant_purge answers, without a key.
 
@@ -35,7 +41,9 @@ def run_purge(
 
     async def work(database: Database) -> dict[str, Any]:
         clock = SystemClock()
-        tools = PurgeTools(Purge(database, clock, owners(database, clock), settle_s=settle_s(settings)))
+        tools = PurgeTools(
+            Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
+        )
         result = await tools.purge(Scope(owner, arguments.project), arguments)
         body = result.model_dump(mode="json")
         if keys:

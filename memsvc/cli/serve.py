@@ -19,11 +19,19 @@ def serve_command(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
     conformance: Annotated[
-        bool, typer.Option("--conformance", help="Add the fixtures of the MCP conformance suite; for its tests alone.")
+        bool,
+        typer.Option(
+            "--conformance",
+            help="Add the fixtures of the MCP conformance suite; for its tests alone.",
+        ),
     ] = False,
 ) -> None:
     """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
-    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line, conformance=conformance)
+    serve.run(
+        settings_of(config, data_dir=data_dir, host=host, port=port),
+        _print_line,
+        conformance=conformance,
+    )
 
 
 def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
@@ -39,9 +47,14 @@ def _print_line(text: str) -> None:
 def migrate(
     config: Config = None,
     data_dir: DataDir = None,
-    down_to: Annotated[str | None, typer.Option(help="Go back to this older revision, or to `base`.")] = None,
+    down_to: Annotated[
+        str | None, typer.Option(help="Go back to this older revision, or to `base`.")
+    ] = None,
     even_with_loss: Annotated[
-        bool, typer.Option("--even-with-loss", help="Go back though tables or columns go that hold something.")
+        bool,
+        typer.Option(
+            "--even-with-loss", help="Go back though tables or columns go that hold something."
+        ),
     ] = False,
 ) -> None:
     """Bring the database to the newest revision, or back to an older one.
@@ -52,7 +65,8 @@ def migrate(
     with database_setup.database_urls(settings) as urls:
         if not urls.admin:
             raise invalid(
-                "only the owner of the database can migrate it", recovery="set database.admin_url to the owner's DSN"
+                "only the owner of the database can migrate it",
+                recovery="set database.admin_url to the owner's DSN",
             )
         if down_to is not None:
             from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
@@ -61,4 +75,7 @@ def migrate(
             print("undone:", ", ".join(done) or "nothing")
         else:
             done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
-            print("applied:", ", ".join(done) or f"nothing, {Revisions.read_package().head} is the newest")
+            print(
+                "applied:",
+                ", ".join(done) or f"nothing, {Revisions.read_package().head} is the newest",
+            )

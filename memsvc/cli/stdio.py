@@ -14,7 +14,9 @@ from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 REFUSED_STATUS = 2
 
-LogLevel = Annotated[str, typer.Option(envvar="MEMSVC_LOG_LEVEL", help="The least that is logged, on stderr.")]
+LogLevel = Annotated[
+    str, typer.Option(envvar="MEMSVC_LOG_LEVEL", help="The least that is logged, on stderr.")
+]
 
 
 def stdio(config: Config = None, data_dir: DataDir = None, log_level: LogLevel = "warning") -> None:

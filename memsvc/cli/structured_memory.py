@@ -9,7 +9,9 @@ from memsvc import serve_notebook
 
 
 def structured_memory(
-    all_tools: Annotated[bool, typer.Option("--all-tools", help="Offer all tools of the notebook.")] = False,
+    all_tools: Annotated[
+        bool, typer.Option("--all-tools", help="Offer all tools of the notebook.")
+    ] = False,
 ) -> None:
     """Serve the notebook over standard input and output, as structured-memory does.
 

@@ -27,12 +27,17 @@ SCORE_DIGITS: Final = 4
 """Decimal places that are printed; JSON has all of them."""
 
 Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")
+]
 Project = Annotated[str, typer.Option(help="The project.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 Url = Annotated[
     str | None,
-    typer.Option(envvar=URL_VARIABLE, help="A running server, such as http://host:8080; else the data folder is used."),
+    typer.Option(
+        envvar=URL_VARIABLE,
+        help="A running server, such as http://host:8080; else the data folder is used.",
+    ),
 ]
 
 
@@ -80,7 +85,9 @@ class RemoteTools:
         except orjson.JSONEncodeError as error:
             raise invalid("arguments must be UTF-8 text") from error
         headers = {"Content-Type": "application/json"}
-        response = await self.send("POST", f"/api/tools/{quote(tool, safe='')}", content=content, headers=headers)
+        response = await self.send(
+            "POST", f"/api/tools/{quote(tool, safe='')}", content=content, headers=headers
+        )
         result: dict[str, Any] = orjson.loads(response.content)
         return result
 
@@ -120,7 +127,10 @@ def failure(response: httpx.Response) -> MemsvcError:
         body = orjson.loads(response.content)
         code, message = Code(body["code"]), str(body["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        error_text = f"{response.url.host} answered with status {response.status_code}, but not as memsvc does"
+        error_text = (
+            f"{response.url.host} answered with status {response.status_code}, but not"
+            " as memsvc does"
+        )
         return MemsvcError(Code.UNAVAILABLE, error_text, recovery=f"check --url or {URL_VARIABLE}")
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:
@@ -161,11 +171,15 @@ def environment_key() -> str:
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise invalid(f"{KEY_VARIABLE} is no key", recovery="set it to a key of this memory, in one line")
+        raise invalid(
+            f"{KEY_VARIABLE} is no key", recovery="set it to a key of this memory, in one line"
+        )
     return key
 
 
-def client(url: str, key: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+def client(
+    url: str, key: str, transport: httpx.AsyncBaseTransport | None = None
+) -> httpx.AsyncClient:
     """Return a client of the server at a URL, which may be that of its MCP endpoint, with a key.
 
     Raises INVALID_ARGUMENT for what is no such URL.
@@ -214,13 +228,17 @@ def using_memory(
     """Register a function as a command of its name; see `as_command`."""
 
     def register(function: Command) -> Command:
-        commands.command(function.__name__.replace("_", "-"))(as_command(function, target_of_options))
+        commands.command(function.__name__.replace("_", "-"))(
+            as_command(function, target_of_options)
+        )
         return function
 
     return register
 
 
-def as_command(function: Command, target_of_options: Callable[..., CommandTarget] = target_of) -> Callable[..., None]:
+def as_command(
+    function: Command, target_of_options: Callable[..., CommandTarget] = target_of
+) -> Callable[..., None]:
     """Return the function that typer makes a command of; it prints what `function` returns.
 
     Its parameters are those of `function` but the first, which is the `RemoteTools`, and those of
@@ -229,12 +247,15 @@ def as_command(function: Command, target_of_options: Callable[..., CommandTarget
     tool_parameters, target_parameters = _parameters(function)[1:], _parameters(target_of_options)
 
     def command(**kwargs: Any) -> None:
-        target = target_of_options(**{parameter.name: kwargs.pop(parameter.name) for parameter in target_parameters})
+        target = target_of_options(
+            **{parameter.name: kwargs.pop(parameter.name) for parameter in target_parameters}
+        )
         answer = asyncio.run(run_calls(target, partial(function, **kwargs)))
         show(answer, as_json=target.as_json, project=target.project)
 
     parameters = [
-        parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*tool_parameters, *target_parameters)
+        parameter.replace(kind=parameter.KEYWORD_ONLY)
+        for parameter in (*tool_parameters, *target_parameters)
     ]
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -279,5 +300,9 @@ def columns(rows: Iterable[Mapping[str, Any]], *names: str) -> Iterable[str]:
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else str(round(value, SCORE_DIGITS) if isinstance(value, float) else value)
+    text = (
+        ""
+        if value is None
+        else str(round(value, SCORE_DIGITS) if isinstance(value, float) else value)
+    )
     return " ".join(text.split())

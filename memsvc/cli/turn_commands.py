@@ -13,10 +13,14 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import role_of, text_of
 from memsvc.core.paths import decode_segment, encode_segment
 
-commands = typer.Typer(help="Turn memory: sessions, their turns and facts, and what they recall.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Turn memory: sessions, their turns and facts, and what they recall.", no_args_is_help=True
+)
 
 Session = Annotated[str, typer.Argument(help="The session.")]
-User = Annotated[str | None, typer.Option("--user", help="The person whose facts and other sessions count too.")]
+User = Annotated[
+    str | None, typer.Option("--user", help="The person whose facts and other sessions count too.")
+]
 
 
 @using_memory(commands)
@@ -25,7 +29,10 @@ async def ls(call: RemoteTools) -> CommandOutput:
     root = await call("file_stat", path="/memory")
     entries = await call.list_all("file_list", "entries", path="/memory") if root["exists"] else []
     sessions = [
-        {"session": decode_segment(entry["name"]) or entry["name"], "updated_at": entry["updated_at"]}
+        {
+            "session": decode_segment(entry["name"]) or entry["name"],
+            "updated_at": entry["updated_at"],
+        }
         for entry in entries
         if entry["type"] == "DIRECTORY"
     ]
@@ -46,9 +53,12 @@ async def show(
         if len(items) >= last:
             break
     if not items:
-        raise MemsvcError(Code.NOT_FOUND, f"there is no session {session}", recovery="see `memsvc turns ls`")
+        raise MemsvcError(
+            Code.NOT_FOUND, f"there is no session {session}", recovery="see `memsvc turns ls`"
+        )
     return CommandOutput(
-        {"session": session, "items": items[-last:]}, columns(items[-last:], "time", "turn", "role", "text")
+        {"session": session, "items": items[-last:]},
+        columns(items[-last:], "time", "turn", "role", "text"),
     )
 
 
@@ -64,8 +74,12 @@ async def facts(
     """List the facts from a session and its user."""
     state = "all" if past else "active"
     user_id = user or await _user_of(call, session)
-    found = await call.list_all("memory_list_facts", "facts", session_id=session, user_id=user_id, state=state)
-    return CommandOutput({"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "fact_id"))
+    found = await call.list_all(
+        "memory_list_facts", "facts", session_id=session, user_id=user_id, state=state
+    )
+    return CommandOutput(
+        {"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "fact_id")
+    )
 
 
 @using_memory(commands)
@@ -76,7 +90,13 @@ async def recall(
     user: User = None,
 ) -> CommandOutput:
     """Show what the model would get for a question: memory, history and the question, and why."""
-    body = await call("memory_before_turn", session_id=session, user_id=user, current_input_text=question, explain=True)
+    body = await call(
+        "memory_before_turn",
+        session_id=session,
+        user_id=user,
+        current_input_text=question,
+        explain=True,
+    )
     lines = [f"{role_of(item)}: {text_of(item)}" for item in body["input_items"]]
     return CommandOutput(body, [*lines, f"({body['context_token_count']} tokens)"])
 
@@ -94,7 +114,8 @@ async def _event_files(call: RemoteTools, session: str) -> list[str]:
     events = [
         entry["path"]
         for entry in entries
-        if entry["type"] == "FILE" and entry["path"].removeprefix(root).startswith(("/raw/", "/archive/"))
+        if entry["type"] == "FILE"
+        and entry["path"].removeprefix(root).startswith(("/raw/", "/archive/"))
     ]
     return sorted(events, key=lambda path: path.rsplit("/", 1)[-1])
 
@@ -102,7 +123,9 @@ async def _event_files(call: RemoteTools, session: str) -> list[str]:
 async def _bytes(call: RemoteTools, path: str) -> bytes:
     response = await call.send("GET", call.content_path(path))
     if path.endswith((".zst", ".zstd")):
-        with zstandard.ZstdDecompressor().stream_reader(BytesIO(response.content), read_across_frames=True) as reader:
+        with zstandard.ZstdDecompressor().stream_reader(
+            BytesIO(response.content), read_across_frames=True
+        ) as reader:
             return reader.read()
     return response.content
 
@@ -112,6 +135,9 @@ def _items(content: bytes) -> Iterator[dict[str, Any]]:
         event = orjson.loads(line)
         if "item" in event:
             item = event["item"]
-            yield {"time": event["ts"], "turn": event["turn_id"], "role": role_of(item), "text": text_of(item)} | (
-                {} if item.get("type", "message") == "message" else {"item": item}
-            )
+            yield {
+                "time": event["ts"],
+                "turn": event["turn_id"],
+                "role": role_of(item),
+                "text": text_of(item),
+            } | ({} if item.get("type", "message") == "message" else {"item": item})

@@ -6,7 +6,9 @@ import typer
 
 from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, using_memory
 
-commands = typer.Typer(help="Whiteboard: a running summary of each conversation.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Whiteboard: a running summary of each conversation.", no_args_is_help=True
+)
 
 User = Annotated[str, typer.Argument(help="The user.")]
 Conversation = Annotated[str, typer.Argument(help="The conversation.")]
@@ -14,11 +16,14 @@ Conversation = Annotated[str, typer.Argument(help="The conversation.")]
 
 @using_memory(commands)
 async def ls(
-    call: RemoteTools, user: Annotated[str | None, typer.Option(help="Only boards of this user.")] = None
+    call: RemoteTools,
+    user: Annotated[str | None, typer.Option(help="Only boards of this user.")] = None,
 ) -> CommandOutput:
     """List the boards of a project."""
     boards = await call.list_all("whiteboard_list", "boards", user_id=user)
-    return CommandOutput({"boards": boards}, columns(boards, "updated_at", "user_id", "conversation_id"))
+    return CommandOutput(
+        {"boards": boards}, columns(boards, "updated_at", "user_id", "conversation_id")
+    )
 
 
 @using_memory(commands)
@@ -50,14 +55,20 @@ async def update(
 @using_memory(commands)
 async def history(call: RemoteTools, user: User, conversation: Conversation) -> CommandOutput:
     """List the past versions of a board, newest first."""
-    versions = await call.list_all("whiteboard_history", "versions", user_id=user, conversation_id=conversation)
+    versions = await call.list_all(
+        "whiteboard_history", "versions", user_id=user, conversation_id=conversation
+    )
     return CommandOutput({"versions": versions}, columns(versions, "version", "updated_at"))
 
 
 @using_memory(commands)
-async def restore(call: RemoteTools, user: User, conversation: Conversation, version: str) -> CommandOutput:
+async def restore(
+    call: RemoteTools, user: User, conversation: Conversation, version: str
+) -> CommandOutput:
     """Restore a board to a version."""
-    body = await call("whiteboard_restore", user_id=user, conversation_id=conversation, version=version)
+    body = await call(
+        "whiteboard_restore", user_id=user, conversation_id=conversation, version=version
+    )
     return CommandOutput(body, ["restored"])
 
 

@@ -65,7 +65,9 @@ class DecayChart:
 DECAY_FRAME: Final = ChartFrame(width=560, height=220, left=44, right=546, top=12, bottom=186)
 
 
-def decay_chart(decay_per_h: float, unused_h: float, archived_after_h: float, threshold: float) -> DecayChart:
+def decay_chart(
+    decay_per_h: float, unused_h: float, archived_after_h: float, threshold: float
+) -> DecayChart:
     """Return the decay of a block over the hours since its last use: exp(-lambda h).
 
     It reaches to where the block fades to the threshold, or to now if that is later.
@@ -77,7 +79,10 @@ def decay_chart(decay_per_h: float, unused_h: float, archived_after_h: float, th
     ]
     now = DECAY_FRAME.x(unused_h / total_h), DECAY_FRAME.y(exp(-decay_per_h * unused_h))
     past = [*(point for point in points if point[0] < now[0]), now]
-    area = f"M{DECAY_FRAME.left} {DECAY_FRAME.bottom} {_line(past, 'L')} L{now[0]} {DECAY_FRAME.bottom} Z"
+    area = (
+        f"M{DECAY_FRAME.left} {DECAY_FRAME.bottom} {_line(past, 'L')} L{now[0]}"
+        f" {DECAY_FRAME.bottom} Z"
+    )
     step = _step(total_h)
     return DecayChart(
         DECAY_FRAME,
@@ -90,7 +95,10 @@ def decay_chart(decay_per_h: float, unused_h: float, archived_after_h: float, th
             for number in range(LABELS_MAX + 3)
             if step * number <= total_h
         ],
-        [ChartLabel(DECAY_FRAME.y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)],
+        [
+            ChartLabel(DECAY_FRAME.y(share), f"{100 * share:.0f} %")
+            for share in (0, 0.25, 0.5, 0.75, 1)
+        ],
     )
 
 
@@ -176,7 +184,8 @@ def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: in
     """Return `count` hours from `since` on, with or without calls in them."""
     by_hour = {round((datetime.fromisoformat(one["hour"]) - since) / HOUR): one for one in hours}
     step = _step(
-        max((sum(one[state] for state in STATES) for one in hours), default=0) or LABELS_MAX, integer_only=True
+        max((sum(one[state] for state in STATES) for one in hours), default=0) or LABELS_MAX,
+        integer_only=True,
     )
     max_calls = step * LABELS_MAX
     step_ms = _step(max((one["p95_ms"] for one in hours), default=0) or LABELS_MAX)
@@ -190,7 +199,9 @@ def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: in
             if one[state]:
                 top = CALLS.y((total + one[state]) / max_calls)
                 height = round(CALLS.y(total / max_calls) - top, 1)
-                bars.append(Bar(state, CALLS.x((number + 0.15) / count), top, round(594 / count, 1), height))
+                bars.append(
+                    Bar(state, CALLS.x((number + 0.15) / count), top, round(594 / count, 1), height)
+                )
             total += one[state]
         points.append((CALLS.x((number + 0.5) / count), CALLS.y(min(1.0, one["p95_ms"] / max_ms))))
     return Hours(
@@ -198,8 +209,14 @@ def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: in
         bars,
         _line(points) if points else "",
         points,
-        [ChartLabel(CALLS.y(number / LABELS_MAX), f"{step * number:g}") for number in range(LABELS_MAX + 1)],
-        [ChartLabel(CALLS.y(number / LABELS_MAX), f"{step_ms * number:g} ms") for number in range(LABELS_MAX + 1)],
+        [
+            ChartLabel(CALLS.y(number / LABELS_MAX), f"{step * number:g}")
+            for number in range(LABELS_MAX + 1)
+        ],
+        [
+            ChartLabel(CALLS.y(number / LABELS_MAX), f"{step_ms * number:g} ms")
+            for number in range(LABELS_MAX + 1)
+        ],
         [
             ChartLabel(CALLS.x((number + 0.5) / count), f"{since + number * HOUR:%H:%M}")
             for number in range(0, count, max(1, count // 8))
@@ -215,7 +232,11 @@ def _step(total: float, *, integer_only: bool = False) -> float:
     """Return the distance of marks: 1, 2, 2.5 or 5 times a power of ten, so that TICKS fit."""
     power = 10 ** int(log10(total / LABELS_MAX) // 1)
     steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
-    candidates = [step for step in steps if step * LABELS_MAX >= total and (not integer_only or step == int(step))]
+    candidates = [
+        step
+        for step in steps
+        if step * LABELS_MAX >= total and (not integer_only or step == int(step))
+    ]
     return float(candidates[0]) if candidates else 1.0
 
 

@@ -53,7 +53,9 @@ class Page:
 
     def __post_init__(self) -> None:
         """Compute the allowed tools once: a page of many rows checks each."""
-        allowed = (tool.name for tool in self.calls.tools() if tool.permission in self.caller.permissions)
+        allowed = (
+            tool.name for tool in self.calls.tools() if tool.permission in self.caller.permissions
+        )
         object.__setattr__(self, "allowed", frozenset(allowed))
 
     @property
@@ -122,7 +124,9 @@ class Page:
         """Render the page about an error."""
         template = "parts/error.html" if self.partial else "error.html"
         title = UNAVAILABLE_TITLE if error.code is Code.UNAVAILABLE else "That did not work"
-        return self.render(template, status=error.http_status, error=error.body(), title=title, here=None)
+        return self.render(
+            template, status=error.http_status, error=error.body(), title=title, here=None
+        )
 
     def _common(self) -> dict[str, Any]:
         return {

@@ -82,7 +82,9 @@ class Console:
             Route("/static/{name}", self._static.answer, methods=["GET"]),
             Route("/{slot}/sign-out", self._sign_out, methods=["POST"]),
             *(
-                Route(f"/{{slot}}/{{project}}/{path}", self._handler(view), methods=list(view.methods))
+                Route(
+                    f"/{{slot}}/{{project}}/{path}", self._handler(view), methods=list(view.methods)
+                )
                 for path, view in VIEWS.items()
             ),
         ]
@@ -112,27 +114,40 @@ class Console:
         try:
             found = await self._given.sign_in(request.scope, text)
             slot = secrets.token_urlsafe(SLOT_BYTES)
-            response = RedirectResponse(f"{CONSOLE_PATH}/{slot}/{_first_project(found.caller)}/", SEE_OTHER)
+            response = RedirectResponse(
+                f"{CONSOLE_PATH}/{slot}/{_first_project(found.caller)}/", SEE_OTHER
+            )
             await self._set_cookie(response, request, slot, found.key_hash)
         except MemsvcError as error:
-            return _sign_in_form(f"{error.message[:1].upper()}{error.message[1:]}.", status=error.http_status)
+            return _sign_in_form(
+                f"{error.message[:1].upper()}{error.message[1:]}.", status=error.http_status
+            )
         return response
 
     async def _sign_out(self, request: Request) -> Response:
         slot = request.path_params["slot"]
         try:
-            seal = await self._cookies.verify(slot, request.cookies.get(COOKIE, ""), self._given.clock.now())
+            seal = await self._cookies.verify(
+                slot, request.cookies.get(COOKIE, ""), self._given.clock.now()
+            )
             if seal is not None:
                 await self._given.close_session(seal.session, seal.expires_at)
         except MemsvcError as error:
             return _error_page(error, request)
         response = RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
-        response.delete_cookie(COOKIE, path=f"{CONSOLE_PATH}/{quote(slot, safe='')}/", httponly=True, samesite="strict")
+        response.delete_cookie(
+            COOKIE, path=f"{CONSOLE_PATH}/{quote(slot, safe='')}/", httponly=True, samesite="strict"
+        )
         response.headers["Clear-Site-Data"] = '"cache", "storage"'
         return response
 
     async def _set_cookie(
-        self, response: Response, request: Request, slot: str, key_hash: bytes, started_at: datetime | None = None
+        self,
+        response: Response,
+        request: Request,
+        slot: str,
+        key_hash: bytes,
+        started_at: datetime | None = None,
     ) -> None:
         """Set the cookie that identifies the tab of a slot from now on."""
         response.set_cookie(
@@ -194,12 +209,16 @@ def _signed_out(request: Request) -> Response:
 def _error_page(error: MemsvcError, request: Request) -> Response:
     """Render an error of identification: a page, or a part put into the current one."""
     template = "parts/error.html" if request.headers.get("hx-request") == "true" else "away.html"
-    text = environment.get_template(template).render(error=error.body(), sent=request.method == "POST")
+    text = environment.get_template(template).render(
+        error=error.body(), sent=request.method == "POST"
+    )
     return HTMLResponse(text, error.http_status)
 
 
 def _is_https(request: Request) -> bool:
-    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto", "").startswith("https")
+    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto", "").startswith(
+        "https"
+    )
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
@@ -219,7 +238,13 @@ class _StaticFiles:
     def read(cls) -> "_StaticFiles":
         """Read every static file that the package ships."""
         files = resources("memsvc.console").joinpath("static").iterdir()
-        return cls({one.name: one.read_bytes() for one in files if one.name.rpartition(".")[2] in _MEDIA_TYPES})
+        return cls(
+            {
+                one.name: one.read_bytes()
+                for one in files
+                if one.name.rpartition(".")[2] in _MEDIA_TYPES
+            }
+        )
 
     def url(self, name: str) -> str:
         """Return the URL of a file."""
@@ -230,7 +255,9 @@ class _StaticFiles:
         if name not in self._content:
             raise HTTPException(404)
         headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(self._content[name], media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
+        return Response(
+            self._content[name], media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=headers
+        )
 
 
 class _Guard:

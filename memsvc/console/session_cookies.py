@@ -50,12 +50,18 @@ class CookieFactory:
         self._lifetime = lifetime
         self._secret: bytes | None = None
 
-    async def create(self, slot: str, key_hash: bytes, now: datetime, started_at: datetime | None = None) -> str:
+    async def create(
+        self, slot: str, key_hash: bytes, now: datetime, started_at: datetime | None = None
+    ) -> str:
         """Return the cookie of a slot for a key's hash, in a session that began now or before."""
         started_at = started_at or now
         until = min(now + self._lifetime, started_at + SESSION_MAX)
-        body = key_hash + b"".join(int(at.timestamp()).to_bytes(_TIME_BYTES, "big") for at in (started_at, until))
-        return urlsafe_b64encode(body + self._mac(await self._shared_secret(), _SESSION_LABEL, slot, body)).decode()
+        body = key_hash + b"".join(
+            int(at.timestamp()).to_bytes(_TIME_BYTES, "big") for at in (started_at, until)
+        )
+        return urlsafe_b64encode(
+            body + self._mac(await self._shared_secret(), _SESSION_LABEL, slot, body)
+        ).decode()
 
     async def verify(self, slot: str, cookie: str, now: datetime) -> SessionCookie | None:
         """Return the content of a cookie.
@@ -73,12 +79,18 @@ class CookieFactory:
         if not hmac.compare_digest(mac, self._mac(secret, _SESSION_LABEL, slot, body)):
             return None
         times = (body[_HASH_BYTES:-_TIME_BYTES], body[-_TIME_BYTES:])
-        started_at, valid_until = (datetime.fromtimestamp(int.from_bytes(one, "big"), tz=now.tzinfo) for one in times)
+        started_at, valid_until = (
+            datetime.fromtimestamp(int.from_bytes(one, "big"), tz=now.tzinfo) for one in times
+        )
         if valid_until <= now:
             return None
         session = sha256(slot.encode()).digest()
         return SessionCookie(
-            body[:_HASH_BYTES], session, started_at, valid_until, self._mac(secret, _FORM_LABEL, slot, body).hex()
+            body[:_HASH_BYTES],
+            session,
+            started_at,
+            valid_until,
+            self._mac(secret, _FORM_LABEL, slot, body).hex(),
         )
 
     def is_old(self, seal: SessionCookie, now: datetime) -> bool:

@@ -9,10 +9,13 @@ from markupsafe import Markup, escape
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_CONTROL: Final = {code: f"\\u{code:04x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0xA0))}
+_CONTROL: Final = {
+    code: f"\\u{code:04x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0xA0))
+}
 # What turns the direction of text, and what is invisible: shown by its number, to mislead nobody.
 _HIDDEN_CHARS: Final = {
-    code: f"\\u{code:04x}" for code in (0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
+    code: f"\\u{code:04x}"
+    for code in (0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
 }
 
 
@@ -22,7 +25,9 @@ def format_time(value: str | datetime | None, *, now: datetime) -> Markup:
         return Markup('<span class="none">never</span>')
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     exact = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), exact, _relative_time(at, now))
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(), exact, _relative_time(at, now)
+    )
 
 
 def _relative_time(at: datetime, now: datetime) -> str:

@@ -50,18 +50,24 @@ _VERB_VARIANTS: Final = """
     woken; wear wore worn; win won; write wrote written; child children; man men; woman women; person people;
     foot feet; tooth teeth; mouse mice; wife wives; life lives; good better best; bad worse worst
 """
-_BASE_BY_VARIANT: Final = {form: forms.split()[0] for forms in _VERB_VARIANTS.split(";") for form in forms.split()[1:]}
+_BASE_BY_VARIANT: Final = {
+    form: forms.split()[0] for forms in _VERB_VARIANTS.split(";") for form in forms.split()[1:]
+}
 
 _SUFFIXES: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
-_CJK_LIKE: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
+_CJK_LIKE: Final = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
+)
 _WORD: Final = regex.compile(
     rf"(?V1)(?P<unspaced>[{_CJK_LIKE}]+)"
     rf"|[[\p{{L}}\p{{N}}]--[{_CJK_LIKE}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_CJK_LIKE}]]*(?:'[[\p{{L}}]--[{_CJK_LIKE}]]+)?"
 )
 _MARK_RUN: Final = regex.compile(r"(\p{M}{8})\p{M}+")
 _ACCENTS: Final = regex.compile(r"(?<=\p{Latin})\p{M}+")
-_CHARACTER_MAP: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans({"æ": "ae", "œ": "oe", "þ": "th"})
+_CHARACTER_MAP: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans(
+    {"æ": "ae", "œ": "oe", "þ": "th"}
+)
 _HIDDEN: Final = regex.compile(r"\p{Cf}+")
 
 # Without PyStemmer's cache a stemmer keeps nothing between calls.
@@ -80,7 +86,9 @@ _MONTH_NAMES: Final = """
     diciembre
 """
 _MONTH_BY_NAME: Final = {
-    name: month for month, names in enumerate(_MONTH_NAMES.split(";"), start=1) for name in names.split()
+    name: month
+    for month, names in enumerate(_MONTH_NAMES.split(";"), start=1)
+    for name in names.split()
 }
 _MONTH: Final = "|".join(sorted(_MONTH_BY_NAME, key=len, reverse=True))
 _DATE: Final = re.compile(
@@ -94,7 +102,8 @@ _MEMORY_QUESTION: Final = re.compile(
     r"|(?:i|we) (?:said|told|mentioned|asked|wanted|liked|bought)"
     r"|(?:did|have) you|you (?:said|told|mentioned|suggested|recommended|gave)"
     r"|mein(?:e[nmrs]?)?|unser(?:e[nmrs]?)?|(?:habe|hatte|war) ich|(?:hast|hattest) du"
-    r"|ma|mes|notre|nos|(?:ai|avais)-je|j'ai|as-tu|mis|nuestr[oa]s?|he dicho|(?:dije|conte|compre)|me dijiste)\b"
+    r"|ma|mes|notre|nos|(?:ai|avais)-je|j'ai|as-tu|mis|nuestr[oa]s?|he"
+    r" dicho|(?:dije|conte|compre)|me dijiste)\b"
     r"|我的|我们的|我說過|我说过|私の|僕の|俺の"
 )
 
@@ -117,7 +126,11 @@ def query_terms(text: str) -> list[str]:
     paste."""
     distinct = list(dict.fromkeys(terms(text)))
     side_count = QUERY_TERMS_MAX // 2
-    return distinct if len(distinct) <= QUERY_TERMS_MAX else distinct[:side_count] + distinct[-side_count:]
+    return (
+        distinct
+        if len(distinct) <= QUERY_TERMS_MAX
+        else distinct[:side_count] + distinct[-side_count:]
+    )
 
 
 def is_stop_word(word: str) -> bool:
@@ -149,15 +162,21 @@ def find_date_names(text: str) -> Iterator[tuple[int, int, "NamedDate"]]:
     """Yield the start, end and date of each date in a folded text, as `parse_date_names`."""
     for match in _DATE.finditer(text):
         if match["iso_month"]:
-            named = NamedDate(int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None)
+            named = NamedDate(
+                int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None
+            )
             yield match.start(), match.end(), named
             continue
         day, year = match["day_before"] or match["day_after"], match["year"]
         if match["month"] in _AMBIGUOUS_MONTH_NAMES and not (
-            day or year or text[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
+            day
+            or year
+            or text[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
         ):
             continue
-        named = NamedDate(int(year) if year else None, _MONTH_BY_NAME[match["month"]], int(day) if day else None)
+        named = NamedDate(
+            int(year) if year else None, _MONTH_BY_NAME[match["month"]], int(day) if day else None
+        )
         yield match.start(), match.end(), named
 
 

@@ -46,7 +46,9 @@ _THREAD_POOL: Final = RunVar[_ThreadPool]("memsvc.computing")
 _COUNT_POOL: Final = RunVar[_ThreadPool]("memsvc.counting")
 
 
-async def run_in_thread(chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(
+    chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
     """Return the result of a function of texts; long texts (`chars`) are processed in a thread.
 
     One such thread runs at a time in a process: two that need the interpreter would keep the loop
@@ -62,18 +64,24 @@ async def map_in_thread(texts: Sequence[str], function: Callable[[str], T]) -> l
     Many texts are processed a few at a time, so that other calls get the thread in between."""
     done: list[T] = []
     for part in in_batches(texts, len, SLICE_CHARS):
-        done += await run_in_thread(sum(map(len, part)), lambda part: list(map(function, part)), part)
+        done += await run_in_thread(
+            sum(map(len, part)), lambda part: list(map(function, part)), part
+        )
     return done
 
 
-async def run_in_count_thread(chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_count_thread(
+    chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
     """Return the result of a function that releases the interpreter, as `run_in_thread`.
 
     It has threads of its own, one for each tenant at a time, and the loop waits only for a
     processor."""
     if chars <= LOOP_CHARS_MAX:
         return function(*args, **kwargs)
-    return await _get_thread_pool(_COUNT_POOL, COUNT_THREAD_LIMIT).run(partial(function, *args, **kwargs))
+    return await _get_thread_pool(_COUNT_POOL, COUNT_THREAD_LIMIT).run(
+        partial(function, *args, **kwargs)
+    )
 
 
 def in_batches(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Iterator[list[T]]:
@@ -118,7 +126,9 @@ async def report_loop_delay(meter: Meter) -> AsyncIterator[None]:
         while True:
             started = perf_counter()
             await asyncio.sleep(DELAY_INTERVAL_S)
-            meter.add("memsvc_loop_lag_ms", max(0.0, perf_counter() - started - DELAY_INTERVAL_S) * 1000)
+            meter.add(
+                "memsvc_loop_lag_ms", max(0.0, perf_counter() - started - DELAY_INTERVAL_S) * 1000
+            )
 
     async with in_background(report()):
         yield

@@ -6,7 +6,8 @@ from math import log1p
 from typing import Final
 
 SHORT_LENGTH: Final = 30
-"""Terms up to which an entry, or an index's average, counts as short: a chat message, not an essay."""
+"""Terms up to which an entry, or an index's average, counts as short: a chat message, not an essay.
+"""
 LONG_LENGTH: Final = 120
 
 
@@ -22,14 +23,18 @@ def bm25_idf(count_with_term: int, count_all: int) -> float:
     return log1p((count_all - count_with_term + 0.5) / (count_with_term + 0.5))
 
 
-def bm25_term_score(idf: float, term_count: float, length: float, avg_length: float, k1: float, b: float) -> float:
+def bm25_term_score(
+    idf: float, term_count: float, length: float, avg_length: float, k1: float, b: float
+) -> float:
     """Return what one term adds to an entry's score.
 
     After Robertson and Zaragoza 2009, with the factor k1 + 1."""
     return idf * term_count * (k1 + 1) / (term_count + k1 * (1 - b + b * length / avg_length))
 
 
-def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float) -> list[float]:
+def bm25_scores(
+    question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float
+) -> list[float]:
     """Return the scores of all documents in order, each given as its terms with repeats."""
     counts = [Counter(document) for document in documents]
     avg_length = sum(map(len, documents)) / max(1, len(documents))
@@ -38,7 +43,9 @@ def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]
         idf = bm25_idf(sum(term in count for count in counts), len(documents))
         for position, count in enumerate(counts):
             if count[term]:
-                scores[position] += bm25_term_score(idf, count[term], len(documents[position]), avg_length, k1, b)
+                scores[position] += bm25_term_score(
+                    idf, count[term], len(documents[position]), avg_length, k1, b
+                )
     return scores
 
 

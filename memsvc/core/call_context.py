@@ -12,7 +12,9 @@ from time import perf_counter
 from types import MappingProxyType, TracebackType
 from typing import Final, Literal, Protocol, Self
 
-SpanKind = Literal["request", "call", "job", "transaction", "statement", "model", "embedding", "rerank"]
+SpanKind = Literal[
+    "request", "call", "job", "transaction", "statement", "model", "embedding", "rerank"
+]
 AttributeValue = str | int | float
 Wait = Literal["admission", "pool", "database", "model"]
 """What a call can wait for: admission, a connection, the database, or a model."""
@@ -125,7 +127,8 @@ class CallContext:
     def time_by_kind(self, whole_ms: float) -> dict[str, AttributeValue]:
         """Return where the time went: waiting by its kind, and the rest, which is our own work."""
         times = {
-            f"{wait}_ms": round(self.wait_ms.get(wait, 0.0), 2) for wait in ("admission", "pool", "database", "model")
+            f"{wait}_ms": round(self.wait_ms.get(wait, 0.0), 2)
+            for wait in ("admission", "pool", "database", "model")
         }
         rest_ms = round(max(0.0, whole_ms - sum(times.values())), 2)
         return {**times, "rest_ms": rest_ms, "round_trips": self.round_trips}
@@ -136,7 +139,9 @@ class WaitTimer:
 
     __slots__ = ("_context", "_span", "_started", "_wait")
 
-    def __init__(self, context: CallContext, wait: Wait, span: AbstractContextManager[TraceSpan]) -> None:
+    def __init__(
+        self, context: CallContext, wait: Wait, span: AbstractContextManager[TraceSpan]
+    ) -> None:
         self._context = context
         self._wait = wait
         self._span = span
@@ -147,7 +152,10 @@ class WaitTimer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._context.wait(self._wait, (perf_counter() - self._started) * 1000)
         self._span.__exit__(kind, error, trace)
@@ -176,7 +184,9 @@ def step_done() -> None:
 
 
 @contextmanager
-def call_scope(request_id: str, tracer: Tracer, tenant: bytes = b"", *, slice_s: float = inf) -> Iterator[CallContext]:
+def call_scope(
+    request_id: str, tracer: Tracer, tenant: bytes = b"", *, slice_s: float = inf
+) -> Iterator[CallContext]:
     """Run a block as a call or a job.
 
     Its waiting counts for the call that it is a step of as well. A job may be interrupted between

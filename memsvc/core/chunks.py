@@ -25,12 +25,14 @@ _PREVIOUS_CHARACTERS: Final = 16
 _SEARCH_CHARACTERS: Final = 64
 """Characters around the target that are searched first, so that a dense text costs no more."""
 _SPACE_BYTES: Final = rb"[\t-\r\x1c-\x20]*+"
+# as str.isspace()
 _UNICODE_SPACE: Final = (
-    rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)"  # as str.isspace()
+    rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)"
 )
 _WHITESPACE: Final = re.compile(_SPACE_BYTES + rb"(?:" + _UNICODE_SPACE + _SPACE_BYTES + rb")*+")
 _MARK_LINE: Final = re.compile(
-    r"^(?: {0,3}(?P<heading>#{1,6}[ \t]+[^\s#][^\n]*)|[ \t]{0,12}(?P<fence>(?P<marker>`{3,}|~{3,})(?P<info>[^\n]*)))"
+    r"^(?: {0,3}(?P<heading>#{1,6}[ \t]+[^\s#][^\n]*)|["
+    r" \t]{0,12}(?P<fence>(?P<marker>`{3,}|~{3,})(?P<info>[^\n]*)))"
     r"(?P<newline>\n?)",
     re.MULTILINE,
 )
@@ -45,7 +47,8 @@ _SENTENCE_END: Final = re.compile(
 )
 _SPACE: Final = re.compile(rf"\s+{_NO_MARK_LINE}")
 _CHARACTER: Final = regex.compile(
-    r"(?<!\u200d)(?![\p{M}\u200c\u200d\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F\u1160-\u11FF])" + _NO_MARK_LINE
+    r"(?<!\u200d)(?![\p{M}\u200c\u200d\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F\u1160-\u11FF])"
+    + _NO_MARK_LINE
 )
 
 
@@ -89,7 +92,10 @@ def chunks(text: str, *, start: int = 0, context: str = "") -> list[Chunk]:
             break
         overlap_start = _overlap(window, split)
         if overlap_start < end:
-            context, position = window.context_at(overlap_start), position + window.bytes_before(overlap_start)
+            context, position = (
+                window.context_at(overlap_start),
+                position + window.bytes_before(overlap_start),
+            )
         else:
             context, position = window.context_at(split), following
     return result
@@ -187,7 +193,11 @@ def _split_position(window: _Window) -> int:
 
     mark_lines = window.mark_lines
     heading_positions = [mark.start for mark in mark_lines if mark.kind == "heading"]
-    fences = [mark.end if mark.kind == "closing" else mark.start for mark in mark_lines if mark.kind != "heading"]
+    fences = [
+        mark.end if mark.kind == "closing" else mark.start
+        for mark in mark_lines
+        if mark.kind != "heading"
+    ]
     choices: list[Callable[[], int | None]] = [
         lambda: _best_position(heading_positions, window),
         lambda: _best_match_end(_BLANK_LINES, window, between_paragraphs),
@@ -203,10 +213,14 @@ def _split_position(window: _Window) -> int:
     character = _CHARACTER.search(window.text, window.target) or _CHARACTER.search(
         window.text, window.low, window.target
     )
-    return character.start() if character and character.start() < len(window.text) else window.target
+    return (
+        character.start() if character and character.start() < len(window.text) else window.target
+    )
 
 
-def _best_match_end(pattern: re.Pattern[str], window: _Window, allowed: Callable[[int], bool]) -> int | None:
+def _best_match_end(
+    pattern: re.Pattern[str], window: _Window, allowed: Callable[[int], bool]
+) -> int | None:
     for radius in (_SEARCH_CHARACTERS, len(window.text)):
         start, stop = max(window.low, window.target - radius), window.target + radius
         matches = pattern.finditer(window.text, max(0, start - _PREVIOUS_CHARACTERS))
@@ -238,7 +252,11 @@ def _overlap(window: _Window, split: int) -> int:
     Sentences count where there are no lines; returns the split itself if there are none."""
     text = window.text
     mark = window.last_mark(split)
-    tail = text[max(0, split - OVERLAP_BYTES_MAX) : split].encode()[-OVERLAP_BYTES_MAX:].decode(errors="ignore")
+    tail = (
+        text[max(0, split - OVERLAP_BYTES_MAX) : split]
+        .encode()[-OVERLAP_BYTES_MAX:]
+        .decode(errors="ignore")
+    )
     low = max(split - len(tail), mark.end)
     if mark.end == split or any(other.start == split for other in window.mark_lines):
         return split

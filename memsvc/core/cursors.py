@@ -21,7 +21,9 @@ def decode_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
 
     INVALID_ARGUMENT for anything else."""
     try:
-        parts = orjson.loads(b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        parts = orjson.loads(
+            b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        )
         if not isinstance(parts, list):
             raise ValueError
         return tuple(_PARSE_BY_TYPE[kind](part) for kind, part in zip(kinds, parts, strict=True))
@@ -32,7 +34,8 @@ def decode_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
 def invalid_cursor() -> MemsvcError:
     """Return the error for a cursor that no page ended with."""
     return invalid(
-        "cursor must be the next_cursor of an earlier answer", recovery="begin with the first page, without a cursor"
+        "cursor must be the next_cursor of an earlier answer",
+        recovery="begin with the first page, without a cursor",
     )
 
 

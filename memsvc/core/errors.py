@@ -93,7 +93,11 @@ class MemsvcError(Exception):
         """Return the error as it goes over every wire.
 
         `{code, message, retryable, recovery?, retry_after_s?, ...}`"""
-        body: dict[str, Any] = {"code": self.code.value, "message": self.message, "retryable": self.retryable}
+        body: dict[str, Any] = {
+            "code": self.code.value,
+            "message": self.message,
+            "retryable": self.retryable,
+        }
         if self.recovery is not None:
             body["recovery"] = self.recovery
         if self.retry_after_s is not None:
@@ -105,7 +109,9 @@ class MissingPermissionError(MemsvcError):
     """The caller lacks a permission, whatever the target; a token with more scopes might do."""
 
     def __init__(self, permission: Permission) -> None:
-        super().__init__(Code.PERMISSION_DENIED, f"this key lacks the {permission.value} permission")
+        super().__init__(
+            Code.PERMISSION_DENIED, f"this key lacks the {permission.value} permission"
+        )
         self.permission = permission
 
 

@@ -63,10 +63,10 @@ class FactExpiry:
 class Statement:
     """A statement that may become a fact.
 
-    `slot` distinguishes the values of a key that has many, else "". `keywords` are further keywords of
-    the fact. `conflicts` are facts that conflict with it, such as liking what is disliked now. `message_at`
-    is the time of its evidence, where that was not just now, and `words` the original wording,
-    where that was not in English."""
+    `slot` distinguishes the values of a key that has many, else "". `keywords` are further keywords
+    of the fact. `conflicts` are facts that conflict with it, such as liking what is disliked now.
+    `message_at` is the time of its evidence, where that was not just now, and `words` the original
+    wording, where that was not in English."""
 
     record: str
     fact_id: str
@@ -153,7 +153,11 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     ignored = [
         identity
         for identity, statement in latest.items()
-        if any(not _takes_precedence(statement, fact, now) for fact in facts if fact.statement.identity == identity)
+        if any(
+            not _takes_precedence(statement, fact, now)
+            for fact in facts
+            if fact.statement.identity == identity
+        )
     ]
     for identity in ignored:
         del latest[identity]
@@ -182,7 +186,9 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     return Merge(kept, tuple(replaced), repeated + len(repeats), tuple(deleted), len(ignored))
 
 
-def _resolve_claims(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement], list[tuple[FactExpiry, Claim]], int]:
+def _resolve_claims(
+    claims: Sequence[Claim],
+) -> tuple[dict[Identity, Statement], list[tuple[FactExpiry, Claim]], int]:
     """Return the final statements of some claims, what they end, and the number of repeats."""
     latest: dict[Identity, Statement] = {}
     filters: list[tuple[FactExpiry, Claim]] = []
@@ -190,7 +196,10 @@ def _resolve_claims(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement],
     for claim in claims:
         filters += [(fact_filter, claim) for fact_filter in claim.conflicts]
         for identity, statement in list(latest.items()):
-            if any(_names(fact_filter, statement, partial=not fact_filter.exact) for fact_filter in claim.conflicts):
+            if any(
+                _names(fact_filter, statement, partial=not fact_filter.exact)
+                for fact_filter in claim.conflicts
+            ):
                 del latest[identity]
         if isinstance(claim, Statement):
             repeated += claim.identity in latest
@@ -208,7 +217,9 @@ def _match_facts(
         if not matching and not fact_filter.exact:
             matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=True)]
         claim_by_fact |= {
-            (fact.index_id, fact.entry): claim for fact in matching if _takes_precedence(claim, fact, now)
+            (fact.index_id, fact.entry): claim
+            for fact in matching
+            if _takes_precedence(claim, fact, now)
         }
     return claim_by_fact
 
@@ -221,7 +232,9 @@ def _names(fact_filter: FactExpiry, statement: Statement, *, partial: bool) -> b
     if fact_filter.exact and statement.slot == slot_of(fact_filter.value):
         return True
     value, existing = normalized_value(fact_filter.value), normalized_value(statement.value)
-    return value == existing or (partial and (_contains_words(value, existing) or _contains_words(existing, value)))
+    return value == existing or (
+        partial and (_contains_words(value, existing) or _contains_words(existing, value))
+    )
 
 
 def _contains_words(text: str, words: str) -> bool:
@@ -239,12 +252,17 @@ def _takes_precedence(claim: Claim, fact: Fact, now: datetime) -> bool:
     if message_at > fact.valid_from or not fact.is_valid(now):
         return True
     confidence = claim.confidence if isinstance(claim, Statement) else 0.0
-    return fact.statement.evidence.origin not in _USER_ORIGINS and confidence >= fact.statement.confidence
+    return (
+        fact.statement.evidence.origin not in _USER_ORIGINS
+        and confidence >= fact.statement.confidence
+    )
 
 
 def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
     """Return the newest fact of each identity, across a session's index and a user's."""
-    return {fact.statement.identity: fact for fact in sorted(facts, key=lambda fact: fact.valid_from)}
+    return {
+        fact.statement.identity: fact for fact in sorted(facts, key=lambda fact: fact.valid_from)
+    }
 
 
 def normalized_value(value: str) -> str:
@@ -267,6 +285,6 @@ def expires_at(tier: FactTier, now: datetime, *, l1_days: int, l2_days: int) -> 
 
 def _repeats(one: Statement, other: Statement) -> bool:
     """Return whether the other statement adds nothing: the same value, for no longer."""
-    return _TIER_RANK[other.tier] <= _TIER_RANK[one.tier] and normalized_value(one.value) == normalized_value(
-        other.value
-    )
+    return _TIER_RANK[other.tier] <= _TIER_RANK[one.tier] and normalized_value(
+        one.value
+    ) == normalized_value(other.value)

@@ -20,7 +20,8 @@ COSINE_WEIGHT: Final = 0.3
 FLOOR_CANDIDATES_MIN: Final = 8
 """Minimum number of cosines whose median estimates unrelated text."""
 COSINE_RANGE_MIN: Final = 0.1
-"""Minimum distance above the floor at which a cosine counts fully, so that noise is not amplified."""
+"""Minimum distance above the floor at which a cosine counts fully, so that noise is not amplified.
+"""
 
 
 def merge_scores(
@@ -48,7 +49,8 @@ def merge_scores(
     cosine_scores = _normalize(distance_by_key, distance_max)
     share = cosine_weight if words and cosine_scores else float(not words)
     scores = {
-        key: (1 - share) * words.get(key, 0.0) + share * cosine_scores.get(key, 0.0) for key in {**bm25, **cosine}
+        key: (1 - share) * words.get(key, 0.0) + share * cosine_scores.get(key, 0.0)
+        for key in {**bm25, **cosine}
     }
     later_first = sorted(scores, reverse=True)
     return {key: scores[key] for key in sorted(later_first, key=lambda key: -scores[key])}
@@ -59,7 +61,9 @@ def floor_distance(cosine: Mapping[K, float]) -> tuple[dict[K, float], float]:
 
     Cosines that are not above it are left out."""
     floor = cosine_floor(cosine)
-    distance_by_key = {key: _finite(value) - floor for key, value in cosine.items() if _finite(value) > floor}
+    distance_by_key = {
+        key: _finite(value) - floor for key, value in cosine.items() if _finite(value) > floor
+    }
     return distance_by_key, max(COSINE_RANGE_MIN, max(distance_by_key.values(), default=0.0))
 
 
@@ -72,7 +76,11 @@ def cosine_floor(cosine: Mapping[K, float]) -> float:
 
 def _normalize(values: Mapping[K, float], value_max: float) -> dict[K, float]:
     """Return the positive values as shares of the greatest; nothing if there are none."""
-    return {key: value / value_max for key, value in values.items() if _finite(value) > 0} if value_max > 0 else {}
+    return (
+        {key: value / value_max for key, value in values.items() if _finite(value) > 0}
+        if value_max > 0
+        else {}
+    )
 
 
 def _finite(value: float) -> float:

@@ -60,13 +60,17 @@ def _check_plain(item: Item, where: str) -> None:
     try:
         canonical(item)
     except orjson.JSONEncodeError as error:
-        raise invalid(f"{where} is not plain JSON: an integer over 64 bits, or text that is not Unicode") from error
+        raise invalid(
+            f"{where} is not plain JSON: an integer over 64 bits, or text that is not Unicode"
+        ) from error
 
 
 def _has_max_depth(value: Any, levels: int) -> bool:
     """Return whether a value nests at most this deep; a deeper one could not be returned."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_has_max_depth(child, levels - 1) for child in inner if isinstance(child, dict | list))
+    return levels > 0 and all(
+        _has_max_depth(child, levels - 1) for child in inner if isinstance(child, dict | list)
+    )
 
 
 def _checked_parts(content: Any, where: str) -> list[Any]:
@@ -91,7 +95,11 @@ def text_parts(item: Item) -> list[str]:
     content = item.get("content")
     if not isinstance(content, list):
         return []
-    return [part["text"] for part in content if (part.get("type") or "text") in _TEXT_PARTS and part.get("text")]
+    return [
+        part["text"]
+        for part in content
+        if (part.get("type") or "text") in _TEXT_PARTS and part.get("text")
+    ]
 
 
 def text_of(item: Item) -> str:
@@ -101,7 +109,11 @@ def text_of(item: Item) -> str:
     if isinstance(output, str):
         parts.append(output)
     elif isinstance(output, list):
-        parts += [part["text"] for part in output if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        parts += [
+            part["text"]
+            for part in output
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
+        ]
     return "\n".join(parts)
 
 
@@ -109,8 +121,14 @@ def counted_texts(item: Item) -> list[str]:
     """Return the texts of an item that a model reads: its texts, name, arguments and output."""
     output, arguments = item.get("output"), item.get("arguments")
     texts = [part["text"] for part in _parts(item) if isinstance(part.get("text"), str)]
-    texts += [value for value in (item.get("name"), arguments, item.get("input"), output) if isinstance(value, str)]
-    texts += [orjson.dumps(value).decode() for value in (arguments,) if isinstance(value, dict | list)]
+    texts += [
+        value
+        for value in (item.get("name"), arguments, item.get("input"), output)
+        if isinstance(value, str)
+    ]
+    texts += [
+        orjson.dumps(value).decode() for value in (arguments,) if isinstance(value, dict | list)
+    ]
     return texts + ([orjson.dumps(output).decode()] if isinstance(output, dict) else [])
 
 
@@ -121,7 +139,13 @@ def media_count(item: Item) -> int:
 
 def _parts(item: Item) -> list[Item]:
     lists = (item.get("content"), item.get("summary"), item.get("output"))
-    return [part for parts in lists if isinstance(parts, list) for part in parts if isinstance(part, dict)]
+    return [
+        part
+        for parts in lists
+        if isinstance(parts, list)
+        for part in parts
+        if isinstance(part, dict)
+    ]
 
 
 def role_of(item: Item) -> str:
@@ -151,9 +175,13 @@ def canonical(item: Item) -> bytes:
 
 def item_hash(item: Item) -> int:
     """Return a signed 64-bit fingerprint, the same for items that are equal field by field."""
-    return int.from_bytes(hashlib.blake2b(canonical(item), digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(canonical(item), digest_size=8).digest(), "big", signed=True
+    )
 
 
 def fingerprint(groups: Sequence[Sequence[Item]]) -> bytes:
     """Return a 32-byte fingerprint of several lists of items: order and content count."""
-    return hashlib.sha256(orjson.dumps([[canonical(item).hex() for item in group] for group in groups])).digest()
+    return hashlib.sha256(
+        orjson.dumps([[canonical(item).hex() for item in group] for group in groups])
+    ).digest()

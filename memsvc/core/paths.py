@@ -20,7 +20,9 @@ _SEGMENT_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 def check_project(project: str) -> str:
     """Return the project name, or raise INVALID_PATH: 1 to 128 of `A-Za-z0-9_.-`."""
     if not _PROJECT.match(project):
-        raise MemsvcError(Code.INVALID_PATH, "project must be 1 to 128 characters of A-Z a-z 0-9 _ . -")
+        raise MemsvcError(
+            Code.INVALID_PATH, "project must be 1 to 128 characters of A-Z a-z 0-9 _ . -"
+        )
     return project
 
 
@@ -67,7 +69,9 @@ def check_identifier(value: str, name: str) -> str:
     except UnicodeEncodeError as error:
         raise invalid(f"{name} is not valid Unicode text") from error
     if not 1 <= size_bytes <= IDENTIFIER_BYTES_MAX:
-        raise invalid(f"{name} must be 1 to {IDENTIFIER_BYTES_MAX} bytes of UTF-8, not {size_bytes}")
+        raise invalid(
+            f"{name} must be 1 to {IDENTIFIER_BYTES_MAX} bytes of UTF-8, not {size_bytes}"
+        )
     if any(unicodedata.category(character) == "Cc" for character in value):
         raise invalid(f"{name} must not hold control characters")
     return value

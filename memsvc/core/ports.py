@@ -68,7 +68,9 @@ class Llm(Protocol):
         """Return the model's text, not blank; truncated at the token limit."""
         ...
 
-    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+    async def extract(
+        self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int
+    ) -> Output:
         """Return the model's findings in the requested form."""
         ...
 
@@ -88,7 +90,9 @@ class CitedPassage:
 class PassageSearch(Protocol):
     """Search for passages in the files of one kind in a project: callers' files, or a style's."""
 
-    async def __call__(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+    async def __call__(
+        self, scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
         """Return the best passages for a question, best first; none for a blank one.
 
         Of files that belong to users, only those of this user."""

@@ -29,11 +29,16 @@ def read_question(
 
     Terms without a count are new to it."""
     query = query_terms(text)
-    idf = {term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES) for term in query}
+    idf = {
+        term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES)
+        for term in query
+    }
     return Question(idf, tuple(parse_date_names(text)), when, needs_memory(text))
 
 
-def rank(candidates: Sequence["Candidate"], question: "Question", weights: "RankWeights") -> list["Ranked"]:
+def rank(
+    candidates: Sequence["Candidate"], question: "Question", weights: "RankWeights"
+) -> list["Ranked"]:
     """Return all candidates with any score, best first, later first among equals.
 
     The parts of each add up to its score. Consecutive ids are consecutive messages; indexes are
@@ -44,12 +49,18 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Rank
     term_score = {candidate.entry: sum(candidate.term_scores.values()) for candidate in candidates}
     question_entries = {candidate.entry for candidate in candidates if candidate.is_question}
     speakers_named = _speakers_named(candidates, question)
-    relevant_idf = {term: idf for term, idf in question.idf_by_term.items() if term not in speakers_named.terms}
+    relevant_idf = {
+        term: idf for term, idf in question.idf_by_term.items() if term not in speakers_named.terms
+    }
     idf_norm = sqrt(sum(relevant_idf.values()))
     score_parts, matched_idf = [], []
     for candidate in candidates:
-        context_score, matched = _context_score(candidate.term_scores, context_map[candidate.entry], relevant_idf)
-        score_parts.append({"bm25": term_score[candidate.entry], "near": context_score, "answer": 0.0})
+        context_score, matched = _context_score(
+            candidate.term_scores, context_map[candidate.entry], relevant_idf
+        )
+        score_parts.append(
+            {"bm25": term_score[candidate.entry], "near": context_score, "answer": 0.0}
+        )
         matched_idf.append(matched)
         if candidate.entry - 1 in question_entries:
             score_parts[-1]["answer"] = (
@@ -57,14 +68,21 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Rank
             )
     similarity_by_entry = _add_similarity(candidates, score_parts, weights)
     texts = [sum(parts.values()) for parts in score_parts]
-    days = [candidate.message_at.date() if candidate.message_at is not None else None for candidate in candidates]
+    days = [
+        candidate.message_at.date() if candidate.message_at is not None else None
+        for candidate in candidates
+    ]
     shares = _day_shares(
-        candidates, days, texts if similarity_by_entry else [term_score[entry.entry] for entry in candidates]
+        candidates,
+        days,
+        texts if similarity_by_entry else [term_score[entry.entry] for entry in candidates],
     )
     day_score = weights.day * max(texts, default=0.0)
     places = _places(candidates, texts) if question.when.order else {}
     ranked = []
-    for candidate, parts, text, day, matched in zip(candidates, score_parts, texts, days, matched_idf, strict=True):
+    for candidate, parts, text, day, matched in zip(
+        candidates, score_parts, texts, days, matched_idf, strict=True
+    ):
         parts["day"] = day_score * shares.get(day, 0.0)
         score = text + parts["day"]
         for name, factor in _score_modifiers(candidate, question, speakers_named, places, weights):
@@ -73,7 +91,14 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Rank
         if score > 0:
             relevance = matched / idf_norm if idf_norm else 0.0
             ranked.append(
-                Ranked(candidate.entry, score, parts, relevance, similarity_by_entry.get(candidate.entry, 0.0), day)
+                Ranked(
+                    candidate.entry,
+                    score,
+                    parts,
+                    relevance,
+                    similarity_by_entry.get(candidate.entry, 0.0),
+                    day,
+                )
             )
     ranked.sort(key=itemgetter(1, 0), reverse=True)
     return ranked
@@ -84,7 +109,9 @@ def names_speaker(candidates: Sequence["Candidate"], question: "Question") -> bo
     return bool(_speakers_named(candidates, question).terms & question.idf_by_term.keys())
 
 
-def _context_by_entry(candidates: Sequence["Candidate"], weights: "RankWeights") -> dict[int, _Context]:
+def _context_by_entry(
+    candidates: Sequence["Candidate"], weights: "RankWeights"
+) -> dict[int, _Context]:
     context_map: dict[int, _Context] = {candidate.entry: {} for candidate in candidates}
     length_weights = {candidate.entry: _length_weight(candidate.length) for candidate in candidates}
     steps = [
@@ -129,13 +156,19 @@ def _context_score(
 
 
 def _add_similarity(
-    candidates: Sequence["Candidate"], score_parts: Sequence[dict[str, float]], weights: "RankWeights"
+    candidates: Sequence["Candidate"],
+    score_parts: Sequence[dict[str, float]],
+    weights: "RankWeights",
 ) -> dict[int, float]:
     """Add the embedding similarity to each text's score, as a share of the best text.
 
     Returns by entry how far its cosine is above unrelated text. An entry gets half of its
     neighbours' similarity. Without any cosine nothing changes."""
-    cosine_by_entry = {candidate.entry: candidate.cosine for candidate in candidates if candidate.cosine is not None}
+    cosine_by_entry = {
+        candidate.entry: candidate.cosine
+        for candidate in candidates
+        if candidate.cosine is not None
+    }
     distance_by_key, distance_max = floor_distance(cosine_by_entry)
     if not distance_by_key:
         return {}
@@ -143,10 +176,12 @@ def _add_similarity(
     scale = best * weights.similarity / (1 - weights.similarity) / distance_max
     for candidate, parts in zip(candidates, score_parts, strict=True):
         entry = candidate.entry
-        context_offset = max(distance_by_key.get(entry - 1, 0.0), distance_by_key.get(entry + 1, 0.0)) * _length_weight(
-            candidate.length
+        context_offset = max(
+            distance_by_key.get(entry - 1, 0.0), distance_by_key.get(entry + 1, 0.0)
+        ) * _length_weight(candidate.length)
+        parts["meaning"] = scale * max(
+            distance_by_key.get(entry, 0.0), weights.context_similarity * context_offset
         )
-        parts["meaning"] = scale * max(distance_by_key.get(entry, 0.0), weights.context_similarity * context_offset)
     return distance_by_key
 
 
@@ -164,19 +199,27 @@ def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[i
 
 
 def _score_modifiers(
-    candidate: "Candidate", question: "Question", named: "_Named", places: Mapping[int, float], weights: "RankWeights"
+    candidate: "Candidate",
+    question: "Question",
+    named: "_Named",
+    places: Mapping[int, float],
+    weights: "RankWeights",
 ) -> list[tuple[str, float]]:
     """Return the factors other than 1, in the order in which they apply."""
     result = []
     message_at, length, when = candidate.message_at, candidate.length, question.when
     span_weight = 0.0
     if when.spans and message_at is not None:
-        span_weight = max((span.weight for span in when.spans if span.contains(message_at)), default=0.0)
+        span_weight = max(
+            (span.weight for span in when.spans if span.contains(message_at)), default=0.0
+        )
     if span_weight:
         result.append(("when", 1 + weights.when * span_weight))
     if candidate.entry in places:
         place = places[candidate.entry]
-        result.append((when.order, 1 + weights.order * (1 - place if when.order == FIRST else place)))
+        result.append(
+            (when.order, 1 + weights.order * (1 - place if when.order == FIRST else place))
+        )
     if question.date_values and (matches := _date_matches(message_at, question.date_values)):
         result.append(("date", 1 + weights.date * matches))
     if named.speaker and candidate.speaker == named.speaker:
@@ -192,7 +235,8 @@ def _score_modifiers(
 
 def _speakers_named(candidates: Sequence["Candidate"], question: "Question") -> "_Named":
     terms_by_speaker = {
-        speaker: frozenset(terms(speaker)) for speaker in {candidate.speaker for candidate in candidates}
+        speaker: frozenset(terms(speaker))
+        for speaker in {candidate.speaker for candidate in candidates}
     }
     named = {
         speaker: speaker_terms
@@ -218,7 +262,11 @@ def _date_matches(message_at: datetime | None, named_list: Sequence[NamedDate]) 
     """Return 0, 1 (the month) or 2 (the day)."""
     matches = 0
     for named in named_list:
-        if message_at is not None and message_at.month == named.month and named.year in (None, message_at.year):
+        if (
+            message_at is not None
+            and message_at.month == named.month
+            and named.year in (None, message_at.year)
+        ):
             matches = max(matches, 2 if named.day == message_at.day else 1)
     return matches
 

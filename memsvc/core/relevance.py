@@ -32,12 +32,14 @@ OTHER_DAYS_SHARE: Final = 0.4
 class Confidence(NamedTuple):
     """Evidence that the best of a ranking is an answer; every number is free of scale.
 
-    - `relevance`: how much of the question one entry with its context covers (see Ranked), the maximum.
-    - `prominence`: how many standard deviations the best score is above the mean of the bulk, which is all
-      but the best ten. A question that memory answers has one or a few entries where its words meet; the
-      words of any other are spread over many entries with one word each.
+    - `relevance`: how much of the question one entry with its context covers (see Ranked), the
+    maximum.
+    - `prominence`: how many standard deviations the best score is above the mean of the bulk, which
+    is all but the best ten. A question that memory answers has one or a few entries where its words
+    meet; the words of any other are spread over many entries with one word each.
     - `needs_memory`: whether the question names a speaker or is about the user's own matters.
-    - `similarity`: how far the best cosine is above that of unrelated entries, 0 without vectors."""
+    - `similarity`: how far the best cosine is above that of unrelated entries, 0 without
+    vectors."""
 
     relevance: float
     prominence: float
@@ -59,7 +61,10 @@ class Confidence(NamedTuple):
             return 0.0
         outlier_score = OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
         return exp(
-            log(relevance) + outlier_score + (log(MEMORY_QUESTION_FACTOR) if self.personal else 0.0) + similarity_score
+            log(relevance)
+            + outlier_score
+            + (log(MEMORY_QUESTION_FACTOR) if self.personal else 0.0)
+            + similarity_score
         )
 
 
@@ -114,7 +119,9 @@ class Distinct:
         word_set = frozenset(words)
         for other in self._admitted:
             size_min, size_max = sorted((len(word_set), len(other)))
-            if size_min > self._similarity_max * size_max:  # else they cannot be that similar, whatever they share
+            if (
+                size_min > self._similarity_max * size_max
+            ):  # else they cannot be that similar, whatever they share
                 shared = len(word_set & other)
                 if shared > self._similarity_max * (size_min + size_max - shared):
                     return False

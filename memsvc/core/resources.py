@@ -42,7 +42,8 @@ class ResourceListing:
 class Completion:
     """Completion of an argument from its prefix, with values in one project, in order.
 
-    `find` gets the other arguments given so far too. Requires and logs what a `ResourceListing` does."""
+    `find` gets the other arguments given so far too. Requires and logs what a `ResourceListing`
+    does."""
 
     tool: str
     find: Callable[[Scope, str, Mapping[str, str], int], Awaitable[Sequence[str]]]

@@ -50,18 +50,27 @@ def summary(head: str, *, size_bytes: int, is_text: bool) -> str:
     lines = _lines(text, size_bytes)
     length = f"approximately {lines} {'line' if lines == 1 else 'lines'}"
     opening = next((line for line in map(_clean, text.splitlines()) if line), "")
-    text_summary = f'The file opens with "{opening}" and has {length}.' if opening else f"A text file of {length}."
+    text_summary = (
+        f'The file opens with "{opening}" and has {length}.'
+        if opening
+        else f"A text file of {length}."
+    )
     terms = _top_words(text)
     return f"{text_summary} Frequent terms include {', '.join(terms)}." if terms else text_summary
 
 
 def _is_opaque(text: str) -> bool:
     alpha_min = len(text) * _ALPHA_SHARE_MIN
-    has_no_space = len(text) > _NO_SPACE_CHARACTERS and not any(character.isspace() for character in text)
+    has_no_space = len(text) > _NO_SPACE_CHARACTERS and not any(
+        character.isspace() for character in text
+    )
     # scripts without spaces may fill a paragraph without any
     if has_no_space and len(_CJK_CHARACTER.findall(text)) < alpha_min:
         return True
-    return len(text) >= _SHARE_CHARACTERS and sum(character.isalpha() for character in text) < alpha_min
+    return (
+        len(text) >= _SHARE_CHARACTERS
+        and sum(character.isalpha() for character in text) < alpha_min
+    )
 
 
 def _lines(text: str, size_bytes: int) -> int:

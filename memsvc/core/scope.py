@@ -29,7 +29,8 @@ class Scope:
 
     The first argument of everything that touches data.
 
-    Where the project is `*`, it means all of the tenant's projects, or those of `allowed_projects`."""
+    Where the project is `*`, it means all of the tenant's projects, or those of
+    `allowed_projects`."""
 
     tenant: bytes
     project: str

@@ -8,20 +8,25 @@ from typing import Final
 PLACEHOLDER: Final = "[secret]"
 
 _WORDS: Final = (
-    r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd|secret(?:[ _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
-    r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:[ _-](?:code|number))?"
-    r"|passwort|kennwort|geheimzahl|mot de passe|code secret|contraseña|senha|parola|wachtwoord|пароль"
+    r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd|secret(?:["
+    r" _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
+    r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:["
+    r" _-](?:code|number))?"
+    r"|passwort|kennwort|geheimzahl|mot de passe|code"
+    r" secret|contraseña|senha|parola|wachtwoord|пароль"
 )
 _CJK_WORDS: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
 """Names of secrets in statements such as "my password is"."""
 _CONTEXT_WORDS: Final = (
-    r"[a-z]+pass(?:word|code|phrase)s?|secrets?|tokens?|otp|2fa|ssn|security code|iban|(?:credit|debit) card"
+    r"[a-z]+pass(?:word|code|phrase)s?|secrets?|tokens?|otp|2fa|ssn|security"
+    r" code|iban|(?:credit|debit) card"
     r"|card number|kreditkarten?(?:nummer)?|carte bancaire|tarjeta|clave"
 )
 _CJK_CONTEXT_WORDS: Final = r"银行卡|信用卡|身份证|クレジットカード"
 """Words that also occur without a secret, so they are not masked; still no fact is made of them."""
 _SECRET_CONTEXT: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}|{_CJK_CONTEXT_WORDS}", re.IGNORECASE
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}|{_CJK_CONTEXT_WORDS}",
+    re.IGNORECASE,
 )
 _NAMED: Final = re.compile(
     rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CJK_WORDS})(?![A-Za-z0-9])[\"'”’]?"
@@ -42,8 +47,12 @@ _TOKENS: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:(?P<secret>[^\s/@]{1,200})@", re.IGNORECASE)
-_NUMBERS: Final = re.compile(r"\b[A-Fa-f0-9]{32,}\b|\b\d{3}-\d{2}-\d{4}\b|\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,}")
+_ADDRESS: Final = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:(?P<secret>[^\s/@]{1,200})@", re.IGNORECASE
+)
+_NUMBERS: Final = re.compile(
+    r"\b[A-Fa-f0-9]{32,}\b|\b\d{3}-\d{2}-\d{4}\b|\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,}"
+)
 _LONG: Final = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}")
 _CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w-])")
 

@@ -50,11 +50,16 @@ _NUMBER_WORDS: Final = """
     once; twelve zwolf douze doce
 """
 _NUMBERS: Final = {
-    word: number for number, words in enumerate(_NUMBER_WORDS.split(";"), start=1) for word in words.split()
+    word: number
+    for number, words in enumerate(_NUMBER_WORDS.split(";"), start=1)
+    for word in words.split()
 }
 _UNIT_WORDS: Final = (
     ("day", "day days tag tage tagen jour jours dia dias 天 日"),
-    ("week", "week weeks woche wochen semaine semaines semana semanas 周 週 星期 周間 週間 個星期 个星期"),
+    (
+        "week",
+        "week weeks woche wochen semaine semaines semana semanas 周 週 星期 周間 週間 個星期 个星期",
+    ),
     ("month", "month months monat monate monaten mois mes meses 个月 個月 か月 ヶ月 カ月"),
     ("year", "year years jahr jahre jahren an ans annee annees ano anos 年"),
 )
@@ -120,10 +125,22 @@ _THIS: Final = tuple(
 )
 _DAYS: Final = (
     (0, re.compile(r"\b(?:today|tonight|heute|aujourd'hui|hoy)\b|今日|今天|今晚")),
-    (1, re.compile(r"(?<!before )\b(?:yesterday|last night|gestern|ayer|hier (?:soir|matin))\b|昨日|昨天|昨晚")),
-    (2, re.compile(r"\b(?:the day before yesterday|vorgestern|avant-hier|anteayer)\b|前天|一昨日|おととい")),
+    (
+        1,
+        re.compile(
+            r"(?<!before )\b(?:yesterday|last night|gestern|ayer|hier (?:soir|matin))\b|昨日|昨天|昨晚"
+        ),
+    ),
+    (
+        2,
+        re.compile(
+            r"\b(?:the day before yesterday|vorgestern|avant-hier|anteayer)\b|前天|一昨日|おととい"
+        ),
+    ),
 )
-_FRENCH_CONTEXT: Final = re.compile(r"\b(?:je|j'ai|nous|tu|vous|il|elle|on|avons|avez|est-ce|qu'|que|quoi)\b")
+_FRENCH_CONTEXT: Final = re.compile(
+    r"\b(?:je|j'ai|nous|tu|vous|il|elle|on|avons|avez|est-ce|qu'|que|quoi)\b"
+)
 _YEAR: Final = re.compile(r"(?<![\d.,])(?P<year>19[7-9]\d|20\d\d)(?![\d.,]\d|\d)")
 _SIDE: Final = re.compile(
     r"(?:\b(?:(?P<before>before|until|by|prior to|vor|bis|avant|jusqu'en|antes de|hasta)"
@@ -134,15 +151,18 @@ _ORDER_PATTERNS: Final = (
     (
         LATE,
         re.compile(
-            r"\b(?:last time|latest|most recent|recently|lately|newest|zuletzt|letzte[sn]? mal|neulich|kurzlich"
-            r"|neueste[nrs]?|derniere fois|recemment|dernierement|ultima vez|recientemente|ultimamente)\b"
+            r"\b(?:last time|latest|most recent|recently|lately|newest|zuletzt|letzte[sn]?"
+            r" mal|neulich|kurzlich"
+            r"|neueste[nrs]?|derniere fois|recemment|dernierement|ultima"
+            r" vez|recientemente|ultimamente)\b"
             r"|最近|上次|最後に|最新|この前"
         ),
     ),
     (
         FIRST,
         re.compile(
-            r"\b(?:first(?! name)|earliest|originally|zuerst|erstmals|erste[nrsm]? mal|premiere fois|d'abord"
+            r"\b(?:first(?! name)|earliest|originally|zuerst|erstmals|erste[nrsm]? mal|premiere"
+            r" fois|d'abord"
             r"|primera vez|primero)\b|最初|第一次|初めて"
         ),
     ),
@@ -195,7 +215,9 @@ def _relative_span(day_start: datetime, amount: int, unit: str) -> Iterator[Time
     days = amount * _UNIT_DAYS[unit]
     if 0 < days < (day_start - EARLIEST).days - 400:
         radius = timedelta(days=0 if unit == "day" else round(_UNIT_DAYS[unit] / 2))
-        center = (day_start - timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
+        center = (day_start - timedelta(days=days)).replace(
+            hour=0, minute=0, second=0, microsecond=0
+        )
         yield TimeSpan(center - radius, center + radius + DAY, _weight(2 * radius + DAY))
 
 
@@ -232,11 +254,15 @@ def _named(text: str) -> Iterator[TimeSpan]:
     for start, stop, named in find_date_names(text):
         taken.update(range(start, stop))
         if (span := _of_date(named)) is not None:
-            yield from _apply_direction(text[max(0, start - SIDE_CHARS) : start], span, is_year=False)
+            yield from _apply_direction(
+                text[max(0, start - SIDE_CHARS) : start], span, is_year=False
+            )
     for match in _YEAR.finditer(text):
         if match.start() not in taken:
             year = int(match["year"])
-            span = TimeSpan(datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC), 0.35)
+            span = TimeSpan(
+                datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC), 0.35
+            )
             before = text[max(0, match.start() - SIDE_CHARS) : match.start()]
             yield from _apply_direction(before, span, is_year=True)
 

@@ -29,6 +29,10 @@ def parse_timestamp(text: str, name: str) -> datetime | None:
         return None
     try:
         timestamp = datetime.fromisoformat(text.strip())
-        return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+        return (
+            timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+        )
     except (ValueError, OverflowError):
-        raise invalid(f"{name} must be a moment as in RFC 3339, such as 2026-01-31T12:00:00Z") from None
+        raise invalid(
+            f"{name} must be a moment as in RFC 3339, such as 2026-01-31T12:00:00Z"
+        ) from None

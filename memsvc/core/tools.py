@@ -26,10 +26,17 @@ PLUGINS = ("auto", "rag")
 class Arguments(BaseModel):
     """Arguments of every tool: a project, and the store to use. Null counts as absent."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
 
-    project: str = Field(DEFAULT_PROJECT, description="a named part of your memory; nothing is shared between projects")
-    plugin: str = Field("auto", description="accepted for older clients", json_schema_extra={"enum": list(PLUGINS)})
+    project: str = Field(
+        DEFAULT_PROJECT,
+        description="a named part of your memory; nothing is shared between projects",
+    )
+    plugin: str = Field(
+        "auto", description="accepted for older clients", json_schema_extra={"enum": list(PLUGINS)}
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -71,7 +78,10 @@ class AllProjectsArguments(Arguments):
 class ComposedArguments(AllProjectsArguments):
     """Arguments of a tool that calls other tools, which name their own project."""
 
-    project: str = Field(ALL_PROJECTS, description="what the call is logged under; tools that it calls name their own")
+    project: str = Field(
+        ALL_PROJECTS,
+        description="what the call is logged under; tools that it calls name their own",
+    )
 
 
 class Result(BaseModel):
@@ -91,7 +101,11 @@ class CallOutcome:
     def member(self, name: str) -> str:
         """Return a member of a result as text: itself if it is a string, else as JSON."""
         value = self.body[name]
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return (
+            value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        )
 
 
 class ToolCalls(Protocol):
@@ -116,7 +130,7 @@ class ToolCalls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ComposedFunction:
-    """Function of a tool that calls other tools: it gets `ToolCalls`, through which it touches data."""
+    """Function of a tool that calls others: it touches data through `ToolCalls` alone."""
 
     run: Callable[[ToolCalls, Any], Awaitable[Result]]
 
@@ -144,22 +158,27 @@ class Tool:
     name the metrics of this tool beyond those that every tool has. `spans_projects` lets the
     project be `*`: all that the caller may touch.
 
-    With `text_member` the text content is that member of the result instead of JSON, with `bare_errors`
-    the message of an error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as
-    clients of an older server of these tools expect, with its details as data. `resource` is the
-    URI under which the result can be read.
+    With `text_member` the text content is that member of the result instead of JSON, with
+    `bare_errors` the message of an error. With `protocol_errors` an error is one of the protocol
+    (JSON-RPC), as clients of an older server of these tools expect, with its details as data.
+    `resource` is the URI under which the result can be read.
 
-    An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP
-    only where the settings allow it. A tool that `uses_model` may take as long as the model:
-    it does not use the capacity of other calls. A tool that may be called `over_quota` removes or
-    maintains data, and stores next to nothing."""
+    An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP only
+    where the settings allow it. A tool that `uses_model` may take as long as the model: it does not
+    use the capacity of other calls. A tool that may be called `over_quota` removes or maintains
+    data, and stores next to nothing."""
 
     name: str
     title: str
     description: str
     arguments: type[Arguments]
     result: type[Result]
-    run: Callable[[Scope, Any], Awaitable[Result]] | ComposedFunction | ProgressFunction | CallerFunction
+    run: (
+        Callable[[Scope, Any], Awaitable[Result]]
+        | ComposedFunction
+        | ProgressFunction
+        | CallerFunction
+    )
     permission: Permission
     read_only: bool
     idempotent: bool
@@ -188,8 +207,8 @@ class Job:
     """Work queued in the transaction of a write and run later by a worker, at least once.
 
     `run` takes the scope and the subject: an identifier of what the job is about, never content. It
-    must be idempotent. A job with `interval_s` is also queued for each project at that interval, with
-    the subject ""."""
+    must be idempotent. A job with `interval_s` is also queued for each project at that interval,
+    with the subject ""."""
 
     name: str
     run: Callable[[Scope, str], Awaitable[None]]

@@ -20,7 +20,10 @@ def absolute_url(value: str) -> str:
         and not parts.query
         and not parts.fragment
     ):
-        raise ValueError("must be an absolute URL such as https://api.example.com/v1, without user, query or fragment")
+        raise ValueError(
+            "must be an absolute URL such as https://api.example.com/v1, without user, query or"
+            " fragment"
+        )
     return value.rstrip("/")
 
 

@@ -11,12 +11,15 @@ _PLAIN: Final[Mapping[str, str]] = {
     "missing": "is required",
     "string_type": "must be a string",
     "string_unicode": "must be Unicode text",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "must be a whole number"),
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "must be a whole number"
+    ),
     **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     **dict.fromkeys(("list_type", "tuple_type", "set_type"), "must be an array"),
     **dict.fromkeys(
-        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"), "must be an object"
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+        "must be an object",
     ),
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
@@ -30,7 +33,8 @@ _PLAIN: Final[Mapping[str, str]] = {
     "too_short": "must have at least {min_length} {members}",
     "too_long": "may have {max_length} {members} at the most",
     **dict.fromkeys(
-        ("uuid_parsing", "uuid_type"), "is not an id, which looks like 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31"
+        ("uuid_parsing", "uuid_type"),
+        "is not an id, which looks like 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
     ),
     "string_pattern_mismatch": "must match {pattern}",
 }
@@ -68,7 +72,9 @@ def validation_message(error: ErrorDetails) -> str:
     count = allowed.get("min_length", allowed.get("max_length"))
     is_one = count == 1
     return text.format(
-        **allowed, characters="character" if is_one else "characters", members="item" if is_one else "items"
+        **allowed,
+        characters="character" if is_one else "characters",
+        members="item" if is_one else "items",
     )
 
 
@@ -82,5 +88,8 @@ def safe_text(text: str, chars_max: int) -> str:
     return (
         text
         if text.isprintable()
-        else "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+        else "".join(
+            character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+            for character in text
+        )
     )

@@ -53,7 +53,10 @@ def cosine(counts: Counts, others: Counts) -> float:
     shared = sum(times * others[key] for key, times in counts.items())
     if not shared:
         return 0.0
-    size = sqrt(sum(times * times for times in counts.values()) * sum(times * times for times in others.values()))
+    size = sqrt(
+        sum(times * times for times in counts.values())
+        * sum(times * times for times in others.values())
+    )
     return min(1.0, shared / size)
 
 
@@ -99,7 +102,9 @@ def _other_amount(one: str, other: str) -> bool:
     words, others = one.casefold().split(), other.casefold().split()
     if len(words) != len(others):
         return False
-    places = [place for place, pair in enumerate(zip(words, others, strict=True)) if pair[0] != pair[1]]
+    places = [
+        place for place, pair in enumerate(zip(words, others, strict=True)) if pair[0] != pair[1]
+    ]
     if len(places) != 1 or places[0] == 0:
         return False
     place = places[0]
@@ -111,7 +116,12 @@ def _word_conflicts(words: set[str], others: set[str]) -> set[str]:
     found: set[str] = set()
     for left, right in _WORD_PAIRS:
         for first, second in ((left, right), (right, left)):
-            if _has(words, first) and _has(others, second) and not _has(words, second) and not _has(others, first):
+            if (
+                _has(words, first)
+                and _has(others, second)
+                and not _has(words, second)
+                and not _has(others, first)
+            ):
                 found |= {left, left + "s", right, right + "s"}
     return found
 

@@ -59,7 +59,11 @@ def _hops(scope: Scope) -> list[str]:
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == header]
         if lines:
             header_value = ",".join(lines)
-            hops = header_value.split(",") if header == _FORWARDED_BY[0] else _FOR.findall(header_value)
+            hops = (
+                header_value.split(",")
+                if header == _FORWARDED_BY[0]
+                else _FOR.findall(header_value)
+            )
             return [_without_port(hop.strip().strip('"')) for hop in hops]
     return []
 

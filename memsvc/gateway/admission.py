@@ -24,7 +24,11 @@ LANES: Final[tuple[str, ...]] = get_args(Lane)
 SELF_LIMITED_LANES: Final[frozenset[Lane]] = frozenset({"composed", "administration", "upload"})
 """Lanes whose calls have a time limit of their own, or none."""
 REJECT_REASONS: Final = (
-    *(f"{owner}_{what}" for owner in ("key", "tenant") for what in ("calls", "requests", "at_once")),
+    *(
+        f"{owner}_{what}"
+        for owner in ("key", "tenant")
+        for what in ("calls", "requests", "at_once")
+    ),
     *(f"{lane}_{why}" for lane in LANES for why in ("waiting", "pace", "wait")),
     "late",
 )
@@ -44,13 +48,22 @@ class SlotOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    calls_max: int = Field(0, ge=0, description="calls that run at once; 0: twice database.pool_max")
-    model_calls_max: int = Field(
-        100, ge=1, description="calls that may wait for a model and run at once, which take no slot of the others"
+    calls_max: int = Field(
+        0, ge=0, description="calls that run at once; 0: twice database.pool_max"
     )
-    composed_calls_max: int = Field(50, ge=1, description="calls of mcp_pipe and find_tool; their steps are calls too")
+    model_calls_max: int = Field(
+        100,
+        ge=1,
+        description="calls that may wait for a model and run at once, which take no slot of the"
+        " others",
+    )
+    composed_calls_max: int = Field(
+        50, ge=1, description="calls of mcp_pipe and find_tool; their steps are calls too"
+    )
     administration_max: int = Field(
-        20, ge=1, description="calls of administration, which may take long, such as archives on their way"
+        20,
+        ge=1,
+        description="calls of administration, which may take long, such as archives on their way",
     )
     uploads_max: int = Field(16, ge=1, description="uploads at once; each holds its file in memory")
     bodies_max: int = Field(200, ge=1, description="requests whose bodies are still on their way")
@@ -58,24 +71,32 @@ class SlotOptions(BaseModel):
     wait_ms: int = Field(
         800,
         ge=1,
-        description="how long a call waits for a slot; what would wait longer, by what calls take, is refused",
+        description="how long a call waits for a slot; what would wait longer, by what calls"
+        " take, is refused",
     )
     call_s: float = Field(
-        120.0, gt=0, description="how long a call may run, but for administration and pipelines; then it is taken back"
+        120.0,
+        gt=0,
+        description="how long a call may run, but for administration and pipelines; then it is"
+        " taken back",
     )
 
 
 class Admission:
     """Limits between a parsed call and its tool: rates, concurrent calls, slots and time."""
 
-    def __init__(self, options: SlotOptions, rates: RateLimits, meter: Meter, *, connections_max: int) -> None:
+    def __init__(
+        self, options: SlotOptions, rates: RateLimits, meter: Meter, *, connections_max: int
+    ) -> None:
         self._options = options
         self._rates = rates
         self._meter = meter
         self._reject_until = 0.0
 
         def slots(lane: Lane, limit: int) -> Slots:
-            return Slots(lane, limit, meter, waiting_max=options.waiting_max, wait_ms=options.wait_ms)
+            return Slots(
+                lane, limit, meter, waiting_max=options.waiting_max, wait_ms=options.wait_ms
+            )
 
         self._slots: dict[Lane, Slots] = {
             "short": slots("short", options.calls_max or SLOTS_PER_CONNECTION * connections_max),
@@ -102,7 +123,9 @@ class Admission:
         """
         now = perf_counter()
         wait_s = REJECTION_RATE.wait_s(self._reject_until, now)
-        self._reject_until = min(REJECTION_RATE.used(self._reject_until, now), now + 2 * REJECTION_RATE.depth_s)
+        self._reject_until = min(
+            REJECTION_RATE.used(self._reject_until, now), now + 2 * REJECTION_RATE.depth_s
+        )
         if wait_s > 0:
             await asyncio.sleep(max(0.0, min(wait_s, started + REJECT_S_MAX - now)))
 
@@ -115,13 +138,17 @@ class Admission:
         started = perf_counter()
         if REJECTION_RATE.wait_s(self._reject_until, started) <= 0:
             return None
-        refused = self._rates.over_limit(caller) or self._slots[lane_of(tool, uploads=False)].rejection(caller.tenant)
+        refused = self._rates.over_limit(caller) or self._slots[
+            lane_of(tool, uploads=False)
+        ].rejection(caller.tenant)
         if refused is not None:
             await self.delay_rejection(started)
         return refused
 
     @asynccontextmanager
-    async def running(self, caller: Caller, tool: Tool, *, uploads: bool = False) -> AsyncIterator[None]:
+    async def running(
+        self, caller: Caller, tool: Tool, *, uploads: bool = False
+    ) -> AsyncIterator[None]:
         """Hold a slot while a call of the tool runs.
 
         RESOURCE_BUSY when there is none, or when the call runs too long, in which case it is

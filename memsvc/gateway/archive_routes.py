@@ -64,7 +64,9 @@ class ArchiveEndpoint:
                 # written to disk first: while it is read from the database, vacuum waits for all
                 # tenants
                 async with self._archives.opened(data, args) as archive:
-                    size_bytes = await _write_export(archive.chunks, file, request, self._archives.export_bytes_max)
+                    size_bytes = await _write_export(
+                        archive.chunks, file, request, self._archives.export_bytes_max
+                    )
                 headers = {
                     "Content-Disposition": f'attachment; filename="{archive.name}"',
                     "Content-Length": str(size_bytes),
@@ -72,15 +74,25 @@ class ArchiveEndpoint:
                     "X-Content-Type-Options": "nosniff",
                 }
                 sent = _FileChunks(file)
-                body = StreamingResponse(sent.chunks(), headers=headers, media_type=archive.media_type)
-                with suppress(_SendTimeoutError):  # treated as a disconnect: others wait for the slot
-                    await body(request.scope, request.receive, _with_timeout(send, self._archives.idle_s_max))
+                body = StreamingResponse(
+                    sent.chunks(), headers=headers, media_type=archive.media_type
+                )
+                with suppress(
+                    _SendTimeoutError
+                ):  # treated as a disconnect: others wait for the slot
+                    await body(
+                        request.scope,
+                        request.receive,
+                        _with_timeout(send, self._archives.idle_s_max),
+                    )
                 disconnected = not sent.complete
             if disconnected:
                 raise _disconnected()
 
         try:
-            await self._perform(request, EXPORT_TOOL, query_arguments(request, PROJECT, "gzip", "calls"), operation)
+            await self._perform(
+                request, EXPORT_TOOL, query_arguments(request, PROJECT, "gzip", "calls"), operation
+            )
         except MemsvcError:
             if not disconnected:  # otherwise the response has begun, and the client is gone
                 raise
@@ -88,7 +100,9 @@ class ArchiveEndpoint:
     async def _import(self, request: Request) -> Response:
         async def operation(data: DataScope, args: Any) -> Response:
             with self._archives.slot(data.tenant):
-                async with _body_file(request, self._archives.bytes_max, self._archives.idle_s_max) as archive:
+                async with _body_file(
+                    request, self._archives.bytes_max, self._archives.idle_s_max
+                ) as archive:
                     restored = await self._archives.restored(data, args, archive)
             return Response(restored.model_dump_json(), media_type="application/json")
 
@@ -97,7 +111,9 @@ class ArchiveEndpoint:
         )
         return response
 
-    async def _perform(self, request: Request, tool: str, arguments: dict[str, Any], operation: Any) -> Any:
+    async def _perform(
+        self, request: Request, tool: str, arguments: dict[str, Any], operation: Any
+    ) -> Any:
         return await self._dispatch.perform(
             caller_of(request.scope),
             tool,
@@ -207,7 +223,9 @@ def _write(file: FileIO, content: bytes) -> None:
         raise _disk_full(error) from error
 
 
-async def _write_export(chunks: AsyncIterator[bytes], file: FileIO, request: Request, size_max: int) -> int:
+async def _write_export(
+    chunks: AsyncIterator[bytes], file: FileIO, request: Request, size_max: int
+) -> int:
     """Write an export to a spool and return its size.
 
     PAYLOAD_TOO_LARGE, UNAVAILABLE; also when the client disconnects.
@@ -219,7 +237,8 @@ async def _write_export(chunks: AsyncIterator[bytes], file: FileIO, request: Req
             raise MemsvcError(
                 Code.PAYLOAD_TOO_LARGE,
                 f"an archive that is made may hold {size_max} bytes",
-                recovery="export it compressed, or project by project, or raise archives.export_bytes_max",
+                recovery="export it compressed, or project by project, or raise"
+                " archives.export_bytes_max",
             )
         await anyio.to_thread.run_sync(_write, file, chunk)
         if await request.is_disconnected():

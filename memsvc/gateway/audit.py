@@ -32,7 +32,11 @@ def shape(arguments: Any, tool: Tool) -> dict[str, Any]:
     if not isinstance(arguments, Mapping):
         return {} if arguments is None else {"arguments": {"redacted": True}}
     known = argument_names(tool.arguments)
-    kept = {name: _shape(value, name in tool.logged) for name, value in arguments.items() if name in known}
+    kept = {
+        name: _shape(value, name in tool.logged)
+        for name, value in arguments.items()
+        if name in known
+    }
     unknown = len(arguments) - len(kept)
     return kept | {UNKNOWN_NAMES: unknown} if unknown else kept
 
@@ -56,7 +60,9 @@ def _shape(value: Any, logged: bool) -> Any:
         case str() if logged:
             # normalised as by the tools, so that a purge finds it; truncated first as in
             # check_identifier
-            return safe_text(normalize("NFC", value.strip()[: 4 * LOGGED_CHARS_MAX]), LOGGED_CHARS_MAX)
+            return safe_text(
+                normalize("NFC", value.strip()[: 4 * LOGGED_CHARS_MAX]), LOGGED_CHARS_MAX
+            )
         case str():
             return {"redacted": True, "bytes": len(value.encode("utf-8", "surrogatepass"))}
         case list():
@@ -78,9 +84,14 @@ class AuditOptions(BatchWriterOptions):
     """Options of the call log."""
 
     retention_days: int = Field(
-        30, ge=0, le=36500, description="how long calls are shown; they are gone within a week after; 0: for ever"
+        30,
+        ge=0,
+        le=36500,
+        description="how long calls are shown; they are gone within a week after; 0: for ever",
     )
-    slow_ms: int = Field(1000, ge=0, description="calls that take longer are told of in the log as slow; 0: none")
+    slow_ms: int = Field(
+        1000, ge=0, description="calls that take longer are told of in the log as slow; 0: none"
+    )
 
 
 CallLog = BatchWriter[CallRecord]

@@ -43,20 +43,34 @@ class AuthOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["", "listed", "open"] = Field(
-        "", description="listed, or empty: keys that were made; open: any key is a tenant of its own"
+        "",
+        description="listed, or empty: keys that were made; open: any key is a tenant of its own",
     )
     trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
-        (), description="networks of proxies (CIDR) whose X-Forwarded-For, else Forwarded, tells who calls"
+        (),
+        description="networks of proxies (CIDR) whose X-Forwarded-For, else Forwarded, tells who"
+        " calls",
     )
-    key_in_query: bool = Field(False, description="also take the key from the query, as APIKEY, apikey or api_key")
+    key_in_query: bool = Field(
+        False, description="also take the key from the query, as APIKEY, apikey or api_key"
+    )
     key_chars_max: int = Field(512, ge=16, le=8192, description="longest key that is looked at")
-    cache_s: float = Field(5.0, ge=0, le=300, description="how long a key is remembered, and so outlives being revoked")
+    cache_s: float = Field(
+        5.0, ge=0, le=300, description="how long a key is remembered, and so outlives being revoked"
+    )
     cache_keys_max: int = Field(4096, ge=1, description="how many looked-up keys are remembered")
     failures_a_minute: int = Field(
-        60, ge=0, description="keys that open nothing that one address may try; good keys are let in; 0: any number"
+        60,
+        ge=0,
+        description="keys that open nothing that one address may try; good keys are let in; 0:"
+        " any number",
     )
-    last_used_every_s: float = Field(30.0, gt=0, description="how often the last use of keys is written")
-    oauth: OAuthOptions = Field(OAuthOptions(), description="OAuth 2.1: access tokens of an issuer, beside keys")
+    last_used_every_s: float = Field(
+        30.0, gt=0, description="how often the last use of keys is written"
+    )
+    oauth: OAuthOptions = Field(
+        OAuthOptions(), description="OAuth 2.1: access tokens of an issuer, beside keys"
+    )
 
 
 class Authenticator:
@@ -128,7 +142,9 @@ class Authenticator:
 
         UNAVAILABLE when the look-up fails, PERMISSION_DENIED for a valid token with too few scopes.
         """
-        received = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        received = credentials(
+            scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query
+        )
         return None if received is None else await self.caller_of(received)
 
     async def caller_of(self, received: Credentials) -> Caller | None:
@@ -154,7 +170,11 @@ class Authenticator:
             return caller
         address = counted_address(scope, self.options.trusted_proxies)
         if self._is_failure(received.text) and (wait_s := self._failures.wait_s(address)) > 0:
-            raise MemsvcError(Code.RATE_LIMITED, "too many wrong keys came from this address", retry_after_s=wait_s)
+            raise MemsvcError(
+                Code.RATE_LIMITED,
+                "too many wrong keys came from this address",
+                retry_after_s=wait_s,
+            )
         file = self._key_file if is_local(scope) else None
         raise UnknownKeyError(received.text, file, tokens=self._tokens is not None)
 
@@ -174,7 +194,9 @@ class Authenticator:
 
         At once where a change of the key is announced, otherwise within `auth.cache_s`.
         """
-        received = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        received = credentials(
+            scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query
+        )
         if received is None:
             raise RuntimeError("a stream was opened without credentials")
         with self._streams.register(OpenStream(received.text, caller_of(scope), end)):
@@ -184,7 +206,10 @@ class Authenticator:
         tokens = {text for text in texts if self._tokens is not None and is_token(text)}
         hash_by_text = {text: keys.hash_key(text) for text in texts if text not in tokens}
         found = await self._key_cache.refresh(hash_by_text.values()) if hash_by_text else {}
-        by_text = {text: self._caller(key_hash, found.get(key_hash)) for text, key_hash in hash_by_text.items()}
+        by_text = {
+            text: self._caller(key_hash, found.get(key_hash))
+            for text, key_hash in hash_by_text.items()
+        }
         for text in tokens:
             assert self._tokens is not None
             by_text[text] = await self._tokens.caller_or_none(text)
@@ -277,7 +302,9 @@ class RequireCaller:
             await self.app(scope, receive, send)
             return
         options = self._authenticator.options
-        received = credentials(scope["headers"], scope["query_string"], key_in_query=options.key_in_query)
+        received = credentials(
+            scope["headers"], scope["query_string"], key_in_query=options.key_in_query
+        )
         try:
             if received is None:
                 raise UnknownKeyError(None, tokens=self._challenge.scopes is not None)

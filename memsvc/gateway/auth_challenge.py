@@ -37,11 +37,18 @@ class UnknownKeyError(MemsvcError):
     """
 
     def __init__(
-        self, key: str | None, file: Path | None = None, *, tokens: bool = False, recovery: str = SEND_KEY
+        self,
+        key: str | None,
+        file: Path | None = None,
+        *,
+        tokens: bool = False,
+        recovery: str = SEND_KEY,
     ) -> None:
         self.is_given = key is not None
         message = (
-            "this API key is unknown, was revoked, or has expired" if key is not None else "an API key is required"
+            "this API key is unknown, was revoked, or has expired"
+            if key is not None
+            else "an API key is required"
         )
         if key is not None and key.startswith(_PLACEHOLDERS):
             message = "a placeholder stands where the API key belongs"
@@ -66,16 +73,25 @@ class Challenge:
         """
         message = "this server has no authorization server: an API key is required"
         if self.scopes is not None:
-            message = "this server has no authorization server of its own: its metadata names the issuer of tokens"
+            message = (
+                "this server has no authorization server of its own: its metadata names the"
+                " issuer of tokens"
+            )
         details = {"error": "invalid_request", "error_description": f"{message}; {SEND_KEY}"}
-        return error_response(MemsvcError(Code.NOT_FOUND, message, recovery=SEND_KEY, details=details), scope)
+        return error_response(
+            MemsvcError(Code.NOT_FOUND, message, recovery=SEND_KEY, details=details), scope
+        )
 
     def error(self, error: MemsvcError, scope: Scope) -> Response:
         """Return the response to a failed authentication: 401 without valid credentials."""
         if isinstance(error, UnknownKeyError):
             scopes = "" if self.scopes is None else self.scopes.default
-            header = self._header("invalid_token" if error.is_given and self.scopes is not None else "", scopes)
-            return error_response(error, scope, status=UNAUTHORIZED_STATUS, headers={"WWW-Authenticate": header})
+            header = self._header(
+                "invalid_token" if error.is_given and self.scopes is not None else "", scopes
+            )
+            return error_response(
+                error, scope, status=UNAUTHORIZED_STATUS, headers={"WWW-Authenticate": header}
+            )
         if not isinstance(error, InsufficientScopeError):
             return error_response(error, scope)
         header = self._header("insufficient_scope", error.scopes)
@@ -95,7 +111,10 @@ class Challenge:
             missing = scope.get(MISSING_PERMISSION)
             if message["type"] == "http.response.start" and isinstance(missing, Permission):
                 header = self._header("insufficient_scope", scopes.with_permission(caller, missing))
-                headers = [*message.get("headers", ()), (b"www-authenticate", header.encode("latin-1"))]
+                headers = [
+                    *message.get("headers", ()),
+                    (b"www-authenticate", header.encode("latin-1")),
+                ]
                 message = {**message, "status": FORBIDDEN_STATUS, "headers": headers}
             await send(message)
 

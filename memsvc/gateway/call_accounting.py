@@ -65,12 +65,20 @@ class Call:
         """Return what the call log keeps of the arguments."""
         if self.tool is None:
             return {}
-        raw = {} if self.raw is None else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
+        raw = (
+            {}
+            if self.raw is None
+            else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
+        )
         return shape(self.arguments, self.tool) | raw
 
     def identifier(self, name: str) -> str | None:
         """Return an identifier among the arguments, if the tool says that it may be logged."""
-        if self.tool is None or name not in self.tool.logged or not isinstance(self.arguments, Mapping):
+        if (
+            self.tool is None
+            or name not in self.tool.logged
+            or not isinstance(self.arguments, Mapping)
+        ):
             return None
         value = self.arguments.get(name)
         return safe_text(value, 128) if isinstance(value, str) else None
@@ -89,7 +97,9 @@ class CallAccounting:
         """Log and count a call that has ended, in whichever way; return the notes for its trace."""
         duration_ms = (perf_counter() - call.started) * 1000
         tool = call.tool
-        self._meter.add("memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code)
+        self._meter.add(
+            "memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code
+        )
         self._meter.add("memsvc_call_duration_ms", duration_ms, tool=call.tool_name)
         if tool is not None and tool.counter is not None:
             self._meter.add(tool.counter, status=call.status)
@@ -134,7 +144,12 @@ class CallAccounting:
             arguments=call.shape(),
             request_id=call.request_id,
         )
-        if call.tool is not None and call.tool.is_admin and not call.tool.read_only and call.status == "success":
+        if (
+            call.tool is not None
+            and call.tool.is_admin
+            and not call.tool.read_only
+            and call.status == "success"
+        ):
             await self._call_log.record_now(record)
         else:
             self._call_log.record(record)

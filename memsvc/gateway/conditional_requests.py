@@ -58,7 +58,9 @@ def write_condition(headers: Headers) -> WriteCondition:
     if none_match is not None and none_match != [ANY]:
         raise invalid("if-none-match must be * to write only what is not there yet")
     if match is not None and (len(match) != 1 or not match[0].startswith('"')):
-        raise invalid("if-match must be the one strong entity tag that the file had when it was read")
+        raise invalid(
+            "if-match must be the one strong entity tag that the file had when it was read"
+        )
     return WriteCondition(match[0][1:-1] if match else None, none_match is not None)
 
 
@@ -81,7 +83,9 @@ def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] |
     None without Range, for several ranges, for a Range that is no range of bytes, or an If-Range
     that names another version. INVALID_OFFSET for a range outside of the file.
     """
-    requested = _RANGE.fullmatch(headers.get("range", "")) if len(headers.getlist("range")) == 1 else None
+    requested = (
+        _RANGE.fullmatch(headers.get("range", "")) if len(headers.getlist("range")) == 1 else None
+    )
     if requested is None or headers.get("if-range", tag) != tag:
         return None
     first, last = requested.groups()
@@ -94,5 +98,7 @@ def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] |
             return None
         start, stop = int(first), min(int(last) + 1, size_bytes) if last else size_bytes
     if start >= size_bytes:
-        raise MemsvcError(Code.INVALID_OFFSET, "the range has no byte of the file", details={"size": size_bytes})
+        raise MemsvcError(
+            Code.INVALID_OFFSET, "the range has no byte of the file", details={"size": size_bytes}
+        )
     return start, stop

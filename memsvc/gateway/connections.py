@@ -25,7 +25,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     limits = LimitsOptions()
 
-    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: Any = None,
+    ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._in_head = True
         self._head_bytes = 0
@@ -36,7 +42,9 @@ class LimitedProtocol(HttpToolsProtocol):
         """Accept a connection; abort one beyond the limit."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections_max:
-            log.warning("a connection beyond the limit was refused", connections=len(self.connections))
+            log.warning(
+                "a connection beyond the limit was refused", connections=len(self.connections)
+            )
             self._refused = True
             transport.abort()
             return
@@ -86,7 +94,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _too_large(self) -> None:
         limits_text = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
-        error = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the head of a request may have {limits_text} at the most")
+        error = MemsvcError(
+            Code.PAYLOAD_TOO_LARGE, f"the head of a request may have {limits_text} at the most"
+        )
         self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
 
     def _on_timeout(self) -> None:

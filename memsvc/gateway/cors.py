@@ -9,11 +9,12 @@ from memsvc.gateway.rest import CORS_HEADERS
 
 ALLOWED_METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS: Final = (
-    "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id, mcp-method, mcp-name, "
-    "mcp-protocol-version, mcp-session-id, range, x-api-key, x-request-id"
+    "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id,"
+    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key, x-request-id"
 )
 EXPOSE_HEADERS: Final = (
-    "content-disposition, content-range, etag, mcp-session-id, retry-after, www-authenticate, x-request-id"
+    "content-disposition, content-range, etag, mcp-session-id, retry-after,"
+    " www-authenticate, x-request-id"
 )
 PREFLIGHT_AGE_S: Final = 7200
 """Seconds that a browser may cache a preflight: Chromium's maximum."""
@@ -42,7 +43,11 @@ class Cors:
                 "Access-Control-Allow-Origin": origin.decode("latin-1"),
                 "Access-Control-Expose-Headers": EXPOSE_HEADERS,
             }
-        if origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+        if (
+            origin is not None
+            and scope["method"] == "OPTIONS"
+            and b"access-control-request-method" in headers
+        ):
             await _preflight(named["Access-Control-Allow-Origin"])(scope, receive, send)
             return
         scope[CORS_HEADERS] = named
@@ -51,7 +56,9 @@ class Cors:
 
         async def send_allowed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [header for header in message.get("headers", ()) if header[0] not in replaced]
+                kept = [
+                    header for header in message.get("headers", ()) if header[0] not in replaced
+                ]
                 message = {**message, "headers": [*kept, *added]}
             await send(message)
 

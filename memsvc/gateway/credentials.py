@@ -65,7 +65,9 @@ def credentials(
                 found[name] = value.decode("utf-8")
     for name in (b"authorization", b"x-api-key"):
         if name in found and (key := key_of(found[name])):
-            return Credentials(key, name == b"authorization" and found[name].lstrip().lower().startswith("bearer"))
+            return Credentials(
+                key, name == b"authorization" and found[name].lstrip().lower().startswith("bearer")
+            )
     if key_in_query:
         with suppress(UnicodeError):
             for parameter, text in parse_qsl(query_string.decode("ascii"), errors="strict"):

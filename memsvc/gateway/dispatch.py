@@ -168,10 +168,14 @@ class Dispatch:
         except MemsvcError as error:
             return call.failed(error)
         except Exception as error:  # any other exception is our fault, and its text may be content
-            log.error("a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error)
+            log.error(
+                "a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error
+            )
             return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
 
-    async def _execute(self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]) -> _Done:
+    async def _execute(
+        self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
+    ) -> _Done:
         """Return the outcome of a call, once it is admitted and has a slot."""
         if self.admission is None:
             return await run(*self._prepare(call, name))
@@ -197,7 +201,9 @@ class Dispatch:
             self.admission.count(call.caller, "calls")
         if call.tool is None or tool is None:
             raise self._unknown(call.caller, safe_text(name, NAME_CHARS_MAX))
-        arguments = validate(tool, call.arguments if call.raw is None else call.arguments | {call.raw.argument: ""})
+        arguments = validate(
+            tool, call.arguments if call.raw is None else call.arguments | {call.raw.argument: ""}
+        )
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
             raise MissingPermissionError(tool.permission)
@@ -228,7 +234,9 @@ class _CallerTools:
         return self.dispatch.tools_for(self.caller)
 
     async def call(self, name: str, arguments: Any) -> CallOutcome:
-        return await self.dispatch.call(self.caller, name, arguments, surface=self.surface, request_id=self.request_id)
+        return await self.dispatch.call(
+            self.caller, name, arguments, surface=self.surface, request_id=self.request_id
+        )
 
 
 def _failure(error: MemsvcError) -> CallOutcome:

@@ -67,7 +67,12 @@ class EventsEndpoint:
             return data_scope
 
         data_scope = await self._dispatch.perform(
-            caller, self._event_source.tool, args, permitted, surface=SURFACE, request_id=scope[REQUEST_ID]
+            caller,
+            self._event_source.tool,
+            args,
+            permitted,
+            surface=SURFACE,
+            request_id=scope[REQUEST_ID],
         )
         with (
             self._subscriptions.opened(caller.tenant) as watch,
@@ -91,7 +96,9 @@ class EventsEndpoint:
             )
             await response(scope, receive, send_in_time)
 
-    async def _stream(self, scope: Scope, data_scope: DataScope, watch: Watch, event_id: int) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, scope: Scope, data_scope: DataScope, watch: Watch, event_id: int
+    ) -> AsyncIterator[bytes]:
         deadline = anyio.current_time() + self._limits.listen_s_max
         yield f"retry: {RETRY_MS}\n: this stream tells what happens from now on\n\n".encode()
         while True:
@@ -121,7 +128,11 @@ async def _changed(watch: Watch, deadline: float) -> bool | None:
 
 
 def _event(event: ProjectEvent) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.number, event.kind.encode(), orjson.dumps(event.data))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (
+        event.number,
+        event.kind.encode(),
+        orjson.dumps(event.data),
+    )
 
 
 def _last_event(request: Request) -> int | None:

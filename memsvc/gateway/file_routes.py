@@ -74,9 +74,11 @@ def target_of(scope: Scope) -> Target | None:
     parts = raw.split(b"/")
     if parts[:3] != _PREFIX:
         return None
-    project, action, *segments = [*(unquote_to_bytes(part).decode("utf-8", "replace") for part in parts[3:]), "", ""][
-        : max(2, len(parts) - 3)
-    ]
+    project, action, *segments = [
+        *(unquote_to_bytes(part).decode("utf-8", "replace") for part in parts[3:]),
+        "",
+        "",
+    ][: max(2, len(parts) - 3)]
     return Target(project, action, tuple(segments))
 
 
@@ -104,7 +106,9 @@ class FileRoutes(BaseRoute):
         self._dispatch = dispatch
         self._upload_s = limits.upload_s
         self._content = content
-        get_handlers: dict[str, dict[str, Handler]] = {action: {"GET": self._list} for action in _GET_TOOLS}
+        get_handlers: dict[str, dict[str, Handler]] = {
+            action: {"GET": self._list} for action in _GET_TOOLS
+        }
         self._handlers: dict[str, dict[str, Handler]] = get_handlers | {
             "": {"GET": self._projects},
             "search": {"GET": self._search},
@@ -144,11 +148,15 @@ class FileRoutes(BaseRoute):
         await response(scope, receive, send)
 
     async def _projects(self, request: Request, _: Target) -> Response:
-        return await self._call(request, "file_projects", query_arguments(request, "q", "after", "limit"))
+        return await self._call(
+            request, "file_projects", query_arguments(request, "q", "after", "limit")
+        )
 
     async def _list(self, request: Request, target: Target) -> Response:
         tool, names = _GET_TOOLS[target.action]
-        return await self._call(request, tool, query_arguments(request, *names) | _file(target.project, target.path))
+        return await self._call(
+            request, tool, query_arguments(request, *names) | _file(target.project, target.path)
+        )
 
     async def _search(self, request: Request, target: Target) -> Response:
         _reject_path(target)
@@ -184,10 +192,14 @@ class FileRoutes(BaseRoute):
         return answer(request, await call(self._dispatch, request, tool, arguments))
 
     async def _download(self, request: Request, target: Target) -> Response:
-        return await self._send(request, "file_read", _file(target.project, target.path), self._content.open)
+        return await self._send(
+            request, "file_read", _file(target.project, target.path), self._content.open
+        )
 
     async def _download_version(self, request: Request, target: Target) -> Response:
-        return await self._send(request, "file_read_version", _version(target), self._content.open_version)
+        return await self._send(
+            request, "file_read_version", _version(target), self._content.open_version
+        )
 
     async def _send(
         self,
@@ -207,7 +219,9 @@ class FileRoutes(BaseRoute):
             if error.code is not Code.INVALID_OFFSET:
                 raise
             headers = {"Content-Range": f"bytes */{error.details['size']}"}
-            return error_response(error, request.scope, status=RANGE_NOT_SATISFIABLE, headers=headers)
+            return error_response(
+                error, request.scope, status=RANGE_NOT_SATISFIABLE, headers=headers
+            )
 
     async def _upload(self, request: Request, target: Target) -> Response:
         query_arguments(request)
@@ -215,7 +229,9 @@ class FileRoutes(BaseRoute):
         raw = Raw("content")
 
         async def operation(scope: DataScope, args: Any) -> Response:
-            content = await receive_body(request, raw, self._content.bytes_max, within_s=self._upload_s)
+            content = await receive_body(
+                request, raw, self._content.bytes_max, within_s=self._upload_s
+            )
             stored = await self._content.put(scope, args, content)
             return Response(
                 orjson.dumps({"bytes_written": stored.bytes_written, "version": stored.version}),
@@ -226,7 +242,11 @@ class FileRoutes(BaseRoute):
 
         try:
             return await self._perform(
-                request, "file_write", arguments | _file(target.project, target.path), operation, raw
+                request,
+                "file_write",
+                arguments | _file(target.project, target.path),
+                operation,
+                raw,
             )
         except BodyTimeoutError as error:
             return error.response(request.scope)
@@ -243,11 +263,19 @@ class FileRoutes(BaseRoute):
     ) -> Response:
         scope = request.scope
         return await self._dispatch.perform(
-            caller_of(scope), tool, arguments, operation, surface=SURFACE, request_id=scope[REQUEST_ID], raw=raw
+            caller_of(scope),
+            tool,
+            arguments,
+            operation,
+            surface=SURFACE,
+            request_id=scope[REQUEST_ID],
+            raw=raw,
         )
 
 
-def routes(dispatch: Dispatch, content: FileContent | None, limits: LimitsOptions) -> list[BaseRoute]:
+def routes(
+    dispatch: Dispatch, content: FileContent | None, limits: LimitsOptions
+) -> list[BaseRoute]:
     """Return the routes below /api/files; none without file content."""
     return [] if content is None else [FileRoutes(dispatch, content, limits)]
 

@@ -57,14 +57,17 @@ class FindArguments(ComposedArguments):
 
     query: str = Field(
         max_length=QUERY_CHARS_MAX,
-        description="what the tool should do, in words, or a regular expression over names and descriptions",
+        description="what the tool should do, in words, or a regular expression over names and"
+        " descriptions",
     )
     mode: Mode = Field(
         "auto",
-        description="auto: by pattern if the query looks like one or like a name, else by words; regex; bm25: by words;"
-        " embedding: by meaning, where an embedder is configured",
+        description="auto: by pattern if the query looks like one or like a name, else by words;"
+        " regex; bm25: by words; embedding: by meaning, where an embedder is configured",
     )
-    return_references_only: bool = Field(False, description="names alone, for clients that know the tools already")
+    return_references_only: bool = Field(
+        False, description="names alone, for clients that know the tools already"
+    )
 
 
 class FoundTool(BaseModel):
@@ -86,10 +89,14 @@ class FindResult(Result):
     """Tools that fit, best first, in one of the two lists."""
 
     tools: list[FoundTool] | None = Field(
-        None, description="the tools, unless references are asked for", exclude_if=lambda value: value is None
+        None,
+        description="the tools, unless references are asked for",
+        exclude_if=lambda value: value is None,
     )
     tool_references: list[ToolReference] | None = Field(
-        None, description="their names, if references are asked for", exclude_if=lambda value: value is None
+        None,
+        description="their names, if references are asked for",
+        exclude_if=lambda value: value is None,
     )
 
 
@@ -113,8 +120,8 @@ def find_tool(embedder: ToolEmbedder | None) -> Tool:
         name=NAME,
         title="Find tools",
         description=(
-            "Find the tools of this server that fit a question: at most 5, best first, with their argument schemas,"
-            " ready to be called."
+            "Find the tools of this server that fit a question: at most 5, best first, with their"
+            " argument schemas, ready to be called."
         ),
         arguments=FindArguments,
         result=FindResult,
@@ -143,10 +150,16 @@ class _ToolSearch:
         documents = [self._document(tool) for tool in calls.tools() if tool.name != NAME]
         found = (await self._ranked(query, args.mode, documents))[:FOUND_MAX]
         if args.return_references_only:
-            return FindResult(tool_references=[ToolReference(tool_name=document.tool.name) for document in found])
+            return FindResult(
+                tool_references=[ToolReference(tool_name=document.tool.name) for document in found]
+            )
         return FindResult(
             tools=[
-                FoundTool(name=document.tool.name, description=document.tool.description, inputSchema=document.schema)
+                FoundTool(
+                    name=document.tool.name,
+                    description=document.tool.description,
+                    inputSchema=document.schema,
+                )
                 for document in found
             ]
         )
@@ -165,16 +178,24 @@ class _ToolSearch:
     async def _by_embedding(self, query: str, documents: list[_Document]) -> list[float]:
         """Return 0.65 of the cosine plus 0.35 of the score by words, scaled to at most 1."""
         if self._embedder is None:
-            raise invalid("there is no embedder for mode embedding", recovery="use mode auto, bm25 or regex")
+            raise invalid(
+                "there is no embedder for mode embedding", recovery="use mode auto, bm25 or regex"
+            )
         query_vector = await self._embedder.question(query)
         if query_vector is None:
             raise MemsvcError(
-                Code.UNAVAILABLE, "the embedder is out of reach", retry_after_s=5.0, recovery="use mode auto or bm25"
+                Code.UNAVAILABLE,
+                "the embedder is out of reach",
+                retry_after_s=5.0,
+                recovery="use mode auto or bm25",
             )
         missing = [document for document in documents if document.tool.name not in self._vectors]
         if missing:
             vectors = await self._embedder.embed_texts([document.text for document in missing])
-            self._vectors |= {document.tool.name: vector for document, vector in zip(missing, vectors, strict=True)}
+            self._vectors |= {
+                document.tool.name: vector
+                for document, vector in zip(missing, vectors, strict=True)
+            }
         by_words = _by_words(query, documents)
         best_score = max(by_words, default=0.0) or 1.0
         return [
@@ -187,9 +208,14 @@ class _ToolSearch:
         if tool.name not in self._documents:
             schema = input_schema(tool)
             arguments = schema.get("properties", {})
-            argument_text = " ".join(f"{name} {field.get('description', '')}" for name, field in arguments.items())
+            argument_text = " ".join(
+                f"{name} {field.get('description', '')}" for name, field in arguments.items()
+            )
             fields = (tool.name, f"{tool.title}. {tool.description}", argument_text)
-            words = (*terms(tool.name) * NAME_WEIGHT, *(term for text in fields[1:] for term in terms(text)))
+            words = (
+                *terms(tool.name) * NAME_WEIGHT,
+                *(term for text in fields[1:] for term in terms(text)),
+            )
             self._documents[tool.name] = _Document(tool, schema, fields, words)
         return self._documents[tool.name]
 
@@ -221,7 +247,8 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
         raise MemsvcError(
             Code.INVALID_QUERY,
             "the pattern repeats too much, or uses what only large patterns need",
-            recovery=f"multiply repeat counts to {REPEATS_MAX} at the most; leave out recursion, flags, fuzzy matches",
+            recovery=f"multiply repeat counts to {REPEATS_MAX} at the most; leave out recursion,"
+            " flags, fuzzy matches",
         )
     scores = await asyncio.to_thread(_matched, pattern, documents)
     return _best(documents, scores)
@@ -254,7 +281,9 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
         for rank, text in enumerate(document.fields):
             try:
                 # without the interpreter's lock, so that only its caller waits for a slow pattern
-                found = compiled.search(text, timeout=max(0.001, until - monotonic()), concurrent=True)
+                found = compiled.search(
+                    text, timeout=max(0.001, until - monotonic()), concurrent=True
+                )
             except TimeoutError:
                 raise MemsvcError(Code.INVALID_QUERY, "the pattern takes too long") from None
             if found:
@@ -269,7 +298,9 @@ def _by_words(query: str, documents: list[_Document]) -> list[float]:
 
 def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:
     """Return those with a score, best first, by name among equals."""
-    ranked = sorted(zip(documents, scores, strict=True), key=lambda pair: (-pair[1], pair[0].tool.name))
+    ranked = sorted(
+        zip(documents, scores, strict=True), key=lambda pair: (-pair[1], pair[0].tool.name)
+    )
     return [document for document, score in ranked if score > 0]
 
 

@@ -11,7 +11,10 @@ from memsvc.gateway.metrics import Metrics, MetricsOptions
 
 
 def health_app(
-    metrics: Metrics, options: MetricsOptions, checks: Mapping[str, rest.Check], draining: rest.Draining
+    metrics: Metrics,
+    options: MetricsOptions,
+    checks: Mapping[str, rest.Check],
+    draining: rest.Draining,
 ) -> Starlette:
     """Return the app of a process that serves only health, readiness and metrics."""
     return Starlette(

@@ -15,12 +15,24 @@ JOBS_PATH: Final = "/api/jobs"
 LIST_LIMIT: Final = 100
 OPERATIONS: Final[Sequence[RestOperation]] = (
     RestOperation(
-        method="GET", path=JOBS_PATH, tool="tenant_jobs", query=("state", "limit"), defaults={"limit": LIST_LIMIT}
+        method="GET",
+        path=JOBS_PATH,
+        tool="tenant_jobs",
+        query=("state", "limit"),
+        defaults={"limit": LIST_LIMIT},
     ),
     RestOperation(
-        method="POST", path=JOBS_PATH + "/{id}/retry", tool="tenant_settle_job", defaults={"action": "retry"}
+        method="POST",
+        path=JOBS_PATH + "/{id}/retry",
+        tool="tenant_settle_job",
+        defaults={"action": "retry"},
     ),
-    RestOperation(method="DELETE", path=JOBS_PATH + "/{id}", tool="tenant_settle_job", defaults={"action": "drop"}),
+    RestOperation(
+        method="DELETE",
+        path=JOBS_PATH + "/{id}",
+        tool="tenant_settle_job",
+        defaults={"action": "drop"},
+    ),
 )
 
 

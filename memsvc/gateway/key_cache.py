@@ -41,7 +41,13 @@ class KeyCache:
     """
 
     def __init__(
-        self, database: Database, *, keep_s: float, keys_max: int, changes: Changes | None, changed: Callable[[], None]
+        self,
+        database: Database,
+        *,
+        keep_s: float,
+        keys_max: int,
+        changes: Changes | None,
+        changed: Callable[[], None],
     ) -> None:
         self._database = database
         self._keep_s = keep_s
@@ -116,7 +122,9 @@ class KeyCache:
     def _watch(self, key_hash: bytes) -> _CachedKey:
         cached = _CachedKey()
         if self._changes is not None:
-            cached.end = self._changes.watch(keys.change_of(key_hash), partial(self._invalidate, cached))
+            cached.end = self._changes.watch(
+                keys.change_of(key_hash), partial(self._invalidate, cached)
+            )
         self._listed[key_hash] = cached
         while len(self._listed) > self._keys_max:
             self._forget(next(iter(self._listed)))
@@ -140,7 +148,9 @@ async def _in_time() -> AsyncIterator[None]:
         async with asyncio.timeout(QUERY_S_MAX):
             yield
     except TimeoutError as error:
-        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0) from error
+        raise MemsvcError(
+            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        ) from error
 
 
 def _keep(cache: OrderedDict[bytes, float], key_hash: bytes, until: float, limit: int) -> None:

@@ -36,39 +36,65 @@ class LimitsOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    request_bytes_max: int = Field(4 * 1024 * 1024, ge=1024, description="largest request body, 413 above it")
-    body_s: float = Field(30.0, gt=0, description="how long a request body may take to come, but for uploads")
+    request_bytes_max: int = Field(
+        4 * 1024 * 1024, ge=1024, description="largest request body, 413 above it"
+    )
+    body_s: float = Field(
+        30.0, gt=0, description="how long a request body may take to come, but for uploads"
+    )
     upload_s: float = Field(120.0, gt=0, description="how long an upload may take to come")
     head_bytes_max: int = Field(
-        32 * 1024, ge=1024, description="request line and headers together, the URL among them; 431 above it"
+        32 * 1024,
+        ge=1024,
+        description="request line and headers together, the URL among them; 431 above it",
     )
     headers_max: int = Field(100, ge=10, description="headers of one request; 431 above it")
-    head_s: float = Field(15.0, gt=0, description="how long request line and headers may take to come")
-    connections_max: int = Field(2000, ge=1, description="connections of clients at once; further ones are closed")
-    json_depth_max: int = Field(64, ge=8, le=128, description="deepest nesting of a JSON body, 400 below it")
-    json_values_max: int = Field(100_000, ge=1000, description="values of a JSON body; 400 above it")
+    head_s: float = Field(
+        15.0, gt=0, description="how long request line and headers may take to come"
+    )
+    connections_max: int = Field(
+        2000, ge=1, description="connections of clients at once; further ones are closed"
+    )
+    json_depth_max: int = Field(
+        64, ge=8, le=128, description="deepest nesting of a JSON body, 400 below it"
+    )
+    json_values_max: int = Field(
+        100_000, ge=1000, description="values of a JSON body; 400 above it"
+    )
     allowed_hosts: tuple[str, ...] = Field(
-        (), description="Host headers that are answered; empty: this machine's names on a loopback bind, else any"
+        (),
+        description="Host headers that are answered; empty: this machine's names on a loopback"
+        " bind, else any",
     )
     allowed_origins: tuple[str, ...] = Field(
-        (), description="web origins whose pages may call; empty: the server's own on a loopback bind, else none"
+        (),
+        description="web origins whose pages may call; empty: the server's own on a loopback"
+        " bind, else none",
     )
-    listeners_max: int = Field(1000, ge=1, description="clients that may wait for changes of resources in one process")
+    listeners_max: int = Field(
+        1000, ge=1, description="clients that may wait for changes of resources in one process"
+    )
     tenant_listeners_max: int = Field(100, ge=1, description="clients of one tenant among them")
-    listener_uris_max: int = Field(100, ge=1, le=10000, description="resources that one client may wait for")
+    listener_uris_max: int = Field(
+        100, ge=1, le=10000, description="resources that one client may wait for"
+    )
     listen_s_max: float = Field(
-        3600.0, gt=0, description="how long one subscriptions/listen goes on before the client has to ask again"
+        3600.0,
+        gt=0,
+        description="how long one subscriptions/listen goes on before the client has to ask again",
     )
     model_calls_a_day: int = Field(
         20_000,
         ge=0,
         le=2**31 - 1,
-        description="questions to a model a day for a tenant, whatever asks; what is over is done by rules or on the "
-        "next day; 0: no limit",
+        description="questions to a model a day for a tenant, whatever asks; what is over is done"
+        " by rules or on the next day; 0: no limit",
     )
     stored: StoredOptions = Field(StoredOptions(), description="how much a tenant may store")
     rates: RateOptions = Field(RateOptions(), description="how often a key and a tenant may call")
-    slots: SlotOptions = Field(SlotOptions(), description="how many calls run at once in one process")
+    slots: SlotOptions = Field(
+        SlotOptions(), description="how many calls run at once in one process"
+    )
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
@@ -86,12 +112,17 @@ class RequestId:
             await self.app(scope, receive, send)
             return
         header = _header(scope, b"x-request-id")
-        name = header if header is not None and _REQUEST_ID.fullmatch(header) else uuid4().hex.encode()
+        name = (
+            header if header is not None and _REQUEST_ID.fullmatch(header) else uuid4().hex.encode()
+        )
         scope[REQUEST_ID] = name.decode()
 
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", name)]}
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", ()), (b"x-request-id", name)],
+                }
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=scope[REQUEST_ID]):
@@ -108,7 +139,11 @@ class CheckPath:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and "\ufffd" in scope["path"] and not _is_text(scope.get("raw_path")):
+        if (
+            scope["type"] == "http"
+            and "\ufffd" in scope["path"]
+            and not _is_text(scope.get("raw_path"))
+        ):
             error = MemsvcError(Code.INVALID_PATH, "the path is not UTF-8 once it is decoded")
             await error_response(error, scope)(scope, receive, send)
             return
@@ -127,7 +162,11 @@ def _matches(value: str, allowed: Sequence[str]) -> bool:
     for pattern in allowed:
         if value == pattern:
             return True
-        if pattern.endswith(":*") and value.startswith(pattern[:-1]) and value[len(pattern) - 1 :].isdigit():
+        if (
+            pattern.endswith(":*")
+            and value.startswith(pattern[:-1])
+            and value[len(pattern) - 1 :].isdigit()
+        ):
             return True
     return False
 
@@ -143,7 +182,9 @@ class CheckHost:
     def __init__(self, app: ASGIApp, options: LimitsOptions, host: str) -> None:
         self.app = app
         loopback = LOOPBACK_HOSTS if is_loopback(host) else ()
-        self._hosts = options.allowed_hosts or tuple(pattern for name in loopback for pattern in (name, f"{name}:*"))
+        self._hosts = options.allowed_hosts or tuple(
+            pattern for name in loopback for pattern in (name, f"{name}:*")
+        )
         self._origins = options.allowed_origins
         self._local_names = () if options.allowed_origins else loopback
 
@@ -152,13 +193,19 @@ class CheckHost:
             host = (_header(scope, b"host") or b"").decode("latin-1").lower()
             if self._hosts and not _matches(host, self._hosts):
                 recovery = "add it to limits.allowed_hosts"
-                error = MemsvcError(Code.PERMISSION_DENIED, "this Host is not served here", recovery=recovery)
+                error = MemsvcError(
+                    Code.PERMISSION_DENIED, "this Host is not served here", recovery=recovery
+                )
                 await error_response(error, scope, status=WRONG_HOST_STATUS)(scope, receive, send)
                 return
             origin = _header(scope, b"origin")
-            if origin and not self._is_allowed(scope["path"], origin.decode("latin-1").lower(), host):
+            if origin and not self._is_allowed(
+                scope["path"], origin.decode("latin-1").lower(), host
+            ):
                 recovery = "add it to limits.allowed_origins"
-                error = MemsvcError(Code.PERMISSION_DENIED, "pages of this Origin may not call", recovery=recovery)
+                error = MemsvcError(
+                    Code.PERMISSION_DENIED, "pages of this Origin may not call", recovery=recovery
+                )
                 await error_response(error, scope)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
@@ -169,7 +216,10 @@ class CheckHost:
         Those of an allowed origin may; those of the console may call their own console. On loopback
         pages of this very server may; those of another port belong to another program.
         """
-        of_console = path.startswith(f"{CONSOLE_PATH}/") and origin in (f"https://{host}", f"http://{host}")
+        of_console = path.startswith(f"{CONSOLE_PATH}/") and origin in (
+            f"https://{host}",
+            f"http://{host}",
+        )
         port = _PORT.search(host)
         local_origins = {f"http://{name}{port[0] if port else ''}" for name in self._local_names}
         return of_console or origin in local_origins or _matches(origin, self._origins)
@@ -185,7 +235,9 @@ class MountApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        matches = scope["type"] == "http" and (path == self._path or path.startswith(f"{self._path}/"))
+        matches = scope["type"] == "http" and (
+            path == self._path or path.startswith(f"{self._path}/")
+        )
         await (self._sub_app if matches else self.app)(scope, receive, send)
 
 
@@ -220,7 +272,11 @@ class LimitBody:
     """
 
     def __init__(
-        self, app: ASGIApp, options: LimitsOptions, streams: Callable[[Scope], bool], admission: Admission | None
+        self,
+        app: ASGIApp,
+        options: LimitsOptions,
+        streams: Callable[[Scope], bool],
+        admission: Admission | None,
     ) -> None:
         self.app = app
         self._options = options
@@ -256,7 +312,9 @@ class LimitBody:
         if CALLER not in scope:  # no public route reads a body
             size_max = min(size_max, ANONYMOUS_BYTES_MAX)
         declared = _header(scope, b"content-length")
-        too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes")
+        too_large = MemsvcError(
+            Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes"
+        )
         if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:
             raise too_large
         chunks: list[bytes] = []
@@ -276,7 +334,10 @@ class LimitBody:
 
     def _slot(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Return a slot for a body in transfer; a request that announces no body needs none."""
-        is_empty = _header(scope, b"content-length") in (None, b"0") and _header(scope, b"transfer-encoding") is None
+        is_empty = (
+            _header(scope, b"content-length") in (None, b"0")
+            and _header(scope, b"transfer-encoding") is None
+        )
         if self._admission is None or CALLER not in scope or is_empty:
             return nullcontext()
         return self._admission.body(caller_of(scope))

@@ -26,7 +26,11 @@ def locations(error: BaseException) -> list[str]:
 
     Never their text.
     """
-    return [line for link in _chain(error) for line in (*_frames(link.__traceback__), type(link).__qualname__)]
+    return [
+        line
+        for link in _chain(error)
+        for line in (*_frames(link.__traceback__), type(link).__qualname__)
+    ]
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -39,7 +43,10 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _frames(trace: TracebackType | None) -> list[str]:
     frames = list(traceback.walk_tb(trace))[-FRAMES_MAX:]
-    return [f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}" for frame, line in frames]
+    return [
+        f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}"
+        for frame, line in frames
+    ]
 
 
 def _without_text(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -104,7 +111,9 @@ def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None
             structlog.processors.JSONRenderer(serializer=_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.BytesLoggerFactory(cast(BinaryIO, _SafeStream(file or sys.stderr.buffer))),
+        logger_factory=structlog.BytesLoggerFactory(
+            cast(BinaryIO, _SafeStream(file or sys.stderr.buffer))
+        ),
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()

@@ -30,8 +30,12 @@ OPERATIONS: Final[Sequence[RestOperation]] = (
         query=("user_id", "limit"),
         defaults={"limit": LIST_LIMIT},
     ),
-    RestOperation(method="DELETE", path=MEMORIES_PATH, tool="memories_delete_all", query=("user_id",)),
-    RestOperation(method="POST", path=MEMORIES_PATH + "/search", tool="memories_search", takes_body=True),
+    RestOperation(
+        method="DELETE", path=MEMORIES_PATH, tool="memories_delete_all", query=("user_id",)
+    ),
+    RestOperation(
+        method="POST", path=MEMORIES_PATH + "/search", tool="memories_search", takes_body=True
+    ),
     RestOperation(method="GET", path=_SETTINGS, tool="memories_get_settings"),
     RestOperation(method="PUT", path=_SETTINGS, tool="memories_put_settings", takes_body=True),
     RestOperation(method="GET", path=_PROMPT, tool="memories_get_prompt"),
@@ -94,7 +98,9 @@ class MemoryRoutes(BaseRoute):
             if operation.method == method:
                 request = Request(scope, receive)
                 arguments = await operation.arguments(request, found)
-                response = answer(request, await call(self._dispatch, request, operation.tool, arguments))
+                response = answer(
+                    request, await call(self._dispatch, request, operation.tool, arguments)
+                )
                 await response(scope, receive, send)
                 return
             allowed[operation.method] = None

@@ -43,7 +43,10 @@ class MetricsOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: str = Field(
-        "", repr=False, description="what /metrics wants as `Authorization: Bearer TOKEN`; empty: it is open to all"
+        "",
+        repr=False,
+        description="what /metrics wants as `Authorization: Bearer TOKEN`; empty: it is open to"
+        " all",
     )
 
 
@@ -63,58 +66,104 @@ class _MetricShape:
 _TOOL = "tool"
 _JOB = "job"
 _METRICS: dict[str, _MetricShape] = {
-    "mcp_memory_before_turn_total": _MetricShape("counter", "Calls of memory_before_turn", {"status": STATUSES}),
-    "mcp_memory_after_turn_total": _MetricShape("counter", "Calls of memory_after_turn", {"status": STATUSES}),
-    "mcp_memory_after_turn_duration_ms": _MetricShape("histogram", "How long memory_after_turn took", {}, _MS),
-    "mcp_memory_maintenance_total": _MetricShape("counter", "Maintenance runs", {"status": STATUSES}),
+    "mcp_memory_before_turn_total": _MetricShape(
+        "counter", "Calls of memory_before_turn", {"status": STATUSES}
+    ),
+    "mcp_memory_after_turn_total": _MetricShape(
+        "counter", "Calls of memory_after_turn", {"status": STATUSES}
+    ),
+    "mcp_memory_after_turn_duration_ms": _MetricShape(
+        "histogram", "How long memory_after_turn took", {}, _MS
+    ),
+    "mcp_memory_maintenance_total": _MetricShape(
+        "counter", "Maintenance runs", {"status": STATUSES}
+    ),
     "mcp_memory_compaction_total": _MetricShape("counter", "Compactions of a session", {}),
-    "mcp_memory_fact_write_total": _MetricShape("counter", "Facts written", {"tier": ("L0", "L1", "L2")}),
+    "mcp_memory_fact_write_total": _MetricShape(
+        "counter", "Facts written", {"tier": ("L0", "L1", "L2")}
+    ),
     "mcp_memory_shadow_total": _MetricShape(
         "counter", "Turns compared with a client's own memory", {"result": ("agree", "differ")}
     ),
     "mcp_memory_idempotency_conflicts_total": _MetricShape(
         "counter", "Turn ids that came again with another payload", {}
     ),
-    "memsvc_calls_total": _MetricShape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
+    "memsvc_calls_total": _MetricShape(
+        "counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}
+    ),
     "memsvc_call_duration_ms": _MetricShape("histogram", "How long a call took", {_TOOL: ()}, _MS),
-    "memsvc_lock_wait_ms": _MetricShape("histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
-    "memsvc_pool_wait_ms": _MetricShape("histogram", "Wait for a database connection of the pool", {}, _MS),
+    "memsvc_lock_wait_ms": _MetricShape(
+        "histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS
+    ),
+    "memsvc_pool_wait_ms": _MetricShape(
+        "histogram", "Wait for a database connection of the pool", {}, _MS
+    ),
     "memsvc_round_trips": _MetricShape("histogram", "Round trips of a transaction", {}, _COUNTS),
-    "memsvc_recall_candidates": _MetricShape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
-    "memsvc_job_runs_total": _MetricShape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
-    "memsvc_job_duration_ms": _MetricShape("histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS),
+    "memsvc_recall_candidates": _MetricShape(
+        "histogram", "Entries that a recall ranked", {}, _CANDIDATES
+    ),
+    "memsvc_job_runs_total": _MetricShape(
+        "counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}
+    ),
+    "memsvc_job_duration_ms": _MetricShape(
+        "histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS
+    ),
     "memsvc_embedding_calls_total": _MetricShape(
         "counter", "Calls of the embedder", {"kind": _KINDS, "status": _CALL_STATUSES}
     ),
-    "memsvc_embedding_duration_ms": _MetricShape("histogram", "How long the embedder took", {"kind": _KINDS}, _MS),
+    "memsvc_embedding_duration_ms": _MetricShape(
+        "histogram", "How long the embedder took", {"kind": _KINDS}, _MS
+    ),
     "memsvc_embedding_texts_total": _MetricShape("counter", "Texts that got a vector", {}),
-    "memsvc_embedding_cached_total": _MetricShape("counter", "Questions whose vector was at hand", {}),
-    "memsvc_embedding_failures_total": _MetricShape("counter", "Failures of the embedder", {"code": _CODES[1:]}),
+    "memsvc_embedding_cached_total": _MetricShape(
+        "counter", "Questions whose vector was at hand", {}
+    ),
+    "memsvc_embedding_failures_total": _MetricShape(
+        "counter", "Failures of the embedder", {"code": _CODES[1:]}
+    ),
     "memsvc_model_calls_total": _MetricShape(
         "counter", "Calls of the model", {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES}
     ),
     "memsvc_model_duration_ms": _MetricShape(
         "histogram", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS
     ),
-    "memsvc_model_tokens_total": _MetricShape("counter", "Tokens of the model", {"direction": ("input", "output")}),
-    "memsvc_model_refusals_total": _MetricShape("counter", "Refusals of the key or the model by an endpoint", {}),
+    "memsvc_model_tokens_total": _MetricShape(
+        "counter", "Tokens of the model", {"direction": ("input", "output")}
+    ),
+    "memsvc_model_refusals_total": _MetricShape(
+        "counter", "Refusals of the key or the model by an endpoint", {}
+    ),
     "memsvc_extracted_facts_total": _MetricShape(
         "counter", "Changes of facts by a model's word", {"outcome": _OUTCOMES}
     ),
-    "memsvc_rerank_calls_total": _MetricShape("counter", "Calls of the reranker", {"status": _CALL_STATUSES}),
+    "memsvc_rerank_calls_total": _MetricShape(
+        "counter", "Calls of the reranker", {"status": _CALL_STATUSES}
+    ),
     "memsvc_rerank_duration_ms": _MetricShape("histogram", "How long the reranker took", {}, _MS),
-    "memsvc_slow_calls_total": _MetricShape("counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}),
-    "memsvc_trace_spans_total": _MetricShape("counter", "Ended spans of traces", {"outcome": ("sent", "lost")}),
+    "memsvc_slow_calls_total": _MetricShape(
+        "counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}
+    ),
+    "memsvc_trace_spans_total": _MetricShape(
+        "counter", "Ended spans of traces", {"outcome": ("sent", "lost")}
+    ),
     "memsvc_refused_total": _MetricShape(
         "counter", "Calls and requests refused for want of room", {"reason": REJECT_REASONS}
     ),
-    "memsvc_slot_wait_ms": _MetricShape("histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS),
-    "memsvc_loop_lag_ms": _MetricShape("histogram", "How late the event loop wakes whoever sleeps", {}, _MS),
+    "memsvc_slot_wait_ms": _MetricShape(
+        "histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS
+    ),
+    "memsvc_loop_lag_ms": _MetricShape(
+        "histogram", "How late the event loop wakes whoever sleeps", {}, _MS
+    ),
     "memsvc_rates_told_total": _MetricShape(
         "counter", "Exchanges of rates with other replicas", {"status": _CALL_STATUSES}
     ),
-    "memsvc_audit_dropped_total": _MetricShape("counter", "Call records lost because they could not be written", {}),
-    "memsvc_traces_dropped_total": _MetricShape("counter", "Recall traces lost because they could not be written", {}),
+    "memsvc_audit_dropped_total": _MetricShape(
+        "counter", "Call records lost because they could not be written", {}
+    ),
+    "memsvc_traces_dropped_total": _MetricShape(
+        "counter", "Recall traces lost because they could not be written", {}
+    ),
 }
 _GAUGES = {
     "memsvc_audit_backlog": "Call records that wait to be written",
@@ -129,7 +178,8 @@ _GAUGES = {
     "memsvc_jobs_waiting": "Jobs that wait, as this process's worker counted last",
     "memsvc_jobs_failed": "Jobs that failed for good and are still there",
     "memsvc_job_oldest_s": "How long the oldest job has waited that could run",
-    "memsvc_index_bytes": "Size of the search index with its vectors on disk, as this process's worker measured last",
+    "memsvc_index_bytes": "Size of the search index with its vectors on disk, as this process's"
+    " worker measured last",
     "memsvc_index_entries": "Entries in the search index, as the database estimates",
 }
 
@@ -155,7 +205,9 @@ class MetricDescription:
 def describe_metrics() -> Iterator[MetricDescription]:
     """Yield every published metric, in order."""
     for name, shape in _METRICS.items():
-        yield MetricDescription(name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets)
+        yield MetricDescription(
+            name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets
+        )
     for name, text in _GAUGES.items():
         yield MetricDescription(name, "gauge", text, _unit(name), {})
 
@@ -172,7 +224,9 @@ class _Registry(CollectorRegistry):
 
     def collect(self) -> Iterator[Metric]:
         for metric in super().collect():
-            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            metric.samples = [
+                sample for sample in metric.samples if not sample.name.endswith("_created")
+            ]
             yield metric
 
 
@@ -192,13 +246,21 @@ class Metrics:
         self._registry = _Registry(auto_describe=False)
         self._metrics: dict[str, Counter | Histogram] = {}
         self._add: dict[_LabeledName, Callable[[float], None]] = {}
-        self._gauge_metrics = {name: Gauge(name, text, registry=self._registry) for name, text in _GAUGES.items()}
+        self._gauge_metrics = {
+            name: Gauge(name, text, registry=self._registry) for name, text in _GAUGES.items()
+        }
         for name, shape in _METRICS.items():
             if shape.kind == "counter":
-                self._metrics[name] = Counter(name, shape.help, tuple(shape.labels), registry=self._registry)
+                self._metrics[name] = Counter(
+                    name, shape.help, tuple(shape.labels), registry=self._registry
+                )
             else:
                 self._metrics[name] = Histogram(
-                    name, shape.help, tuple(shape.labels), buckets=shape.buckets, registry=self._registry
+                    name,
+                    shape.help,
+                    tuple(shape.labels),
+                    buckets=shape.buckets,
+                    registry=self._registry,
                 )
             self._open(name, shape.labels)
 

@@ -34,9 +34,13 @@ class OAuthOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    issuer: str = Field("", description="the `iss` of tokens, exactly as it stands there; empty: no tokens")
+    issuer: str = Field(
+        "", description="the `iss` of tokens, exactly as it stands there; empty: no tokens"
+    )
     resource: str = Field(
-        "", description="the URL of /mcp as clients know it; the `aud` of tokens, and where the metadata is found"
+        "",
+        description="the URL of /mcp as clients know it; the `aud` of tokens, and where the"
+        " metadata is found",
     )
     audiences: tuple[str, ...] = Field((), description="further values of `aud` that are taken")
     jwks_url: str = Field("", description="where the issuer publishes its keys")
@@ -45,24 +49,42 @@ class OAuthOptions(BaseModel):
         ("RS256", "ES256", "EdDSA"), min_length=1, description="how tokens may be signed"
     )
     token_types: tuple[str, ...] = Field(
-        ("at+jwt", "application/at+jwt", "jwt"), description="the `typ` that tokens may have; an empty one: none"
+        ("at+jwt", "application/at+jwt", "jwt"),
+        description="the `typ` that tokens may have; an empty one: none",
     )
     required_scopes: tuple[str, ...] = Field((), description="scopes that every token must have")
     read_scopes: tuple[str, ...] = Field(
-        ("memsvc:read",), description="scopes of which any gives the read permission; none: every token has it"
+        ("memsvc:read",),
+        description="scopes of which any gives the read permission; none: every token has it",
     )
-    write_scopes: tuple[str, ...] = Field(("memsvc:write",), description="the same for the write permission")
-    admin_scopes: tuple[str, ...] = Field(("memsvc:admin",), description="the same for the admin permission")
-    scopes_claim: str = Field("scope", min_length=1, description="the claim with scopes: a list, or words in a text")
-    tenant_claim: str = Field("sub", min_length=1, description="the claim whose text is the tenant, for this issuer")
+    write_scopes: tuple[str, ...] = Field(
+        ("memsvc:write",), description="the same for the write permission"
+    )
+    admin_scopes: tuple[str, ...] = Field(
+        ("memsvc:admin",), description="the same for the admin permission"
+    )
+    scopes_claim: str = Field(
+        "scope", min_length=1, description="the claim with scopes: a list, or words in a text"
+    )
+    tenant_claim: str = Field(
+        "sub", min_length=1, description="the claim whose text is the tenant, for this issuer"
+    )
     projects_claim: str = Field(
-        "", description="the claim with the projects that a token may touch, `*` for all; empty: tokens touch all"
+        "",
+        description="the claim with the projects that a token may touch, `*` for all; empty:"
+        " tokens touch all",
     )
-    leeway_s: float = Field(30.0, ge=0, le=300, description="by how much the issuer's clock may differ")
-    token_chars_max: int = Field(8192, ge=512, le=65536, description="longest token that is looked at")
+    leeway_s: float = Field(
+        30.0, ge=0, le=300, description="by how much the issuer's clock may differ"
+    )
+    token_chars_max: int = Field(
+        8192, ge=512, le=65536, description="longest token that is looked at"
+    )
     jwks_refresh_s: float = Field(600.0, ge=10, description="how often the keys are read")
     jwks_again_s: float = Field(
-        30.0, ge=1, description="how often they are read at the most for an unknown key id, or after a failure"
+        30.0,
+        ge=1,
+        description="how often they are read at the most for an unknown key id, or after a failure",
     )
     jwks_timeout_s: float = Field(
         3.0,
@@ -75,11 +97,19 @@ class OAuthOptions(BaseModel):
     @classmethod
     def _secure(cls, value: str) -> str:
         parts = urlsplit(value)
-        of_the_web = parts.hostname and parts.username is None and not parts.fragment and parts.port != 0
+        of_the_web = (
+            parts.hostname and parts.username is None and not parts.fragment and parts.port != 0
+        )
         if value and not (
-            of_the_web and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")))
+            of_the_web
+            and (
+                parts.scheme == "https"
+                or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+            )
         ):
-            raise ValueError("must be an https URL (http on this machine alone), without user or fragment")
+            raise ValueError(
+                "must be an https URL (http on this machine alone), without user or fragment"
+            )
         return value
 
     @model_validator(mode="after")
@@ -98,7 +128,9 @@ class InsufficientScopeError(MemsvcError):
 
     def __init__(self, scopes: str) -> None:
         super().__init__(
-            Code.PERMISSION_DENIED, "this token lacks a scope", recovery=f"ask the issuer for the scopes: {scopes}"
+            Code.PERMISSION_DENIED,
+            "this token lacks a scope",
+            recovery=f"ask the issuer for the scopes: {scopes}",
         )
         self.scopes = scopes
 
@@ -113,7 +145,12 @@ class OAuthScopes:
     def all(self) -> list[str]:
         """Every scope that has a meaning here."""
         options = self.options
-        listed = (options.required_scopes, options.read_scopes, options.write_scopes, options.admin_scopes)
+        listed = (
+            options.required_scopes,
+            options.read_scopes,
+            options.write_scopes,
+            options.admin_scopes,
+        )
         return list(dict.fromkeys(scope for scopes in listed for scope in scopes))
 
     @property
@@ -148,7 +185,9 @@ def is_token(text: str) -> bool:
 def tenant_of(issuer: str, name: str) -> bytes:
     """Return the tenant of an issuer's name, distinct for each issuer, name and key."""
     words = (issuer.encode(), name.encode())
-    return sha256(_TENANT + b"".join(len(word).to_bytes(4, "big") + word for word in words)).digest()
+    return sha256(
+        _TENANT + b"".join(len(word).to_bytes(4, "big") + word for word in words)
+    ).digest()
 
 
 class TokenVerifier:
@@ -196,13 +235,17 @@ class TokenVerifier:
         token = read(text)
         if token.algorithm not in self._options.algorithms:
             raise InvalidTokenError
-        if token.type.lower() not in {token_type.lower() for token_type in self._options.token_types}:
+        if token.type.lower() not in {
+            token_type.lower() for token_type in self._options.token_types
+        }:
             raise InvalidTokenError
         key = await self._keys.find(token.key_id)
         if key is None:
             if not self._keys.is_known:
                 raise MemsvcError(
-                    Code.UNAVAILABLE, "the keys of the issuer of tokens were not to be had yet", retry_after_s=1.0
+                    Code.UNAVAILABLE,
+                    "the keys of the issuer of tokens were not to be had yet",
+                    retry_after_s=1.0,
                 )
             raise InvalidTokenError
         if key.algorithm != token.algorithm:
@@ -217,7 +260,10 @@ class TokenVerifier:
         claimed = audience if isinstance(audience, list) else [audience]
         if claims.get("iss") != self._options.issuer:
             raise InvalidTokenError
-        if not any(claimed_one in (self._options.resource, *self._options.audiences) for claimed_one in claimed):
+        if not any(
+            claimed_one in (self._options.resource, *self._options.audiences)
+            for claimed_one in claimed
+        ):
             raise InvalidTokenError
         now, leeway_s = self._clock.now().timestamp(), self._options.leeway_s
         if _time(claims, "exp") <= now - leeway_s:
@@ -237,7 +283,9 @@ class TokenVerifier:
             raise InsufficientScopeError(self._scopes.default)
         client = _name(claims, "client_id") or _name(claims, "azp")
         return Caller(
-            tenant=tenant_of(self._options.issuer, _required_name(claims, self._options.tenant_claim)),
+            tenant=tenant_of(
+                self._options.issuer, _required_name(claims, self._options.tenant_claim)
+            ),
             key_label=f"oauth:{client}" if client else "oauth",
             permissions=permissions,
             projects=self._projects(claims),
@@ -265,7 +313,11 @@ class TokenVerifier:
 def _time(claims: dict[str, Any], name: str) -> float:
     """Return a timestamp of a claim, in seconds since 1970."""
     value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRES_MAX:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= EXPIRES_MAX
+    ):
         raise InvalidTokenError
     return value
 
@@ -282,7 +334,12 @@ def _words(value: Any) -> frozenset[str]:
 def _name(claims: dict[str, Any], claim: str) -> str:
     """Return a name of a claim; "" for one that cannot be logged, or none."""
     value = claims.get(claim)
-    usable = isinstance(value, str) and 0 < len(value) <= CLAIM_CHARS_MAX and value.isprintable() and value.strip()
+    usable = (
+        isinstance(value, str)
+        and 0 < len(value) <= CLAIM_CHARS_MAX
+        and value.isprintable()
+        and value.strip()
+    )
     return str(value) if usable else ""
 
 

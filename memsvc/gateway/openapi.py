@@ -32,13 +32,18 @@ _CONTENT: Final = FILES_PATH + "/{project}/content/{path}"
 _VERSION: Final = FILES_PATH + "/{project}/version/{version}/{path}"
 _OF_VERSION: Final = {"version": "history_id"}
 _FILES: Final[Sequence[RestOperation]] = (
-    RestOperation(method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")),
+    RestOperation(
+        method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")
+    ),
     RestOperation(method="GET", path=_CONTENT, tool="file_read"),
     RestOperation(method="PUT", path=_CONTENT, tool="file_write", takes_body=True),
     RestOperation(method="POST", path=_CONTENT, tool="file_write", takes_body=True),
     RestOperation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
     RestOperation(
-        method="GET", path=FILES_PATH + "/{project}/stat/{path}", tool="file_stat", query=("content_sha256",)
+        method="GET",
+        path=FILES_PATH + "/{project}/stat/{path}",
+        tool="file_stat",
+        query=("content_sha256",),
     ),
     RestOperation(
         method="GET",
@@ -65,11 +70,17 @@ _FILES: Final[Sequence[RestOperation]] = (
         tool="file_restore_version",
         named=_OF_VERSION,
     ),
-    RestOperation(method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True),
+    RestOperation(
+        method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True
+    ),
 )
 _ARCHIVES: Final[Sequence[RestOperation]] = (
-    RestOperation(method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")),
-    RestOperation(method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")),
+    RestOperation(
+        method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")
+    ),
+    RestOperation(
+        method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")
+    ),
 )
 _TEXT_OR_BYTES: Final = ("text/plain", _BYTES)
 _BYTES_RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -95,9 +106,16 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
     by_name = {tool.name: tool for tool in tools}
     paths: dict[str, dict[str, Any]] = {TOOLS_PATH: {"get": _TOOL_LIST}}
     for tool in by_name.values():
-        operation_ = RestOperation(method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True)
+        operation_ = RestOperation(
+            method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True
+        )
         _add(paths, operation_, tool, "tools", all_arguments=True)
-    for tag, operations in (("files", _FILES), ("archives", _ARCHIVES), ("memories", MEMORIES), ("jobs", JOBS)):
+    for tag, operations in (
+        ("files", _FILES),
+        ("archives", _ARCHIVES),
+        ("memories", MEMORIES),
+        ("jobs", JOBS),
+    ):
         for operation in operations:
             if (called := by_name.get(operation.tool)) is not None:
                 _add(paths, operation, called, tag)
@@ -109,8 +127,8 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
         "info": {
             "title": "memsvc",
             "version": version,
-            "description": "Memory for agents. Paths below /api/memories may end with a slash. A failure has the body "
-            "of `Error` and the status that belongs to its code.",
+            "description": "Memory for agents. Paths below /api/memories may end with a slash. A"
+            " failure has the body of `Error` and the status that belongs to its code.",
         },
         "security": [{"bearer": []}, {"key": []}],
         "paths": paths,
@@ -126,7 +144,12 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
 
 
 def _add(
-    paths: dict[str, dict[str, Any]], operation: RestOperation, tool: Tool, tag: str, *, all_arguments: bool = False
+    paths: dict[str, dict[str, Any]],
+    operation: RestOperation,
+    tool: Tool,
+    tag: str,
+    *,
+    all_arguments: bool = False,
 ) -> None:
     schema = input_schema(tool)
     arguments: dict[str, Schema] = {
@@ -135,12 +158,22 @@ def _add(
     required = set(schema.get("required", ()))
     named = operation.placeholders()
     outside_body = set(named.values()) | set(operation.query)
-    parameters = [_parameter(name, "path", arguments[argument], required=True) for name, argument in named.items()]
+    parameters = [
+        _parameter(name, "path", arguments[argument], required=True)
+        for name, argument in named.items()
+    ]
     parameters += [
-        _parameter(name, "query", arguments[name] | _default(name, operation), required=name in required)
+        _parameter(
+            name, "query", arguments[name] | _default(name, operation), required=name in required
+        )
         for name in operation.query
     ]
-    if PROJECT not in outside_body and PROJECT in arguments and not all_arguments and tag in ("memories", "jobs"):
+    if (
+        PROJECT not in outside_body
+        and PROJECT in arguments
+        and not all_arguments
+        and tag in ("memories", "jobs")
+    ):
         parameters.append(_parameter(PROJECT, "query", arguments[PROJECT], required=False))
         outside_body.add(PROJECT)
     document_: dict[str, Any] = {
@@ -150,7 +183,9 @@ def _add(
         "tags": [tag],
         "parameters": parameters,
         "responses": {
-            "200": _bytes(tool) if _has_bytes_result(tag, tool) else _answer("done", output_schema(tool)),
+            "200": _bytes(tool)
+            if _has_bytes_result(tag, tool)
+            else _answer("done", output_schema(tool)),
             "default": {"$ref": "#/components/responses/Error"},
         },
     }
@@ -191,7 +226,11 @@ def _parameter(name: str, where: str, schema: Schema, *, required: bool) -> dict
 
 
 def _object(properties: Mapping[str, Schema], required: Sequence[str]) -> Schema:
-    schema: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    schema: Schema = {
+        "type": "object",
+        "properties": dict(properties),
+        "additionalProperties": False,
+    }
     return schema | ({"required": list(required)} if required else {})
 
 
@@ -210,13 +249,18 @@ def _number(paths: Mapping[str, Mapping[str, Any]]) -> None:
                 operation["operationId"] = f"{name}_{seen[name]}"
 
 
-def _plain_operation(name: str, summary: str, tag: str, schema: Schema, *parameters: dict[str, Any]) -> dict[str, Any]:
+def _plain_operation(
+    name: str, summary: str, tag: str, schema: Schema, *parameters: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "operationId": name,
         "summary": summary,
         "tags": [tag],
         "parameters": list(parameters),
-        "responses": {"200": _answer("done", schema), "default": {"$ref": "#/components/responses/Error"}},
+        "responses": {
+            "200": _answer("done", schema),
+            "default": {"$ref": "#/components/responses/Error"},
+        },
     }
 
 
@@ -224,16 +268,26 @@ _ERROR: Final[Schema] = {
     "type": "object",
     "required": ["code", "message", "retryable"],
     "properties": {
-        "code": {"type": "string", "enum": [code.value for code in Code], "description": "what went wrong"},
+        "code": {
+            "type": "string",
+            "enum": [code.value for code in Code],
+            "description": "what went wrong",
+        },
         "message": {"type": "string", "description": "the same for people"},
-        "retryable": {"type": "boolean", "description": "whether the same request may succeed later"},
+        "retryable": {
+            "type": "boolean",
+            "description": "whether the same request may succeed later",
+        },
         "recovery": {"type": "string", "description": "what to do next"},
         "retry_after_s": {"type": "number", "description": "how long to wait before trying again"},
     },
 }
 _ANY: Final[Schema] = {"type": "object"}
 _TOOL_LIST: Final = _plain_operation(
-    "tools_list", "List tools", "tools", _object({"tools": {"type": "array", "items": _ANY}}, ["tools"])
+    "tools_list",
+    "List tools",
+    "tools",
+    _object({"tools": {"type": "array", "items": _ANY}}, ["tools"]),
 )
 _EVENTS: Final[dict[str, Any]] = _plain_operation(
     "memories_events",
@@ -241,11 +295,19 @@ _EVENTS: Final[dict[str, Any]] = _plain_operation(
     "memories",
     _ANY,
     _parameter("project", "query", {"type": "string", "default": "default"}, required=False),
-    _parameter("Last-Event-ID", "header", {"type": "string", "description": "where the client was"}, required=False),
+    _parameter(
+        "Last-Event-ID",
+        "header",
+        {"type": "string", "description": "where the client was"},
+        required=False,
+    ),
 ) | {
     "description": "Server-sent events `MemoryExtracted`: {event_type, facts, count, timestamp}.",
     "responses": {
-        "200": {"description": "the stream", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        "200": {
+            "description": "the stream",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
         "default": {"$ref": "#/components/responses/Error"},
     },
 }

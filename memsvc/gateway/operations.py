@@ -89,8 +89,14 @@ def query_arguments(request: Request, *names: str) -> dict[str, Any]:
 
     A key in the query is none of them.
     """
-    pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in QUERY_NAMES]
+    pairs = [
+        (name, value)
+        for name, value in request.query_params.multi_items()
+        if name not in QUERY_NAMES
+    ]
     arguments = dict(pairs)
     if len(arguments) < len(pairs) or not arguments.keys() <= set(names):
-        raise invalid("the query takes each of these once at the most: " + (", ".join(names) or "nothing"))
+        raise invalid(
+            "the query takes each of these once at the most: " + (", ".join(names) or "nothing")
+        )
     return arguments

@@ -20,16 +20,22 @@ class PipeArguments(ComposedArguments):
     """Fields of a pipeline, or all of them in `spec`."""
 
     spec: dict[str, Any] | str | None = Field(
-        None, description="the whole pipeline, {vars, steps, return, continue_on_error}, as an object or as JSON text"
+        None,
+        description="the whole pipeline, {vars, steps, return, continue_on_error}, as an object"
+        " or as JSON text",
     )
-    vars: dict[str, Any] | None = Field(None, description="values that steps refer to as ${vars.name}")
+    vars: dict[str, Any] | None = Field(
+        None, description="values that steps refer to as ${vars.name}"
+    )
     steps: list[dict[str, Any]] | None = Field(
         None,
-        description="each is an id and one of: tool with args; parallel, an array of steps that run at the same time;"
-        " pipe, a pipeline of its own with the same vars",
+        description="each is an id and one of: tool with args; parallel, an array of steps that"
+        " run at the same time; pipe, a pipeline of its own with the same vars",
     )
     returned: Any = Field(
-        None, alias="return", description="what to return, with references in it; without it, the last step's record"
+        None,
+        alias="return",
+        description="what to return, with references in it; without it, the last step's record",
     )
     continue_on_error: bool | None = Field(None, description="run the steps after one that failed")
 
@@ -49,11 +55,16 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
         name=PIPE_TOOL,
         title="Run several tools in one call",
         description=(
-            "Run tools one after another or at the same time and return what they came to. In args and return,"
-            " ${steps.ID.structured.field} puts in what an earlier step answered, ${last.text} the text of the latest"
-            ' one, ${vars.name} a variable; {"$ref": "steps.ID.structured"} puts in the value itself; what ran in'
-            " parallel or in a pipe is below it: ${steps.GROUP.children.ID.text}, ${steps.PIPE.steps.ID.text}."
-            " Each step is checked and logged as a call of its own. Nothing is undone when a step fails."
+            "Run tools one after another or at the same time and return what they came to. In"
+            " args and return,"
+            " ${steps.ID.structured.field} puts in what an earlier step answered, ${last.text}"
+            " the text of the latest"
+            ' one, ${vars.name} a variable; {"$ref": "steps.ID.structured"} puts in the value'
+            " itself; what ran in"
+            " parallel or in a pipe is below it: ${steps.GROUP.children.ID.text},"
+            " ${steps.PIPE.steps.ID.text}."
+            " Each step is checked and logged as a call of its own. Nothing is undone when a step"
+            " fails."
         ),
         arguments=PipeArguments,
         result=PipeResult,

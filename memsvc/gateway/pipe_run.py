@@ -36,11 +36,19 @@ class PipeOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="whether this tool is there")
-    steps_max: int = Field(50, ge=1, le=1000, description="steps in all, those inside other steps included")
-    depth_max: int = Field(5, ge=0, le=10, description="how deep pipelines and parallel groups may stand in each other")
-    parallel_max: int = Field(8, ge=1, le=100, description="calls of one pipeline that run at the same time")
+    steps_max: int = Field(
+        50, ge=1, le=1000, description="steps in all, those inside other steps included"
+    )
+    depth_max: int = Field(
+        5, ge=0, le=10, description="how deep pipelines and parallel groups may stand in each other"
+    )
+    parallel_max: int = Field(
+        8, ge=1, le=100, description="calls of one pipeline that run at the same time"
+    )
     timeout_s: float = Field(60.0, gt=0, le=3600, description="how long one pipeline may take")
-    result_bytes_max: int = Field(8 * 1024 * 1024, ge=1024, description="what the steps may answer together, in bytes")
+    result_bytes_max: int = Field(
+        8 * 1024 * 1024, ge=1024, description="what the steps may answer together, in bytes"
+    )
 
 
 class PipeResult(Result):
@@ -48,10 +56,12 @@ class PipeResult(Result):
 
     ok: bool = Field(description="whether every step succeeded")
     error: str = Field(description="what the first step that failed said; empty if none did")
-    result: Any = Field(description="what the pipeline returns; {error} where its references lead nowhere")
+    result: Any = Field(
+        description="what the pipeline returns; {error} where its references lead nowhere"
+    )
     steps: dict[str, dict[str, Any]] = Field(
-        description="by step id: {id, kind, started_at, duration_ms, ok, error} and, for a tool, {tool, structured,"
-        " text}, for parallel {children}, for pipe {result, steps}"
+        description="by step id: {id, kind, started_at, duration_ms, ok, error} and, for a tool,"
+        " {tool, structured, text}, for parallel {children}, for pipe {result, steps}"
     )
 
 
@@ -62,7 +72,9 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
     except orjson.JSONEncodeError:
         raise invalid(f"{what} must be plain JSON") from None
     if len(encoded) > limits.request_bytes_max:
-        raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{what} takes more than {limits.request_bytes_max} bytes")
+        raise MemsvcError(
+            Code.PAYLOAD_TOO_LARGE, f"{what} takes more than {limits.request_bytes_max} bytes"
+        )
     if is_too_deep(encoded, limits.json_depth_max):
         raise invalid(f"{what} nests deeper than {limits.json_depth_max} levels")
     return encoded
@@ -79,7 +91,9 @@ class _StepOutcome:
 class PipeRun:
     """One pipeline in progress, with nested ones: they share time, result bytes and slots."""
 
-    def __init__(self, calls: ToolCalls, options: PipeOptions, limits: LimitsOptions, clock: Clock) -> None:
+    def __init__(
+        self, calls: ToolCalls, options: PipeOptions, limits: LimitsOptions, clock: Clock
+    ) -> None:
         self._calls = calls
         self._tools = {tool.name: tool for tool in calls.tools()}
         self._limits = limits
@@ -102,13 +116,24 @@ class PipeRun:
         result = self._returned(pipeline, values)
         if error is None:
             return PipeResult(ok=True, error="", result=result, steps=values.steps)
-        details: dict[str, Any] = {"ok": False, "error": error.message, "result": result, "steps": values.steps}
+        details: dict[str, Any] = {
+            "ok": False,
+            "error": error.message,
+            "result": result,
+            "steps": values.steps,
+        }
         recovery = error.recovery
-        if error.retryable and self._has_written:  # sending everything again would repeat what was done
+        if (
+            error.retryable and self._has_written
+        ):  # sending everything again would repeat what was done
             details["retryable"] = False
             recovery = "some steps were done already; send those that were not"
         raise MemsvcError(
-            error.code, error.message, recovery=recovery, retry_after_s=error.retry_after_s, details=details
+            error.code,
+            error.message,
+            recovery=recovery,
+            retry_after_s=error.retry_after_s,
+            details=details,
         )
 
     async def _steps(self, pipeline: Pipeline, seen: PipeValues) -> MemsvcError | None:
@@ -166,7 +191,9 @@ class PipeRun:
         self._has_written = self._has_written or (writes and outcome.error is None)
         if step.tool in self._tools or outcome.error is None:
             return outcome
-        body = outcome.body | {"message": f"unknown tool: {safe_text(step.tool, NAME_CHARS_IN_ERROR)}"}
+        body = outcome.body | {
+            "message": f"unknown tool: {safe_text(step.tool, NAME_CHARS_IN_ERROR)}"
+        }
         named = MemsvcError(outcome.error.code, body["message"], recovery=outcome.error.recovery)
         return CallOutcome(body, orjson.dumps(body).decode(), named)
 
@@ -178,7 +205,10 @@ class PipeRun:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._step(child, seen)) for child in step.children]
         outcomes = [task.result() for task in tasks]
-        return timer.finish(_first(outcomes), children={outcome.record["id"]: outcome.record for outcome in outcomes})
+        return timer.finish(
+            _first(outcomes),
+            children={outcome.record["id"]: outcome.record for outcome in outcomes},
+        )
 
     async def _pipe(self, step: PipeStep, seen: PipeValues) -> _StepOutcome:
         del seen  # a nested pipeline sees only its own steps
@@ -202,7 +232,10 @@ class PipeRun:
         if is_too_deep(encoded, RESULT_DEPTH_MAX):
             raise _too_deep()
         if len(encoded) + extra_bytes > self._bytes_left:
-            message = f"left out: the results of this pipeline would take more than {self._bytes_max} bytes"
+            message = (
+                "left out: the results of this pipeline would take more than"
+                f" {self._bytes_max} bytes"
+            )
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, message)
         self._bytes_left -= len(encoded) + extra_bytes
 
@@ -229,7 +262,9 @@ def _json(value: Any) -> bytes:
 
 
 def _too_deep() -> MemsvcError:
-    return MemsvcError(Code.PAYLOAD_TOO_LARGE, f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
+    return MemsvcError(
+        Code.PAYLOAD_TOO_LARGE, f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels"
+    )
 
 
 def _first(outcomes: Sequence[_StepOutcome]) -> MemsvcError | None:
@@ -239,7 +274,9 @@ def _first(outcomes: Sequence[_StepOutcome]) -> MemsvcError | None:
 class _StepTimer:
     """A step in progress."""
 
-    def __init__(self, clock: Clock, name: str, kind: str, more: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, clock: Clock, name: str, kind: str, more: dict[str, Any] | None = None
+    ) -> None:
         started_at = clock.now().isoformat().replace("+00:00", "Z")
         self._record = {"id": name, "kind": kind} | (more or {}) | {"started_at": started_at}
         self._started = perf_counter()
@@ -248,5 +285,9 @@ class _StepTimer:
         """Return the outcome of the step, which has ended now."""
         duration_ms = round((perf_counter() - self._started) * 1000, 3)
         message = "" if error is None else error.message
-        record = self._record | {"duration_ms": duration_ms, "ok": error is None, "error": message} | fields
+        record = (
+            self._record
+            | {"duration_ms": duration_ms, "ok": error is None, "error": message}
+            | fields
+        )
         return _StepOutcome(record, error)

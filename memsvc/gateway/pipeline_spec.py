@@ -125,9 +125,14 @@ class _SpecParser:
         steps = self._parse_steps(spec.get("steps"), variables, depth, f"{where}.steps")
         return Pipeline(variables, steps, spec.get("return"), bool(go_on))
 
-    def _parse_steps(self, steps: Any, variables: dict[str, Any], depth: int, where: str) -> tuple[PipelineStep, ...]:
+    def _parse_steps(
+        self, steps: Any, variables: dict[str, Any], depth: int, where: str
+    ) -> tuple[PipelineStep, ...]:
         if depth > self._limits.depth_max:
-            raise invalid("pipeline nesting too deep", recovery=f"nest {self._limits.depth_max} levels at the most")
+            raise invalid(
+                "pipeline nesting too deep",
+                recovery=f"nest {self._limits.depth_max} levels at the most",
+            )
         if not isinstance(steps, list | None):
             raise invalid(f"{where} must be an array")
         if not steps:
@@ -135,9 +140,13 @@ class _SpecParser:
         self._steps += len(steps)
         if self._steps > self._limits.steps_max:
             raise invalid(
-                "pipeline exceeds maximum step limit", recovery=f"use {self._limits.steps_max} steps at the most"
+                "pipeline exceeds maximum step limit",
+                recovery=f"use {self._limits.steps_max} steps at the most",
             )
-        read = tuple(self._step(step, variables, depth, f"{where}.{number}") for number, step in enumerate(steps))
+        read = tuple(
+            self._step(step, variables, depth, f"{where}.{number}")
+            for number, step in enumerate(steps)
+        )
         known: set[str] = set()
         for step in read:
             if step.id in known:
@@ -164,7 +173,9 @@ class _SpecParser:
         if step.get("args") is not None:
             raise invalid(f"{where}.args: only a step with a tool has arguments")
         if mode == "parallel":
-            return ConcurrentStep(name, self._parse_steps(value, variables, depth + 1, f"{where}.parallel"))
+            return ConcurrentStep(
+                name, self._parse_steps(value, variables, depth + 1, f"{where}.parallel")
+            )
         return PipeStep(name, self.pipeline(value, variables, depth + 1, f"{where}.pipe"))
 
 
@@ -174,7 +185,9 @@ def _tool_step(name: str, tool: Any, args: Any, where: str) -> ToolStep:
     if not isinstance(args, dict | None):
         raise invalid(f"{where}.args must be an object")
     if tool.strip() == PIPE_TOOL:
-        raise invalid(f"{PIPE_TOOL} cannot invoke itself", recovery="put the steps into a step with `pipe`")
+        raise invalid(
+            f"{PIPE_TOOL} cannot invoke itself", recovery="put the steps into a step with `pipe`"
+        )
     return ToolStep(name, tool, args or {})
 
 
@@ -182,7 +195,9 @@ class _Resolver:
     """Resolver of one value's references, which counts the inserted characters."""
 
     def __init__(self, seen: PipeValues, bytes_max: int) -> None:
-        self._roots = {"vars": seen.variables, "steps": seen.steps} | ({} if seen.last is None else {"last": seen.last})
+        self._roots = {"vars": seen.variables, "steps": seen.steps} | (
+            {} if seen.last is None else {"last": seen.last}
+        )
         self._bytes_max = bytes_max
         self._bytes = 0
 
@@ -212,7 +227,9 @@ class _Resolver:
     def _count(self, text: str) -> None:
         self._bytes += len(text)  # characters, of which there are no more than bytes
         if self._bytes > self._bytes_max:
-            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"references bring in more than {self._bytes_max} bytes")
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE, f"references bring in more than {self._bytes_max} bytes"
+            )
 
     def _at(self, path: str) -> Any:
         found: Any = self._roots
@@ -223,7 +240,9 @@ class _Resolver:
             elif isinstance(found, dict) and name in found:
                 found = found[name]
             else:
-                raise invalid(f"reference not found: {safe_text(path.strip(), NAME_CHARS_IN_ERROR)}")
+                raise invalid(
+                    f"reference not found: {safe_text(path.strip(), NAME_CHARS_IN_ERROR)}"
+                )
         return found
 
 

@@ -39,18 +39,35 @@ class RateOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(True, description="whether rates and calls under way are limited for each key and tenant")
-    key_calls_s: float = Field(300, ge=0, description="calls a second with one key, steps of mcp_pipe too; 0: any")
-    tenant_calls_s: float = Field(600, ge=0, description="calls a second with all keys of a tenant; 0: any")
-    key_requests_s: float = Field(600, ge=0, description="HTTP requests a second with one key; 0: any")
-    tenant_requests_s: float = Field(1200, ge=0, description="requests a second with all keys of a tenant; 0: any")
-    burst_s: float = Field(10, gt=0, le=3600, description="seconds of a rate that may be used at once, after a pause")
-    key_calls_at_once: int = Field(64, ge=0, description="calls under way with one key in one process; 0: any")
-    tenant_calls_at_once: int = Field(128, ge=0, description="calls under way of a tenant in one process; 0: any")
+    enabled: bool = Field(
+        True, description="whether rates and calls under way are limited for each key and tenant"
+    )
+    key_calls_s: float = Field(
+        300, ge=0, description="calls a second with one key, steps of mcp_pipe too; 0: any"
+    )
+    tenant_calls_s: float = Field(
+        600, ge=0, description="calls a second with all keys of a tenant; 0: any"
+    )
+    key_requests_s: float = Field(
+        600, ge=0, description="HTTP requests a second with one key; 0: any"
+    )
+    tenant_requests_s: float = Field(
+        1200, ge=0, description="requests a second with all keys of a tenant; 0: any"
+    )
+    burst_s: float = Field(
+        10, gt=0, le=3600, description="seconds of a rate that may be used at once, after a pause"
+    )
+    key_calls_at_once: int = Field(
+        64, ge=0, description="calls under way with one key in one process; 0: any"
+    )
+    tenant_calls_at_once: int = Field(
+        128, ge=0, description="calls under way of a tenant in one process; 0: any"
+    )
     tenants: tuple[str, ...] = Field(
         (),
-        description="tenants that may have more or less of all this, as ID=FACTOR: the first digits of the tenant, 8 "
-        "at least, as `memsvc key list` shows it, and a number such as 4 or 0.5",
+        description="tenants that may have more or less of all this, as ID=FACTOR: the first"
+        " digits of the tenant, 8 at least, as `memsvc key list` shows it, and a number such"
+        " as 4 or 0.5",
     )
     told_every_s: float = Field(
         1.0, ge=0.05, le=60, description="how often replicas tell each other what they let through"
@@ -62,7 +79,9 @@ class RateOptions(BaseModel):
         for one in value:
             digits, _, factor = one.partition("=")
             if len(digits) < TENANT_DIGITS_MIN or not set(digits) <= set("0123456789abcdef"):
-                raise ValueError("must be ID=FACTOR, the ID 8 or more of the digits 0 to 9 and a to f")
+                raise ValueError(
+                    "must be ID=FACTOR, the ID 8 or more of the digits 0 to 9 and a to f"
+                )
             if not _is_positive(factor):
                 raise ValueError("must be ID=FACTOR, the FACTOR a number above 0")
         return value
@@ -70,7 +89,11 @@ class RateOptions(BaseModel):
     def factor(self, tenant: bytes) -> float:
         """Return the factor of this tenant's limits; the entry with most digits that fits wins."""
         entries = [entry.partition("=") for entry in self.tenants]
-        matching = [(len(digits), float(factor)) for digits, _, factor in entries if tenant.hex().startswith(digits)]
+        matching = [
+            (len(digits), float(factor))
+            for digits, _, factor in entries
+            if tenant.hex().startswith(digits)
+        ]
         return max(matching)[1] if matching else 1.0
 
 
@@ -169,7 +192,9 @@ class RateLimits:
         if of_key >= tenant.keys_at_once > 0:
             return self._too_many("key_at_once", f"{of_key} calls with this key are under way")
         if tenant.active_calls >= tenant.at_once > 0:
-            return self._too_many("tenant_at_once", f"{tenant.active_calls} calls of this tenant are under way")
+            return self._too_many(
+                "tenant_at_once", f"{tenant.active_calls} calls of this tenant are under way"
+            )
         return None
 
     def _tenant(self, tenant: bytes) -> _TenantUse:
@@ -183,7 +208,10 @@ class RateLimits:
                 ("requests", None): options.tenant_requests_s,
             }
             found = self._tenants[tenant] = _TenantUse(
-                {bucket: Rate(per_s * factor, options.burst_s) if per_s else None for bucket, per_s in allowed.items()},
+                {
+                    bucket: Rate(per_s * factor, options.burst_s) if per_s else None
+                    for bucket, per_s in allowed.items()
+                },
                 keys_at_once=_apply_factor(options.key_calls_at_once, factor),
                 at_once=_apply_factor(options.tenant_calls_at_once, factor),
             )
@@ -191,7 +219,9 @@ class RateLimits:
 
     def _refused(self, bucket: _Bucket, wait_s: float) -> LimitError:
         kind, label = bucket
-        subject, reason = ("this tenant", f"tenant_{kind}") if label is None else ("this key", f"key_{kind}")
+        subject, reason = (
+            ("this tenant", f"tenant_{kind}") if label is None else ("this key", f"key_{kind}")
+        )
         self._meter.add("memsvc_refused_total", reason=reason)
         return LimitError(
             Code.RATE_LIMITED,
@@ -201,7 +231,11 @@ class RateLimits:
 
     def _too_many(self, reason: str, message: str) -> LimitError:
         self._meter.add("memsvc_refused_total", reason=reason)
-        return LimitError(Code.RATE_LIMITED, f"{message}, which is as many as may be", retry_after_s=AT_ONCE_RETRY_S)
+        return LimitError(
+            Code.RATE_LIMITED,
+            f"{message}, which is as many as may be",
+            retry_after_s=AT_ONCE_RETRY_S,
+        )
 
     async def exchange(self) -> bool:
         """Exchange use with other replicas; return whether the database could be reached.
@@ -211,7 +245,9 @@ class RateLimits:
         now = monotonic()
         for name, tenant in list(self._tenants.items()):
             changes = {
-                bucket: use.pending for bucket, use in tenant.uses.items() if self._is_significant(tenant, bucket, use)
+                bucket: use.pending
+                for bucket, use in tenant.uses.items()
+                if self._is_significant(tenant, bucket, use)
             }
             for bucket, use in list(tenant.uses.items()):
                 use.pending = 0
@@ -220,7 +256,10 @@ class RateLimits:
             try:
                 if changes:
                     await self._exchange(name, tenant, changes)
-                elif tenant.sent_at is not None and now - tenant.sent_at > 2 * rates.QUIET_S + self._options.burst_s:
+                elif (
+                    tenant.sent_at is not None
+                    and now - tenant.sent_at > 2 * rates.QUIET_S + self._options.burst_s
+                ):
                     async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
                         await rates.forget(tx)
                     tenant.sent_at = None
@@ -239,13 +278,18 @@ class RateLimits:
         return use.pending >= max(1.0, rate.per_s * self._options.told_every_s * EXCHANGE_SHARE)
 
     async def _exchange(self, name: bytes, tenant: _TenantUse, changes: dict[_Bucket, int]) -> None:
-        used_s = {_bucket_name(bucket): times * _rate(tenant, bucket).cost_s for bucket, times in changes.items()}
+        used_s = {
+            _bucket_name(bucket): times * _rate(tenant, bucket).cost_s
+            for bucket, times in changes.items()
+        }
         async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
             offset_s = await rates.add_usage(tx, used_s)
         now = tenant.sent_at = monotonic()
         for bucket in changes:
             use = tenant.uses.setdefault(bucket, _BucketUse())
-            known = _rate(tenant, bucket).used(now + offset_s[_bucket_name(bucket)], now, use.pending)
+            known = _rate(tenant, bucket).used(
+                now + offset_s[_bucket_name(bucket)], now, use.pending
+            )
             use.empty_at = max(use.empty_at, known)
         self._meter.add("memsvc_rates_told_total", status="success")
 

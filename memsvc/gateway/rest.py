@@ -79,14 +79,21 @@ class CloseOnDrain:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_closing(message: Message) -> None:
             if message["type"] == "http.response.start" and self._draining.started:
-                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", ()), (b"connection", b"close")],
+                }
             await send(message)
 
         await self.app(scope, receive, send_closing)
 
 
 def error_response(
-    error: MemsvcError, scope: Scope, *, status: int | None = None, headers: Mapping[str, str] | None = None
+    error: MemsvcError,
+    scope: Scope,
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return an error as JSON.
 
@@ -97,14 +104,22 @@ def error_response(
         scope[MISSING_PERMISSION] = error.permission
     if scope.get("path") in MCP_PATHS:
         code = _INTERNAL_ERROR if error.http_status >= 500 else _INVALID_REQUEST
-        body |= {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message, "data": error.body()}}
+        body |= {
+            "jsonrpc": "2.0",
+            "id": None,
+            "error": {"code": code, "message": error.message, "data": error.body()},
+        }
     extra = dict(headers or {}) | retry_after(error)
     return Response(orjson.dumps(body), status or error.http_status, extra, "application/json")
 
 
 def retry_after(error: MemsvcError) -> dict[str, str]:
     """Return the Retry-After header; none where a retry would not help."""
-    return {} if error.retry_after_s is None else {"Retry-After": str(max(1, ceil(error.retry_after_s)))}
+    return (
+        {}
+        if error.retry_after_s is None
+        else {"Retry-After": str(max(1, ceil(error.retry_after_s)))}
+    )
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -114,7 +129,9 @@ def _http_error(request: Request, error: Exception) -> Response:
             named = MemsvcError(Code.NOT_FOUND, "there is nothing at this path")
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
-            named = MemsvcError(Code.INVALID_ARGUMENT, f"this path does not take that method, but {allowed}")
+            named = MemsvcError(
+                Code.INVALID_ARGUMENT, f"this path does not take that method, but {allowed}"
+            )
         case 413:
             named = MemsvcError(Code.PAYLOAD_TOO_LARGE, "the request body is too large")
         case status if status >= 500:
@@ -127,7 +144,9 @@ def _http_error(request: Request, error: Exception) -> Response:
 def _internal_error(request: Request) -> MemsvcError:
     """Return the error for an internal fault, with the request id that finds it in the log."""
     name = request.scope.get(REQUEST_ID, "")
-    return MemsvcError(Code.INTERNAL_ERROR, "internal error", details={"request_id": name} if name else None)
+    return MemsvcError(
+        Code.INTERNAL_ERROR, "internal error", details={"request_id": name} if name else None
+    )
 
 
 def _memsvc_error(request: Request, error: Exception) -> Response:
@@ -174,7 +193,11 @@ def isolation_check(database: Database, interval_s: float = ISOLATION_CHECK_S) -
             await database.check_isolation()
         except MemsvcError as error:
             if error.code is Code.PERMISSION_DENIED:
-                log.error("the database does not keep tenants apart", found=error.message, recovery=error.recovery)
+                log.error(
+                    "the database does not keep tenants apart",
+                    found=error.message,
+                    recovery=error.recovery,
+                )
             raise
         checked_at = monotonic()
         return True
@@ -212,17 +235,25 @@ def routes(
         state = dict(zip(checks, results, strict=True)) | {"draining": draining.started}
         state |= {name: holds() for name, holds in states.items()}
         if all(results) and not draining.started:
-            return Response(orjson.dumps({"status": "ready"} | state), media_type="application/json")
-        error = MemsvcError(Code.UNAVAILABLE, "not ready", retry_after_s=1.0, details={"checks": state})
+            return Response(
+                orjson.dumps({"status": "ready"} | state), media_type="application/json"
+            )
+        error = MemsvcError(
+            Code.UNAVAILABLE, "not ready", retry_after_s=1.0, details={"checks": state}
+        )
         return error_response(error, request.scope)
 
     async def expose(request: Request) -> Response:
         header = request.headers.get("Authorization", "").encode()
         if options.token and not compare_digest(header, f"Bearer {options.token}".encode()):
             error = MemsvcError(
-                Code.PERMISSION_DENIED, "metrics are read with a token", recovery="send that of metrics.token"
+                Code.PERMISSION_DENIED,
+                "metrics are read with a token",
+                recovery="send that of metrics.token",
             )
-            return error_response(error, request.scope, status=401, headers={"WWW-Authenticate": "Bearer"})
+            return error_response(
+                error, request.scope, status=401, headers={"WWW-Authenticate": "Bearer"}
+            )
         return Response(metrics.text(), media_type=metrics.media_type)
 
     return [Route(HEALTH_PATH, health), Route(READY_PATH, ready), Route(METRICS_PATH, expose)]

@@ -36,9 +36,15 @@ class Retention:
             log.warning("the partitions of the call log were not maintained", code=error.code.value)
             return False
         if rolled.made or rolled.dropped:
-            log.info("the partitions of the call log were maintained", made=rolled.made, dropped=rolled.dropped)
+            log.info(
+                "the partitions of the call log were maintained",
+                made=rolled.made,
+                dropped=rolled.dropped,
+            )
         if rolled.kept_days > self._keep_days > 0:
-            log.warning("the owner of the database keeps the call log longer", days=rolled.kept_days)
+            log.warning(
+                "the owner of the database keeps the call log longer", days=rolled.kept_days
+            )
         return True
 
     @asynccontextmanager

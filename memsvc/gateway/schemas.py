@@ -10,7 +10,9 @@ from memsvc.core.tools import Tool
 Schema = dict[str, Any]
 
 _NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_ONE_SCHEMA = frozenset({"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"})
+_ONE_SCHEMA = frozenset(
+    {"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"}
+)
 _SCHEMA_LISTS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
 _REMOVED_KEYS = frozenset({"$defs", "$ref", "title", "discriminator"})
 
@@ -50,7 +52,9 @@ def _plain(schema: Any, definitions: dict[str, Schema], within: tuple[str, ...])
         result = _plain(definitions[name], definitions, (*within, name))
     for keyword, value in schema.items():
         if keyword in _NAMED_SCHEMAS:
-            result[keyword] = {name: _plain(part, definitions, within) for name, part in value.items()}
+            result[keyword] = {
+                name: _plain(part, definitions, within) for name, part in value.items()
+            }
         elif keyword in _ONE_SCHEMA:
             result[keyword] = _plain(value, definitions, within)
         elif keyword in _SCHEMA_LISTS:

@@ -21,7 +21,15 @@ from memsvc.gateway.cors import Cors
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import is_upload
 from memsvc.gateway.gzip_encoding import GzipEncoding
-from memsvc.gateway.limits import CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, MountApp, RequestId
+from memsvc.gateway.limits import (
+    CheckHost,
+    CheckPath,
+    CountRequest,
+    LimitBody,
+    LimitsOptions,
+    MountApp,
+    RequestId,
+)
 from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint
 from memsvc.gateway.mcp.protected import challenge
 from memsvc.gateway.mcp.protected import routes as protected_routes
@@ -71,15 +79,15 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
 ) -> Starlette:
     """Return the app of one process, for whose whole life the database must be open.
 
-    The bind address `host` determines the accepted Host and Origin. `background` runs `changes`,
-    entered before the gateway's own tasks and left after them. `stream_routes` returns routes that
-    stream changes. `administration` gives agents the administrative tools too, `conformance` what
-    the official suite requires. `/readyz` includes `states`. The `console` authenticates visitors.
+    The bind address `host` determines the accepted Host and Origin. `background` outlives the
+    gateway's own tasks. `stream_routes` stream changes. `administration` gives agents the
+    administrative tools, `conformance` those of the official suite. `/readyz` includes `states`.
     """
     metrics.add_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
     subscriptions = None if changes is None else _subscriptions(changes, limits, metrics, draining)
-    public = [*protected_routes(authenticator.options.oauth), *card_routes(card, version, PROTOCOL_VERSIONS)]
+    public = protected_routes(authenticator.options.oauth)
+    public = [*public, *card_routes(card, version, PROTOCOL_VERSIONS)]
     if console is not None:
         public.append(Route("/", rest.to_console))
     config = McpServerConfig(
@@ -126,7 +134,9 @@ def _lifespan(*background: Background) -> Callable[[Starlette], AbstractAsyncCon
     return lifespan
 
 
-def _subscriptions(changes: Changes, limits: LimitsOptions, metrics: Metrics, draining: rest.Draining) -> Subscriptions:
+def _subscriptions(
+    changes: Changes, limits: LimitsOptions, metrics: Metrics, draining: rest.Draining
+) -> Subscriptions:
     subscriptions = Subscriptions(changes, limits)
     metrics.watch("memsvc_changes_heard", lambda: float(changes.listening))
     metrics.watch("memsvc_listeners_open", subscriptions.count)
@@ -135,7 +145,11 @@ def _subscriptions(changes: Changes, limits: LimitsOptions, metrics: Metrics, dr
 
 
 def _common_middleware(
-    draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, host: str, console: ASGIApp | None
+    draining: rest.Draining,
+    tracer: Tracer,
+    limits: LimitsOptions,
+    host: str,
+    console: ASGIApp | None,
 ) -> list[Middleware]:
     """Return the middleware of every request, before it is authenticated."""
     return [
@@ -144,7 +158,11 @@ def _common_middleware(
         *([Middleware(TraceRequests, tracer=tracer)] if tracer is not NO_TRACER else []),
         Middleware(CheckPath),
         Middleware(CheckHost, options=limits, host=host),
-        *([Middleware(MountApp, path=CONSOLE_PATH, sub_app=console)] if console is not None else []),
+        *(
+            [Middleware(MountApp, path=CONSOLE_PATH, sub_app=console)]
+            if console is not None
+            else []
+        ),
     ]
 
 
@@ -175,13 +193,19 @@ def _is_stream(scope: Scope) -> bool:
 
 
 def _mcp_endpoint(
-    config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions, *, conformance: bool
+    config: McpServerConfig,
+    authenticator: Authenticator,
+    limits: LimitsOptions,
+    *,
+    conformance: bool,
 ) -> "McpEndpoint | ConformanceEndpoint":
     if not conformance:
         return McpEndpoint(config, authenticator, limits)
     from memsvc.gateway.mcp.conformance import endpoint, handlers  # noqa: PLC0415 - for this mode alone
 
-    return endpoint.ConformanceEndpoint(replace(config, extend=handlers.install), authenticator, limits)
+    return endpoint.ConformanceEndpoint(
+        replace(config, extend=handlers.install), authenticator, limits
+    )
 
 
 def _sse_routes(

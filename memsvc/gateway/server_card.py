@@ -22,7 +22,9 @@ HEADERS: Final = {
     "Cache-Control": "public, max-age=3600",
 }
 NAME: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
-DESCRIPTION: Final = "Memory for agents: turns, facts, files, whiteboards, a notebook and knowledge."
+DESCRIPTION: Final = (
+    "Memory for agents: turns, facts, files, whiteboards, a notebook and knowledge."
+)
 
 
 class ServerCardOptions(BaseModel):
@@ -31,7 +33,9 @@ class ServerCardOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mcp_url: str = Field("", description="the URL of /mcp as clients know it; empty: no card")
-    name: str = Field("", description="what the server is called: a domain of yours, a slash, a name")
+    name: str = Field(
+        "", description="what the server is called: a domain of yours, a slash, a name"
+    )
     title: str = Field("memsvc", max_length=100, description="what people are shown as its name")
 
     @model_validator(mode="after")
@@ -41,18 +45,27 @@ class ServerCardOptions(BaseModel):
         if "@" in self.mcp_url:
             raise ValueError("server_card.mcp_url is told to everybody, and takes no credentials")
         if self.mcp_url and not NAME.fullmatch(self.name):
-            raise ValueError("server_card.name must be a domain, a slash and a name, as com.example/memory")
+            raise ValueError(
+                "server_card.name must be a domain, a slash and a name, as com.example/memory"
+            )
         return self
 
 
 NO_CARD: Final = ServerCardOptions()
 
 
-def routes(options: ServerCardOptions, version: str, protocol_versions: Sequence[str]) -> list[Route]:
+def routes(
+    options: ServerCardOptions, version: str, protocol_versions: Sequence[str]
+) -> list[Route]:
     """Return the routes of the card; none without a URL."""
     if not options.mcp_url:
         return []
-    key = {"name": "Authorization", "description": "Bearer and an API key", "isRequired": True, "isSecret": True}
+    key = {
+        "name": "Authorization",
+        "description": "Bearer and an API key",
+        "isRequired": True,
+        "isSecret": True,
+    }
     remote = {
         "type": "streamable-http",
         "url": options.mcp_url,

@@ -31,7 +31,9 @@ class CapacityError(LimitError):
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
-            Code.RESOURCE_BUSY, "the server has as much to do as it can just now", retry_after_s=retry_after_s
+            Code.RESOURCE_BUSY,
+            "the server has as much to do as it can just now",
+            retry_after_s=retry_after_s,
         )
 
     @property
@@ -42,7 +44,9 @@ class CapacityError(LimitError):
 class Slots:
     """Slots of one kind of call. A free one goes to the waiting tenants in turn."""
 
-    def __init__(self, lane: Lane, capacity: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1) -> None:
+    def __init__(
+        self, lane: Lane, capacity: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1
+    ) -> None:
         self._lane = lane
         self._meter = meter
         self._permits = FairSemaphore(capacity, ceil(capacity * TENANT_SHARE))
@@ -86,7 +90,10 @@ class Slots:
         """Return the error if a call would be refused at once."""
         if self._permits.available(tenant):
             return None
-        if self.waiting() >= self._waiting_max or self._permits.queued(tenant) >= self._tenant_waiting_max:
+        if (
+            self.waiting() >= self._waiting_max
+            or self._permits.queued(tenant) >= self._tenant_waiting_max
+        ):
             return self._capacity_error("waiting")
         expected_s = self._expected_s(tenant)
         return self._capacity_error("pace", expected_s) if expected_s > self._wait_s else None
@@ -123,8 +130,12 @@ class Slots:
         except TimeoutError:
             raise self._capacity_error("wait") from None
         finally:
-            self._meter.add("memsvc_slot_wait_ms", (perf_counter() - started) * 1000, lane=self._lane)
+            self._meter.add(
+                "memsvc_slot_wait_ms", (perf_counter() - started) * 1000, lane=self._lane
+            )
 
-    def _capacity_error(self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0) -> CapacityError:
+    def _capacity_error(
+        self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0
+    ) -> CapacityError:
         self._meter.add("memsvc_refused_total", reason=f"{self._lane}_{why}")
         return CapacityError(max(RETRY_AFTER_S, round(expected_s, 1)))

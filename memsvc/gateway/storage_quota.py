@@ -35,10 +35,14 @@ class StoredOptions(BaseModel):
     tenant_bytes_max: int = Field(
         10_000_000_000,
         ge=0,
-        description="what a tenant may store of all kinds of memory, what is derived included, in bytes; 0: no limit",
+        description="what a tenant may store of all kinds of memory, what is derived included, in"
+        " bytes; 0: no limit",
     )
     grace_days: int = Field(
-        30, ge=0, le=3650, description="how long that does not hold for tenants who were there before the quota"
+        30,
+        ge=0,
+        le=3650,
+        description="how long that does not hold for tenants who were there before the quota",
     )
 
     @property
@@ -107,5 +111,8 @@ class StorageQuota:
             await self.count(tenant)
         except MemsvcError as error:
             log.warning("what a tenant holds could not be counted", code=error.code.value)
-            count, until = self._counts.get(tenant), self._clock.now() + timedelta(seconds=FRESH_S_MAX)
+            count, until = (
+                self._counts.get(tenant),
+                self._clock.now() + timedelta(seconds=FRESH_S_MAX),
+            )
             self._keep(tenant, replace(count, until=until) if count else _Count(0, False, until))

@@ -63,8 +63,11 @@ async def file_response(request: Request, opened: OpenFile) -> Response:
         return Response(status_code=304, headers=headers)
     name = name_of(opened.path)
     headers |= {
-        "Content-Type": "text/plain; charset=utf-8" if opened.is_text else "application/octet-stream",
-        "Content-Disposition": f"attachment; filename=\"{name.replace('%', '_')}\"; filename*=UTF-8''{quote(name)}",
+        "Content-Type": "text/plain; charset=utf-8"
+        if opened.is_text
+        else "application/octet-stream",
+        "Content-Disposition": f'attachment; filename="{name.replace("%", "_")}";'
+        f" filename*=UTF-8''{quote(name)}",
         "Content-Length": str(opened.size_bytes),
         "Accept-Ranges": "bytes",
         "X-Content-Type-Options": "nosniff",

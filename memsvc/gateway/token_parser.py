@@ -74,7 +74,9 @@ def _object(document: bytes) -> dict[str, Any]:
         raise InvalidTokenError
     try:
         value = json.loads(
-            document.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_reject_constant
+            document.decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_reject_constant,
         )
     except ValueError as error:
         raise InvalidTokenError from error

@@ -28,7 +28,10 @@ def routes(dispatch: Dispatch) -> list[BaseRoute]:
 
     async def list_tools(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
-        return Response(orjson.dumps({"tools": [_listed(tool) for tool in tools]}), media_type="application/json")
+        return Response(
+            orjson.dumps({"tools": [_listed(tool) for tool in tools]}),
+            media_type="application/json",
+        )
 
     async def call_tool(request: Request) -> Response:
         name: str = request.path_params["name"]
@@ -46,7 +49,11 @@ def _listed(tool: Tool) -> dict[str, Any]:
         "title": tool.title,
         "description": tool.description,
         "input_schema": input_schema(tool),
-        "hints": {"read_only": tool.read_only, "destructive": tool.destructive, "idempotent": tool.idempotent},
+        "hints": {
+            "read_only": tool.read_only,
+            "destructive": tool.destructive,
+            "idempotent": tool.idempotent,
+        },
     }
 
 
@@ -57,7 +64,9 @@ async def json_body(request: Request) -> Any:
         return {}
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
-        raise invalid("the body must be JSON", recovery="send the header Content-Type: application/json")
+        raise invalid(
+            "the body must be JSON", recovery="send the header Content-Type: application/json"
+        )
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -67,7 +76,11 @@ async def json_body(request: Request) -> Any:
 async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> CallOutcome:
     """Call a tool on behalf of the request's caller."""
     return await dispatch.call(
-        caller_of(request.scope), name, arguments, surface=SURFACE, request_id=request.scope[REQUEST_ID]
+        caller_of(request.scope),
+        name,
+        arguments,
+        surface=SURFACE,
+        request_id=request.scope[REQUEST_ID],
     )
 
 

@@ -47,7 +47,9 @@ def validate(tool: Tool, arguments: Any) -> Arguments:
         orjson.dumps(arguments)
     # some parsers accept what neither a database nor a response can hold
     except orjson.JSONEncodeError:
-        raise invalid("arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most") from None
+        raise invalid(
+            "arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most"
+        ) from None
     try:
         return tool.arguments.model_validate(arguments)
     except ValidationError as error:
@@ -60,7 +62,9 @@ def validate(tool: Tool, arguments: Any) -> Arguments:
 
 def _recovery(tool: Tool, details: Sequence[ErrorDetails]) -> str | None:
     """Return the names of all arguments, if an unknown one was given."""
-    unknown = [str(detail["loc"][0])[:NAME_CHARS_MAX] for detail in details if _is_unknown_argument(detail)]
+    unknown = [
+        str(detail["loc"][0])[:NAME_CHARS_MAX] for detail in details if _is_unknown_argument(detail)
+    ]
     if not unknown:
         return None
     names = list(input_schema(tool)["properties"])

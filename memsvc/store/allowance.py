@@ -6,7 +6,7 @@ from memsvc.store.database import Tx
 
 
 async def consume(tx: Tx, allowance: str, day: date, *, limit: int, times: int = 1) -> bool:
-    """Count `times` more for a day; return False, and count nothing, when that would exceed `limit`.
+    """Count `times` more for a day; count nothing and return False beyond `limit`.
 
     Counts of earlier days are deleted. Takes a transaction of the whole tenant
     (`Database.begin_tenant`).
@@ -32,7 +32,8 @@ async def consume(tx: Tx, allowance: str, day: date, *, limit: int, times: int =
 async def release(tx: Tx, allowance: str, day: date, *, times: int = 1) -> None:
     """Count `times` less for a day, when what `consume` counted could not be had."""
     await tx.execute(
-        "UPDATE allowances SET times = times - $4 WHERE tenant = $1 AND purpose = $2 AND day = $3 AND times >= $4",
+        "UPDATE allowances SET times = times - $4 WHERE tenant = $1 AND purpose = $2 AND day = $3"
+        " AND times >= $4",
         allowance,
         day,
         times,

@@ -17,7 +17,9 @@ class LogPosition:
     start: int
 
 
-async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime) -> dict[str, LogPosition]:
+async def append(
+    tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime
+) -> dict[str, LogPosition]:
     """Append text to several logs, creating missing ones; return where each text was put.
 
     One round trip and one block a log, however long log and text are. No tree lock is needed:
@@ -30,9 +32,11 @@ async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: date
             SELECT * FROM unnest($3::text[], $4::uuid[], $5::int8[], $6::bytea[])
                 AS a (path, incarnation, stream, content)
         ), written AS (
-            INSERT INTO files AS f (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+            INSERT INTO files AS f (tenant, project, incarnation, path, revision, stream,
+                size_bytes, is_text, owner,
                                     created_at, updated_at)
-            SELECT $1, $2, incarnation, path, 1, stream, length(content), true, $7, $8, $8 FROM asked ORDER BY path
+            SELECT $1, $2, incarnation, path, 1, stream, length(content), true, $7, $8, $8
+                FROM asked ORDER BY path
             ON CONFLICT (tenant, project, path) WHERE deleted_at IS NULL DO UPDATE SET
                 revision = f.revision + 1, size_bytes = f.size_bytes + EXCLUDED.size_bytes,
                 updated_at = EXCLUDED.updated_at
@@ -68,9 +72,11 @@ async def replace(tx: Tx, contents: Mapping[str, bytes], *, now: datetime) -> No
         WITH asked AS (
             SELECT * FROM unnest($3::text[], $4::int8[], $5::bytea[]) AS a (path, stream, content)
         ), written AS (
-            UPDATE files AS f SET revision = f.revision + 1, stream = asked.stream, size_bytes = length(asked.content),
+            UPDATE files AS f SET revision = f.revision + 1, stream = asked.stream,
+                size_bytes = length(asked.content),
                    updated_at = $6, is_text = true, indexed_bytes = 0, sha256 = NULL
-            FROM asked WHERE f.tenant = $1 AND f.project = $2 AND f.path = asked.path AND f.deleted_at IS NULL
+            FROM asked WHERE f.tenant = $1 AND f.project = $2 AND f.path = asked.path
+                AND f.deleted_at IS NULL
             RETURNING f.incarnation, f.revision, f.stream, asked.content
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)

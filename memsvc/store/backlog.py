@@ -50,7 +50,8 @@ class Backlog:
 
 
 _SELECT = f"""
-    SELECT q.id, q.entrypoint, q.status::text AS status, q.created, q.headers, tried.failures, tried.code
+    SELECT q.id, q.entrypoint, q.status::text AS status, q.created, q.headers, tried.failures,
+        tried.code
     FROM {QUEUE} AS q CROSS JOIN LATERAL (
         SELECT count(*) AS failures,
                (array_agg(l.traceback ->> 'exception_message' ORDER BY l.id DESC))[1] AS code
@@ -87,9 +88,14 @@ async def list_jobs(
         ("q.headers ->> 'project' = ANY ({})", None if projects is None else list(projects)),
     ]
     set_filters = [(condition, value) for condition, value in filters if value is not None]
-    where = " AND ".join(condition.format(f"${number}") for number, (condition, _) in enumerate(set_filters, 3))
+    where = " AND ".join(
+        condition.format(f"${number}") for number, (condition, _) in enumerate(set_filters, 3)
+    )
     rows = await database.registry(
-        f"{_SELECT} WHERE {where} ORDER BY q.id DESC LIMIT $2", list(Code), limit, *(value for _, value in set_filters)
+        f"{_SELECT} WHERE {where} ORDER BY q.id DESC LIMIT $2",
+        list(Code),
+        limit,
+        *(value for _, value in set_filters),
     )
     return [_queued(row) for row in rows]
 
@@ -104,7 +110,8 @@ async def count_jobs(
     rows = await database.registry(
         f"""
         SELECT status::text AS status, count(*) AS jobs FROM {QUEUE}
-        WHERE headers ->> 'tenant' = $1 AND ($2::text[] IS NULL OR headers ->> 'project' = ANY ($2)) GROUP BY status
+        WHERE headers ->> 'tenant' = $1 AND ($2::text[] IS NULL OR headers ->> 'project' = ANY ($2))
+            GROUP BY status
         """,
         tenant.hex(),
         None if projects is None else list(projects),
@@ -113,7 +120,9 @@ async def count_jobs(
     return {state: counted.get(status, 0) for state, status in _STATUS.items()}
 
 
-async def _find(database: Database, job: int, tenant: bytes | None, projects: Collection[str] | None) -> Ref:
+async def _find(
+    database: Database, job: int, tenant: bytes | None, projects: Collection[str] | None
+) -> Ref:
     rows = (
         await database.registry(f"SELECT id, entrypoint, headers FROM {QUEUE} WHERE id = $1", job)
         if 0 <= job <= _JOB_MAX
@@ -121,7 +130,9 @@ async def _find(database: Database, job: int, tenant: bytes | None, projects: Co
     )
     for row in rows:
         ref = Ref.read(row["id"], row["entrypoint"], row["headers"])
-        if tenant in (None, ref.scope.tenant) and (projects is None or ref.scope.project in projects):
+        if tenant in (None, ref.scope.tenant) and (
+            projects is None or ref.scope.project in projects
+        ):
             return ref
     raise MemsvcError(Code.NOT_FOUND, "there is no such job")
 
@@ -158,7 +169,11 @@ async def retry(
 
 
 async def drop(
-    database: Database, job: int, *, tenant: bytes | None = None, projects: Collection[str] | None = None
+    database: Database,
+    job: int,
+    *,
+    tenant: bytes | None = None,
+    projects: Collection[str] | None = None,
 ) -> Ref:
     """Remove a job that waits or has failed from the queue, so that it will not run.
 
@@ -166,21 +181,32 @@ async def drop(
     """
     ref = await _find(database, job, tenant, projects)
     async with database.begin(ref.scope) as tx:
-        await tx.fetch(f"SELECT FROM job_refs WHERE {_OF_SUBJECT} FOR UPDATE", ref.name, ref.subject)
+        await tx.fetch(
+            f"SELECT FROM job_refs WHERE {_OF_SUBJECT} FOR UPDATE", ref.name, ref.subject
+        )
         status = await _status(tx, job)
         if status == "picked":
-            raise MemsvcError(Code.CONFLICT, "the job is running", recovery="wait until it has ended")
+            raise MemsvcError(
+                Code.CONFLICT, "the job is running", recovery="wait until it has ended"
+            )
         await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", job)
         removed = await tx.execute(
-            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5", ref.name, ref.subject, job
+            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5",
+            ref.name,
+            ref.subject,
+            job,
         )
         if not removed and status == "queued" and not await _has_other_queued(tx, ref):
-            await tx.execute(f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject)
+            await tx.execute(
+                f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject
+            )
     return ref
 
 
 async def _status(tx: Tx, job: int) -> str | None:
-    rows = await tx.unbound(f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", job)
+    rows = await tx.unbound(
+        f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", job
+    )
     return rows[0]["status"] if rows else None
 
 
@@ -188,7 +214,8 @@ async def _has_other_queued(tx: Tx, ref: Ref) -> bool:
     rows = await tx.unbound(
         f"""
         SELECT FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2
-        AND headers ->> 'subject' = $3 AND entrypoint = $4 AND status = 'queued' AND id <> $5 LIMIT 1
+        AND headers ->> 'subject' = $3 AND entrypoint = $4 AND status = 'queued' AND id <> $5
+            LIMIT 1
         """,
         ref.scope.tenant.hex(),
         ref.scope.project,
@@ -206,7 +233,8 @@ async def forget_project(tx: Tx) -> int:
     """
     await tx.execute("DELETE FROM job_refs WHERE tenant = $1 AND project = $2")
     rows = await tx.unbound(
-        f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2 RETURNING id",
+        f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2"
+        " RETURNING id",
         tx.scope.tenant.hex(),
         tx.scope.project,
     )
@@ -219,7 +247,9 @@ async def forget_tenant(tx: Tx) -> int:
     Takes a transaction of the whole tenant.
     """
     await tx.execute("DELETE FROM job_refs WHERE tenant = $1")
-    rows = await tx.unbound(f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 RETURNING id", tx.scope.tenant.hex())
+    rows = await tx.unbound(
+        f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 RETURNING id", tx.scope.tenant.hex()
+    )
     return len(rows)
 
 
@@ -235,7 +265,9 @@ async def queued(tx: Tx, project: str | None) -> int:
     return jobs
 
 
-async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool = False) -> tuple[int, int]:
+async def forget_jobs(
+    tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool = False
+) -> tuple[int, int]:
     """Remove the jobs of a project with these names and subjects; return how many.
 
     The result counts rows that reference them, and jobs. With `dry_run` nothing is removed. A
@@ -245,8 +277,8 @@ async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool 
     statement = "SELECT count(*) AS rows" if dry_run else "DELETE"
     matching = "(SELECT * FROM unnest({0}::text[], {1}::text[]))"
     deleted_refs = await tx.fetch(
-        f"{statement} FROM job_refs WHERE tenant = $1 AND project = $2 AND (name, subject) IN {matching.format('$3', '$4')}"
-        + ("" if dry_run else " RETURNING 1"),
+        f"{statement} FROM job_refs WHERE tenant = $1 AND project = $2 AND (name, subject) IN"
+        f" {matching.format('$3', '$4')}" + ("" if dry_run else " RETURNING 1"),
         names,
         targets,
     )
@@ -259,7 +291,11 @@ async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool 
         names,
         targets,
     )
-    return (deleted_refs[0]["rows"], deleted_jobs[0]["rows"]) if dry_run else (len(deleted_refs), len(deleted_jobs))
+    return (
+        (deleted_refs[0]["rows"], deleted_jobs[0]["rows"])
+        if dry_run
+        else (len(deleted_refs), len(deleted_jobs))
+    )
 
 
 async def read_backlog(database: Database, now: datetime) -> Backlog:
@@ -275,13 +311,18 @@ async def read_backlog(database: Database, now: datetime) -> Backlog:
     return Backlog(
         waiting={row["name"]: row["waiting"] for row in rows if row["waiting"]},
         failed={row["name"]: row["failed"] for row in rows if row["failed"]},
-        oldest_s={row["name"]: max(0.0, (now - row["since"]).total_seconds()) for row in rows if row["since"]},
+        oldest_s={
+            row["name"]: max(0.0, (now - row["since"]).total_seconds())
+            for row in rows
+            if row["since"]
+        },
     )
 
 
 async def prune_log(database: Database, before: datetime) -> None:
     """Remove the queue's log of jobs that ended before this time."""
     await database.registry(
-        f"DELETE FROM {LOG} AS l WHERE created < $1 AND NOT EXISTS (SELECT FROM {QUEUE} AS q WHERE q.id = l.job_id)",
+        f"DELETE FROM {LOG} AS l WHERE created < $1 AND NOT EXISTS (SELECT FROM {QUEUE} AS q"
+        " WHERE q.id = l.job_id)",
         before,
     )

@@ -37,9 +37,15 @@ class BatchWriterOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     flush_every_s: float = Field(0.5, gt=0, description="how long a record waits at the most")
-    batch_records: int = Field(200, ge=1, description="how many records are written together at the most")
-    backlog_max: int = Field(10_000, ge=1, description="how many records wait for the database before the oldest go")
-    keep_s: float = Field(300.0, gt=0, description="how long a record waits for the database before it goes")
+    batch_records: int = Field(
+        200, ge=1, description="how many records are written together at the most"
+    )
+    backlog_max: int = Field(
+        10_000, ge=1, description="how many records wait for the database before the oldest go"
+    )
+    keep_s: float = Field(
+        300.0, gt=0, description="how long a record waits for the database before it goes"
+    )
 
 
 class BatchRecord(Protocol):
@@ -130,7 +136,9 @@ class BatchWriter(Generic[_Record]):
         deferred: dict[_Key, list[_Record]] = {}
         groups: dict[_Key, list[_Record]] = {}
         failures = 0
-        while failures < FAILURES_MAX and (batch := list(islice(self._waiting, self._options.batch_records))):
+        while failures < FAILURES_MAX and (
+            batch := list(islice(self._waiting, self._options.batch_records))
+        ):
             self._waiting = deque(islice(self._waiting, len(batch), None))
             groups = _groups(batch)
             while groups and failures < FAILURES_MAX:
@@ -194,7 +202,9 @@ class BatchWriter(Generic[_Record]):
             self._batch_ready.set()
             await task
             if self._waiting:
-                log.error("records were lost at the end", what=self._kind, records=len(self._waiting))
+                log.error(
+                    "records were lost at the end", what=self._kind, records=len(self._waiting)
+                )
 
     async def _keep_writing(self) -> None:
         while not self._stopped:

@@ -50,8 +50,10 @@ async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float
     """Make a block of the inbox active."""
     await tx.execute(
         """
-        UPDATE notions SET status = 'active', tier = $5, decay_per_h = $6, alpha = $7, beta = $8, confidence = $9,
-            alignment = $10, scored_by = $11, reinforcements = reinforcements + 1, reinforced_h = $12
+        UPDATE notions SET status = 'active', tier = $5, decay_per_h = $6, alpha = $7, beta = $8,
+            confidence = $9,
+            alignment = $10, scored_by = $11, reinforcements = reinforcements + 1,
+                reinforced_h = $12
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status = 'inbox'
         """,
         index_id,
@@ -81,20 +83,26 @@ async def add_outcome(
     await tx.execute(
         """
         WITH learnt AS (
-            SELECT * FROM unnest($4::text[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::float8[])
+            SELECT * FROM unnest($4::text[], $5::float8[], $6::float8[], $7::float8[], $8::float8[],
+                $9::float8[])
                 AS b (notion, alpha, beta, confidence, before, decay_per_h)
         ), noted AS (
-            INSERT INTO outcomes (tenant, project, book, notion, number, signal, weight, source, before, after, told_at)
+            INSERT INTO outcomes (tenant, project, book, notion, number, signal, weight, source,
+                before, after, told_at)
             SELECT $1, $2, $3, learnt.notion, coalesce((
                 SELECT number + 1 FROM outcomes AS o
-                WHERE o.tenant = $1 AND o.project = $2 AND o.book = $3 AND o.notion = learnt.notion COLLATE "C"
-                ORDER BY number DESC LIMIT 1), 1), $10, $11, $12, learnt.before, learnt.confidence, $13
+                WHERE o.tenant = $1 AND o.project = $2 AND o.book = $3
+                    AND o.notion = learnt.notion COLLATE "C"
+                ORDER BY number DESC LIMIT 1), 1), $10, $11, $12, learnt.before, learnt.confidence,
+                    $13
             FROM learnt RETURNING 1
         )
-        UPDATE notions AS n SET alpha = learnt.alpha, beta = learnt.beta, confidence = learnt.confidence,
+        UPDATE notions AS n SET alpha = learnt.alpha, beta = learnt.beta,
+            confidence = learnt.confidence,
             decay_per_h = learnt.decay_per_h, evidence = n.evidence + $11
         FROM learnt
-        WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3 AND n.notion = learnt.notion COLLATE "C"
+        WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3
+            AND n.notion = learnt.notion COLLATE "C"
         """,
         index_id,
         [update.block_id for update in updates],
@@ -115,7 +123,8 @@ async def outcomes_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> li
     rows = await tx.fetch(
         """
         SELECT signal, weight, source, before, after, told_at FROM outcomes
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 ORDER BY number DESC LIMIT $5
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 ORDER BY number DESC
+            LIMIT $5
         """,
         index_id,
         block_id,
@@ -124,7 +133,9 @@ async def outcomes_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> li
     return [BlockOutcome(**row) for row in rows]
 
 
-async def set_tier(tx: Tx, index_id: int, block_id: str, tier: DecayTier, decay_per_h: float) -> None:
+async def set_tier(
+    tx: Tx, index_id: int, block_id: str, tier: DecayTier, decay_per_h: float
+) -> None:
     """Change the tier and the decay of a block."""
     await tx.execute(
         """

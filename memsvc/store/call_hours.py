@@ -39,13 +39,17 @@ class CallHours:
     counted_from: datetime | None
 
 
-async def count_by_hour(tx: Tx, since: datetime, until: datetime, projects: Collection[str] | None) -> CallHours:
+async def count_by_hour(
+    tx: Tx, since: datetime, until: datetime, projects: Collection[str] | None
+) -> CallHours:
     """Count the tenant's calls between two times, in a transaction over all projects.
 
     With `projects`, of these alone.
     """
     # with unknown bounds PostgreSQL expects few calls, and might read all of the hours to sort them
-    await tx.fetch("SELECT set_config('enable_bitmapscan', 'off', true) WHERE $1::bytea IS NOT NULL")
+    await tx.fetch(
+        "SELECT set_config('enable_bitmapscan', 'off', true) WHERE $1::bytea IS NOT NULL"
+    )
     rows = await tx.fetch(
         f"""
         WITH looked_at AS MATERIALIZED (
@@ -57,9 +61,12 @@ async def count_by_hour(tx: Tx, since: datetime, until: datetime, projects: Coll
                count(*) FILTER (WHERE status = 'success') AS success,
                count(*) FILTER (WHERE status = 'error') AS error,
                count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
-               coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms), 0)::float8 AS p50_ms,
-               coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms), 0)::float8 AS p95_ms,
-               (SELECT count(*) FROM looked_at) AS looked, (SELECT min(called_at) FROM looked_at) AS looked_from
+               coalesce(percentile_cont(0.5) WITHIN
+                   GROUP (ORDER BY duration_ms), 0)::float8 AS p50_ms,
+               coalesce(percentile_cont(0.95) WITHIN
+                   GROUP (ORDER BY duration_ms), 0)::float8 AS p95_ms,
+               (SELECT count(*) FROM looked_at) AS looked, (SELECT min(called_at)
+                   FROM looked_at) AS looked_from
         FROM looked_at WHERE $3::text[] IS NULL OR project = ANY ($3)
         GROUP BY GROUPING SETS ((date_trunc('hour', called_at, 'UTC')), ()) ORDER BY hour NULLS LAST
         """,

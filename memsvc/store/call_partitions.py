@@ -32,5 +32,7 @@ async def roll(database: Database, keep_days: int) -> RolledPartitions:
     owner may have set more. RESOURCE_BUSY when somebody reads for too long in a transaction;
     nothing is done then.
     """
-    [row] = await database.registry("SELECT made, dropped, kept_days FROM memsvc_roll_calls($1)", keep_days)
+    [row] = await database.registry(
+        "SELECT made, dropped, kept_days FROM memsvc_roll_calls($1)", keep_days
+    )
     return RolledPartitions(row["made"], row["dropped"], row["kept_days"])

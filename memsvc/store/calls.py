@@ -86,13 +86,17 @@ class CallPage:
 
 async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
     """Insert records, all of the transaction's scope; return how many were new."""
-    if any(record.tenant != tx.scope.tenant or record.project != tx.scope.project for record in records):
+    if any(
+        record.tenant != tx.scope.tenant or record.project != tx.scope.project for record in records
+    ):
         raise ValueError("a call is logged in its own scope")
     return await tx.execute(
         """
-        INSERT INTO calls (tenant, project, called_at, call, surface, tool, key_label, status, code, duration_ms,
+        INSERT INTO calls (tenant, project, called_at, call, surface, tool, key_label, status, code,
+            duration_ms,
                            arguments, request_id)
-        SELECT $1, $2, c.* FROM unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[],
+        SELECT $1, $2, c.* FROM unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::text[],
+            $7::text[], $8::text[],
                                        $9::text[], $10::real[], $11::jsonb[], $12::text[]) AS c
         ON CONFLICT DO NOTHING RETURNING 1
         """,
@@ -109,7 +113,9 @@ async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
     )
 
 
-async def list_calls(tx: Tx, filters: CallFilter, *, after: CallPosition | None, limit: int) -> CallPage:
+async def list_calls(
+    tx: Tx, filters: CallFilter, *, after: CallPosition | None, limit: int
+) -> CallPage:
     """Return a page of the tenant's calls, newest first, in a transaction over all projects.
 
     It reads at most some thousand rows of an index, whatever the filter; so a page may be short, or
@@ -118,10 +124,12 @@ async def list_calls(tx: Tx, filters: CallFilter, *, after: CallPosition | None,
     rows = await tx.fetch(
         f"""
         WITH looked_at AS MATERIALIZED (
-            SELECT tenant, project, called_at, call, surface, tool, key_label, status, code, duration_ms, arguments,
+            SELECT tenant, project, called_at, call, surface, tool, key_label, status, code,
+                duration_ms, arguments,
                    request_id
             FROM calls
-            WHERE tenant = $1 AND called_at >= $2 AND called_at <= $3 AND (called_at, call) < ($3, $4)
+            WHERE tenant = $1 AND called_at >= $2 AND called_at <= $3
+                AND (called_at, call) < ($3, $4)
                 {"AND status <> 'success'" if filters.failed else ""}
             ORDER BY called_at DESC, call DESC LIMIT {SCAN_MAX}
         ), found AS (
@@ -137,7 +145,8 @@ async def list_calls(tx: Tx, filters: CallFilter, *, after: CallPosition | None,
         )
         SELECT found.*, edge.looked, edge.last_at, edge.last_call
         FROM (SELECT count(*) AS looked, min(called_at) AS last_at,
-                     (array_agg(call ORDER BY called_at, call))[1] AS last_call FROM looked_at) AS edge
+                     (array_agg(call ORDER BY called_at, call))[1] AS last_call
+                         FROM looked_at) AS edge
         LEFT JOIN found ON true ORDER BY found.called_at DESC, found.call DESC
         """,
         filters.since or EARLIEST,

@@ -36,7 +36,14 @@ POLL_INTERVAL_S: Final = 1.0
 POLL_BATCH: Final = 100
 """How many resources of one kind and project one query is about."""
 
-_LOST = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncpg.InternalClientError)
+_LOST = (
+    TimeoutError,
+    OSError,
+    ValueError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresError,
+    asyncpg.InternalClientError,
+)
 
 
 def change_key(scope: Scope, uri: str) -> str:
@@ -99,7 +106,9 @@ class Changes:
         self._outage = False
         self.listening = False
 
-    def watch(self, key: str, callback: Callable[[], None], poll: ChangePoll | None = None) -> Callable[[], None]:
+    def watch(
+        self, key: str, callback: Callable[[], None], poll: ChangePoll | None = None
+    ) -> Callable[[], None]:
         """Call `told`, which must not block or raise, for each change of this key.
 
         Return a function that ends it. With a `poll`, changes are polled for too, once for all who
@@ -134,7 +143,9 @@ class Changes:
             await asyncio.sleep(POLL_INTERVAL_S)
             groups: dict[_Group, list[str]] = {}
             for key, poll in self._poll_states.items():
-                groups.setdefault((poll.stamps, poll.scope.tenant, poll.scope.project), []).append(key)
+                groups.setdefault((poll.stamps, poll.scope.tenant, poll.scope.project), []).append(
+                    key
+                )
             self._failed_groups &= groups.keys()
             for group, keys in groups.items():
                 for at in range(0, len(keys), POLL_BATCH):
@@ -156,7 +167,9 @@ class Changes:
             if group not in self._failed_groups:
                 self._failed_groups.add(group)
                 code = error.code if isinstance(error, MemsvcError) else None
-                log.warning("changes cannot be polled at the moment", error=type(error).__name__, code=code)
+                log.warning(
+                    "changes cannot be polled at the moment", error=type(error).__name__, code=code
+                )
             return
         if group in self._failed_groups:
             self._failed_groups.discard(group)
@@ -174,12 +187,17 @@ class Changes:
                 await self._listen()
             except _LOST as error:
                 if not self._outage:
-                    details = {"error": type(error).__name__, "recovery": "behind a pooler, set database.direct_url"}
+                    details = {
+                        "error": type(error).__name__,
+                        "recovery": "behind a pooler, set database.direct_url",
+                    }
                     log.warning("change notifications are not received at the moment", **details)
                 self._outage = True
             await asyncio.sleep(pause_s)
             pause_s = (
-                RECONNECT_S_MIN if monotonic() - started_s > RECONNECT_RESET_S else min(pause_s * 2, RECONNECT_S_MAX)
+                RECONNECT_S_MIN
+                if monotonic() - started_s > RECONNECT_RESET_S
+                else min(pause_s * 2, RECONNECT_S_MAX)
             )
 
     async def _listen(self) -> None:
@@ -223,7 +241,9 @@ class Changes:
         async with asyncio.timeout(ECHO_S_MAX):
             await self._echo_received.wait()
 
-    def _on_notify(self, _connection: object, _process: int, _channel: str, payload: object) -> None:
+    def _on_notify(
+        self, _connection: object, _process: int, _channel: str, payload: object
+    ) -> None:
         if payload == self._echo:
             self._echo_received.set()
         elif isinstance(payload, str):

@@ -14,17 +14,23 @@ ANCHOR: Final = "files"
 """The table that is distributed first; all others are put beside it."""
 EMBEDDINGS: Final = "embeddings"
 LOCAL: Final[Mapping[str, str]] = {
-    "job_refs": "is written together with the queue: one without the other would lose a job for good",
+    "job_refs": "is written together with the queue: one without the other would lose a job for"
+    " good",
     "tenants": "is read over all tenants",
     "api_keys": "is read by the key before the tenant is known",
     "server_secrets": "belongs to no tenant",
     "ended_sessions": "belongs to no tenant",
     "alembic_version": "belongs to no tenant",
-    **dict.fromkeys(QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"),
+    **dict.fromkeys(
+        QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"
+    ),
 }
 """Tables that stay on the coordinator, and why. No statement has one of them beside a distributed
 one."""
-SHARD_TABLES: Final = (ANCHOR, *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}))
+SHARD_TABLES: Final = (
+    ANCHOR,
+    *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}),
+)
 
 ROLE_SETTINGS: Final = (
     ("citus.propagate_set_commands", "local"),
@@ -43,13 +49,15 @@ snapshot."""
 _SHARD_ERRORS: Final = text("""
     WITH t AS (
         SELECT c.oid, c.relname, c.relkind, a.attnum AS tenant FROM pg_class AS c
-        LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
+        LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant'
+            AND NOT a.attisdropped
             AND a.attnotnull AND a.attgenerated = ''
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (:tables)
     )
     SELECT relname, 'is not a table' AS fault FROM t WHERE relkind NOT IN ('r', 'p')
     UNION ALL SELECT relname, 'has no column tenant that is never empty' FROM t WHERE tenant IS NULL
-    UNION ALL SELECT relname, 'has the unique key ' || i.indexrelid::regclass || ' without the tenant'
+    UNION ALL SELECT relname, 'has the unique key ' || i.indexrelid::regclass ||
+        ' without the tenant'
         FROM t JOIN pg_index AS i ON i.indrelid = t.oid
         WHERE (i.indisunique OR i.indisexclusion)
             AND t.tenant <> ALL ((i.indkey::int2[])[0:i.indnkeyatts - 1])
@@ -72,23 +80,28 @@ _SHARD_ERRORS: Final = text("""
 # Tables that are distributed: how, and beside which others.
 _SHARD_TABLES: Final = text("""
     SELECT c.relname AS name, p.partmethod::text AS method, p.colocationid AS beside,
-           CASE WHEN p.partkey IS NOT NULL THEN column_to_column_name(p.logicalrelid, p.partkey) END AS cut_by
+           CASE WHEN p.partkey IS NOT NULL THEN column_to_column_name(p.logicalrelid, p.partkey)
+               END AS cut_by
     FROM pg_dist_partition AS p JOIN pg_class AS c ON c.oid = p.logicalrelid
     WHERE c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition
 """)
 # Tables that hold rows here, a partition under the name of its whole.
 _LOCAL_ROWS: Final = text("""
     SELECT DISTINCT coalesce(whole.relname, c.relname) AS name FROM pg_class AS c
-    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole ON whole.oid = i.inhparent
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
+    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole
+        ON whole.oid = i.inhparent
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+        AND pg_relation_size(c.oid) > 0
 """)
 _TABLES: Final = text("""
     SELECT relname FROM pg_class
-    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+        AND NOT relispartition
 """)
 _ROLE: Final = text("""
     SELECT s.setconfig FROM pg_roles AS r
-    LEFT JOIN pg_db_role_setting AS s ON s.setrole = r.oid AND s.setdatabase = 0 WHERE r.rolname = :role
+    LEFT JOIN pg_db_role_setting AS s ON s.setrole = r.oid AND s.setdatabase = 0
+        WHERE r.rolname = :role
 """)
 
 
@@ -118,7 +131,8 @@ def has_shards(connection: Connection) -> bool:
 def shard_tables(connection: Connection) -> dict[str, ShardTable]:
     """Return the distributed tables, by name, of a database that has Citus."""
     return {
-        row.name: ShardTable(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_SHARD_TABLES)
+        row.name: ShardTable(row.name, row.method, row.beside, row.cut_by)
+        for row in connection.execute(_SHARD_TABLES)
     }
 
 
@@ -137,13 +151,18 @@ def shard_errors(connection: Connection, tables: frozenset[str]) -> list[str]:
 
     Other tables that stand in their way are named too.
     """
-    errors = [f"{row.relname} {row.fault}" for row in connection.execute(_SHARD_ERRORS, {"tables": sorted(tables)})]
+    errors = [
+        f"{row.relname} {row.fault}"
+        for row in connection.execute(_SHARD_ERRORS, {"tables": sorted(tables)})
+    ]
     known = shard_tables(connection)
     anchor = known.get(ANCHOR)
     for name in sorted(known):
         table = known[name]
         if name in LOCAL:
-            errors.append(f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}")
+            errors.append(
+                f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}"
+            )
         elif name in tables and (table.method, table.shard_key) != ("h", "tenant"):
             errors.append(f"{name} is distributed by something else than its tenant")
         elif name in tables and (anchor is None or table.group_id != anchor.group_id):

@@ -8,7 +8,9 @@ from memsvc.store.database import Database
 async def close(database: Database, session: bytes, expires_at: datetime, now: datetime) -> None:
     """Store that a session is closed, until its cookies expire; delete expired rows."""
     await database.registry(
-        "INSERT INTO ended_sessions (session, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", session, expires_at
+        "INSERT INTO ended_sessions (session, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        session,
+        expires_at,
     )
     await database.registry("DELETE FROM ended_sessions WHERE expires_at < $1", now)
 

@@ -18,11 +18,17 @@ def build(name: str, table: str, columns: list[str], **options: Any) -> None:
     with context.autocommit_block():
         connection = op.get_bind()
         before = connection.scalar(text("SELECT current_setting('lock_timeout')"))
-        connection.exec_driver_sql(f"SET lock_timeout = '{context.config.attributes['lock_timeout_ms']}ms'")
-        invalid = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
+        connection.exec_driver_sql(
+            f"SET lock_timeout = '{context.config.attributes['lock_timeout_ms']}ms'"
+        )
+        invalid = (
+            "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
+        )
         try:
             if connection.scalar(text(invalid), {"name": name}):
                 op.drop_index(name, table, postgresql_concurrently=True)
-            op.create_index(name, table, columns, postgresql_concurrently=True, if_not_exists=True, **options)
+            op.create_index(
+                name, table, columns, postgresql_concurrently=True, if_not_exists=True, **options
+            )
         finally:
             connection.exec_driver_sql(f"SET lock_timeout = '{before}'")

@@ -25,8 +25,10 @@ async def check_role(pool: asyncpg.Pool) -> None:
         SELECT EXISTS (
                    SELECT FROM pg_roles p WHERE pg_has_role(r.oid, p.oid, 'MEMBER') AND (
                        p.rolsuper OR p.rolbypassrls OR p.rolcreaterole OR p.rolname IN (
-                       'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))) AS privileged,
-               EXISTS (SELECT FROM pg_class c JOIN unnest($1::text[]) AS t (name) ON c.oid = to_regclass(t.name)
+                       'pg_read_server_files', 'pg_write_server_files',
+                           'pg_execute_server_program'))) AS privileged,
+               EXISTS (SELECT FROM pg_class c JOIN unnest($1::text[]) AS t (name)
+                   ON c.oid = to_regclass(t.name)
                        WHERE pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owner,
                EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') AS citus,
                current_setting('citus.propagate_set_commands', true) AS passed_on,
@@ -38,9 +40,10 @@ async def check_role(pool: asyncpg.Pool) -> None:
     if row is None or row["privileged"] or row["owner"]:
         raise MemsvcError(
             Code.PERMISSION_DENIED,
-            "the application role is a superuser, bypasses row level security, owns the tables, makes roles, gets at"
-            " the server's files, or may become one that does",
-            recovery="let database.url name an ordinary role and database.admin_url the owner, then migrate",
+            "the application role is a superuser, bypasses row level security, owns the tables,"
+            " makes roles, gets at the server's files, or may become one that does",
+            recovery="let database.url name an ordinary role and database.admin_url the owner,"
+            " then migrate",
         )
     if row["citus"] and (row["passed_on"] != "local" or row["plans"] == "force_generic_plan"):
         raise MemsvcError(

@@ -53,7 +53,13 @@ class Context:
 
 
 async def read(
-    tx: Tx, session: str, index_id: int, *, limit: int, until: datetime | None = None, tokens_max: int | None = None
+    tx: Tx,
+    session: str,
+    index_id: int,
+    *,
+    limit: int,
+    until: datetime | None = None,
+    tokens_max: int | None = None,
 ) -> Context:
     """Return the running context of a session: its latest items, oldest first, in one round trip.
 
@@ -64,25 +70,31 @@ async def read(
     rows = await tx.fetch(
         """
         WITH s AS MATERIALIZED (
-            SELECT context_start, (summary ->> 'stream')::int8 AS stream, (summary ->> 'start')::int8 AS start,
+            SELECT context_start, (summary ->> 'stream')::int8 AS stream,
+                (summary ->> 'start')::int8 AS start,
                    (summary ->> 'size_bytes')::int4 AS size_bytes
             FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
         ), place AS (
-            SELECT -1 AS entry, '' AS ref, '' AS role, 0::int8 AS digest, 0 AS tokens, stream, start, size_bytes FROM s
+            SELECT -1 AS entry, '' AS ref, '' AS role, 0::int8 AS digest, 0 AS tokens, stream,
+                start, size_bytes FROM s
             WHERE stream IS NOT NULL AND $6::timestamptz IS NULL
             UNION ALL
             (SELECT entry, ref, role, digest, tokens, stream, start, size_bytes FROM entries
              WHERE tenant = $1 AND project = $2 AND book = $4 AND length >= 0
-                AND ($6 IS NULL AND entry >= coalesce((SELECT context_start FROM s), 0) OR said_at <= $6)
+                AND ($6 IS NULL AND entry >= coalesce((SELECT context_start FROM s), 0)
+                    OR said_at <= $6)
              ORDER BY entry DESC LIMIT $5)
         ), weighed AS (
             SELECT *, entry < 0 OR $7::int8 IS NULL OR tokens <= $7 AND $8 >= sum(size_bytes)
                 FILTER (WHERE tokens <= $7) OVER (ORDER BY entry DESC) AS is_read FROM place
         )
-        SELECT e.entry, e.ref, e.role, e.digest, e.tokens, block.line FROM weighed AS e CROSS JOIN LATERAL (
+        SELECT e.entry, e.ref, e.role, e.digest, e.tokens, block.line FROM weighed AS e CROSS
+            JOIN LATERAL (
             SELECT CASE WHEN e.is_read
-                THEN substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) ELSE '' END AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+                THEN substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes)
+                    ELSE '' END AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
+                AND b.start <= e.start
             ORDER BY b.start DESC LIMIT 1) AS block
         ORDER BY e.entry
         """,
@@ -102,8 +114,10 @@ async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int
     rows = await tx.fetch(
         """
         SELECT DISTINCT stream FROM (
-            SELECT stream FROM entries WHERE tenant = $1 AND project = $2 AND book = $4 AND entry >= coalesce(
-                (SELECT context_start FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3), 0)
+            SELECT stream FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
+                AND entry >= coalesce(
+                (SELECT context_start FROM sessions WHERE tenant = $1 AND project = $2
+                    AND session = $3), 0)
             ORDER BY entry DESC LIMIT $5) AS latest
         """,
         session,
@@ -128,7 +142,8 @@ async def read_size(tx: Tx, session: str, index_id: int) -> ContextSize:
     row = await tx.fetchrow(
         """
         SELECT count(*) AS items, coalesce(sum(e.tokens), 0)::int8 AS tokens,
-               coalesce(min(s.context_start), 0) AS start, coalesce(max(e.entry) + 1, 0) AS next_entry
+               coalesce(min(s.context_start), 0) AS start,
+                   coalesce(max(e.entry) + 1, 0) AS next_entry
         FROM sessions AS s JOIN entries AS e
             ON e.tenant = $1 AND e.project = $2 AND e.book = $4 AND e.entry >= s.context_start
         WHERE s.tenant = $1 AND s.project = $2 AND s.session = $3
@@ -162,7 +177,8 @@ async def read_items(
     rows = await tx.fetch(
         """
         SELECT entry, ref, role, speaker, said_at, left(text, $6) AS text FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5 AND length >= 0
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5
+            AND length >= 0
         ORDER BY entry LIMIT $7
         """,
         index_id,
@@ -174,13 +190,16 @@ async def read_items(
     return [IndexedItem(**row) for row in rows]
 
 
-async def written_before(tx: Tx, session: str, index_id: int, before: datetime, *, limit: int) -> dict[int, str]:
+async def written_before(
+    tx: Tx, session: str, index_id: int, before: datetime, *, limit: int
+) -> dict[int, str]:
     """Return the text and cues of a session's first entries that were written before this time."""
     rows = await tx.fetch(
         r"""
         SELECT entry, text || E'\n' || cues AS indexed FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $4 AND entry < coalesce(
-            (SELECT min(first_entry) FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
+            (SELECT min(first_entry) FROM guards WHERE tenant = $1 AND project = $2 AND session = $3
+                AND done
                 AND fingerprint <> ''::bytea AND claimed_at >= $5), 2147483647)
         ORDER BY entry LIMIT $6
         """,
@@ -209,7 +228,8 @@ async def set_compacted(
     """
     await tx.execute(
         f"""
-        UPDATE sessions AS s SET context_start = $4, summary = $5, compacted_at = $6, counters = {COUNTED.format("$7")}
+        UPDATE sessions AS s SET context_start = $4, summary = $5, compacted_at = $6,
+            counters = {COUNTED.format("$7")}
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,

@@ -27,7 +27,8 @@ class TranscriptItem:
 async def read_position(tx: Tx, session: str) -> int | None:
     """Return the entry that a model is to read the session from; None for a missing session."""
     read: int | None = await tx.fetchval(
-        "SELECT extracted_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3", session
+        "SELECT extracted_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3",
+        session,
     )
     return read
 
@@ -42,14 +43,18 @@ async def read_messages(
     rows = await tx.fetch(
         f"""
         WITH chosen AS (
-            (SELECT {_COLUMNS} FROM entries WHERE {_MESSAGES} AND entry < $4 ORDER BY entry DESC LIMIT $5)
+            (SELECT {_COLUMNS} FROM entries WHERE {_MESSAGES} AND entry < $4 ORDER BY entry DESC
+                LIMIT $5)
             UNION ALL
-            (SELECT {_COLUMNS} FROM entries WHERE {_MESSAGES} AND entry >= $4 ORDER BY entry LIMIT $6)
+            (SELECT {_COLUMNS} FROM entries WHERE {_MESSAGES} AND entry >= $4 ORDER BY entry
+                LIMIT $6)
         )
-        SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $7 + 1) AS text, block.line
+        SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $7 + 1) AS text,
+            block.line
         FROM chosen AS e LEFT JOIN LATERAL (
             SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
+                AND b.start <= e.start
             ORDER BY b.start DESC LIMIT 1) AS block ON true
         ORDER BY e.entry
         """,

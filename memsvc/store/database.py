@@ -38,18 +38,30 @@ class DatabaseOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str = Field("", repr=False, description="DSN of the application role; empty: the embedded PostgreSQL")
-    admin_url: str = Field("", repr=False, description="DSN of the owner, for migration; empty: migrate elsewhere")
+    url: str = Field(
+        "", repr=False, description="DSN of the application role; empty: the embedded PostgreSQL"
+    )
+    admin_url: str = Field(
+        "", repr=False, description="DSN of the owner, for migration; empty: migrate elsewhere"
+    )
     direct_url: str = Field(
-        "", repr=False, description="DSN of the application role that bypasses a pooler, for LISTEN; empty: url"
+        "",
+        repr=False,
+        description="DSN of the application role that bypasses a pooler, for LISTEN; empty: url",
     )
     prepared_statements: Prepared = Field(
-        "auto", description="when statements are prepared; auto: unless a pooler is between that does not keep them"
+        "auto",
+        description="when statements are prepared; auto: unless a pooler is between that does not"
+        " keep them",
     )
     pool_min: int = Field(2, ge=1, le=1000, description="connections kept open")
     pool_max: int = Field(10, ge=1, le=1000, description="connections at the most")
-    acquire_timeout_ms: int = Field(5000, ge=1, description="how long a call waits for a connection")
-    lock_timeout_ms: int = Field(3000, ge=1, description="how long a call waits for a row or file lock")
+    acquire_timeout_ms: int = Field(
+        5000, ge=1, description="how long a call waits for a connection"
+    )
+    lock_timeout_ms: int = Field(
+        3000, ge=1, description="how long a call waits for a row or file lock"
+    )
     statement_timeout_ms: int = Field(30000, ge=100, description="how long one statement may run")
 
     @field_validator("url", "admin_url", "direct_url")
@@ -72,7 +84,9 @@ class Tx:
 
     __slots__ = ("_bound", "_call", "_connection", "_meter", "query_count", "scope")
 
-    def __init__(self, connection: Any, scope: Scope, meter: Meter, *, whole_tenant: bool = False) -> None:
+    def __init__(
+        self, connection: Any, scope: Scope, meter: Meter, *, whole_tenant: bool = False
+    ) -> None:
         self._connection = connection
         self._meter = meter
         self._call = current_call()
@@ -83,7 +97,9 @@ class Tx:
     def _request(self, sql: str) -> WaitTimer:
         """Return the wait for an answer; ValueError without tenant or project in the statement."""
         if not _names(sql, len(self._bound)):
-            raise ValueError("a statement must name its tenant as $1 and, within one project, its project as $2")
+            raise ValueError(
+                "a statement must name its tenant as $1 and, within one project, its project as $2"
+            )
         self.query_count += 1
         return round_trip(self._call)
 
@@ -131,9 +147,13 @@ class Tx:
         started = perf_counter()
         try:
             with round_trip(self._call):
-                await self._connection.execute(f"SELECT pg_advisory_xact_lock({lock.key(self.scope)})")
+                await self._connection.execute(
+                    f"SELECT pg_advisory_xact_lock({lock.key(self.scope)})"
+                )
         finally:
-            self._meter.add("memsvc_lock_wait_ms", (perf_counter() - started) * 1000, lock=lock.kind)
+            self._meter.add(
+                "memsvc_lock_wait_ms", (perf_counter() - started) * 1000, lock=lock.kind
+            )
 
 
 class Database:
@@ -216,10 +236,14 @@ class Database:
             with transaction(call):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
-                    supports_timeout = connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
+                    supports_timeout = (
+                        connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
+                    )
                     has_timeout = supports_timeout and not (purging or long_running)
                     setup = TransactionSetup(locks, timeout_ms, purging, exclusive, has_timeout)
-                    head = setup.read_statement(scope) if read_only else setup.write_statement(scope)
+                    head = (
+                        setup.read_statement(scope) if read_only else setup.write_statement(scope)
+                    )
                     try:
                         started = perf_counter()
                         try:
@@ -249,23 +273,31 @@ class Database:
         started, timeout_s = perf_counter(), self._options.acquire_timeout_ms / 1000
         try:
             with current_call().timer("pool"):
-                async with asyncio.timeout(timeout_s):  # a timeout of the pool's own makes a task for each call
+                async with asyncio.timeout(
+                    timeout_s
+                ):  # a timeout of the pool's own makes a task for each call
                     connection: Any = await self._pool.acquire()
         except TimeoutError as error:
             if self._pool.get_size() < self._options.pool_max:
                 raise
             raise MemsvcError(
-                Code.RESOURCE_BUSY, "the server is busy with too many calls just now", retry_after_s=1.0
+                Code.RESOURCE_BUSY,
+                "the server is busy with too many calls just now",
+                retry_after_s=1.0,
             ) from error
         finally:
             self._meter.add("memsvc_pool_wait_ms", (perf_counter() - started) * 1000)
         try:
             yield connection
-        except TimeoutError:  # PostgreSQL ends statements before the driver does: it no longer answers
+        except (
+            TimeoutError
+        ):  # PostgreSQL ends statements before the driver does: it no longer answers
             terminate(connection)
             raise
         finally:
-            with suppress(*DRIVER_ERRORS):  # the pool ends what it cannot take back; the call's own error is reported
+            with suppress(
+                *DRIVER_ERRORS
+            ):  # the pool ends what it cannot take back; the call's own error is reported
                 await self._pool.release(connection, timeout=timeout_s)
 
     async def registry(self, sql: str, *arguments: Any) -> list[Row]:

@@ -15,13 +15,20 @@ CONNECTION_ERRORS: Final = (
     pg.OperatorInterventionError,
     pg.InsufficientResourcesError,
     pg.ReadOnlySQLTransactionError,
-    pg.InternalClientError,  # what the driver makes of a connection that ends between two statements
+    # what the driver makes of a connection that ends between two statements
+    pg.InternalClientError,
 )
 
 LOST: Final = (pg.InvalidSQLStatementNameError, pg.DuplicatePreparedStatementError)
 """Errors of prepared statements that a pooler in transaction mode does not know."""
 
-DRIVER_ERRORS: Final = (OSError, TimeoutError, pg.PostgresError, pg.InterfaceError, pg.InternalClientError)
+DRIVER_ERRORS: Final = (
+    OSError,
+    TimeoutError,
+    pg.PostgresError,
+    pg.InterfaceError,
+    pg.InternalClientError,
+)
 
 
 TIMEOUT_STATES: Final = {"25P03", "25P04"}
@@ -51,7 +58,8 @@ def translate_error(error: BaseException) -> MemsvcError | None:
             Code.RESOURCE_BUSY,
             "this is being purged just now",
             retry_after_s=2.0,
-            recovery="wait until it is gone; if the purge was interrupted, ask for the same once more",
+            recovery="wait until it is gone; if the purge was interrupted, ask for the same once"
+            " more",
         )
     if isinstance(error, pg.QueryCanceledError):  # by the statement timeout, or by an administrator
         return MemsvcError(
@@ -74,7 +82,9 @@ def translate_error(error: BaseException) -> MemsvcError | None:
         error.sqlstate in TIMEOUT_STATES or str(error).startswith(NODE_LOST)
     )
     if disconnected or isinstance(error, CONNECTION_ERRORS) or type(error) is pg.InterfaceError:
-        return MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+        return MemsvcError(
+            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        )
     return None
 
 
@@ -84,6 +94,6 @@ def statements_lost() -> MemsvcError:
         Code.UNAVAILABLE,
         "the pooler before the database does not keep prepared statements",
         retry_after_s=1.0,
-        recovery="set database.prepared_statements to auto or never, or let the pooler keep them (PgBouncer 1.21 and"
-        " newer: max_prepared_statements), and start memsvc again",
+        recovery="set database.prepared_statements to auto or never, or let the pooler keep them"
+        " (PgBouncer 1.21 and newer: max_prepared_statements), and start memsvc again",
     )

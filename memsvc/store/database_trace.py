@@ -15,13 +15,19 @@ _BETWEEN: Final = frozenset({"memsvc.store.database_trace", "memsvc.store.databa
 def round_trip(call: CallContext, name: str = "") -> WaitTimer:
     """Return the context of one round trip."""
     call.round_trips += 1
-    return call.timer("database", "statement", (name or _operation()) if call.tracer.is_enabled else "")
+    return call.timer(
+        "database", "statement", (name or _operation()) if call.tracer.is_enabled else ""
+    )
 
 
 def transaction(call: CallContext) -> AbstractContextManager[TraceSpan]:
     """Return the context of a transaction."""
     tracer = call.tracer
-    return tracer.span("transaction", _operation()) if tracer.is_enabled else NO_TRACER.span("transaction")
+    return (
+        tracer.span("transaction", _operation())
+        if tracer.is_enabled
+        else NO_TRACER.span("transaction")
+    )
 
 
 def _operation() -> str:

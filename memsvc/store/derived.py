@@ -22,12 +22,15 @@ class DoneTurn:
     at: datetime
 
 
-async def done_turns(tx: Tx, session: str, turns: Sequence[str] | None = None) -> dict[str, DoneTurn]:
+async def done_turns(
+    tx: Tx, session: str, turns: Sequence[str] | None = None
+) -> dict[str, DoneTurn]:
     """Return the turns of a session that are done, by id; only some, if these are given."""
     found = await tx.fetch(
         """
         SELECT turn, fingerprint, first_entry, result, claimed_at AS at FROM guards
-        WHERE tenant = $1 AND project = $2 AND session = $3 AND ($4::text[] IS NULL OR turn = ANY($4))
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND ($4::text[] IS NULL
+            OR turn = ANY($4))
             AND done
         """,
         session,
@@ -43,7 +46,8 @@ async def in_order(tx: Tx, session: str) -> bool:
         SELECT NOT EXISTS (SELECT FROM (
             SELECT day, lag(day) OVER (ORDER BY first_entry, day) AS before FROM (
                 SELECT first_entry, (claimed_at AT TIME ZONE 'UTC')::date AS day FROM guards
-                WHERE tenant = $1 AND project = $2 AND session = $3 AND done AND fingerprint <> $4) AS g) AS turns
+                WHERE tenant = $1 AND project = $2 AND session = $3 AND done
+                    AND fingerprint <> $4) AS g) AS turns
             WHERE day < before)
         """,
         session,
@@ -74,13 +78,17 @@ async def put_done_turns(tx: Tx, session: str, expected: Iterable[DoneTurn]) -> 
     if turns:
         await tx.execute(
             """
-            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result,
+            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint,
+                first_entry, result,
                                 claimed_at)
             SELECT $1, $2, $3, g.turn, true, g.token, g.fingerprint, g.first_entry, g.result, g.at
-            FROM unnest($4::text[], $5::uuid[], $6::bytea[], $7::int4[], $8::jsonb[], $9::timestamptz[])
+            FROM unnest($4::text[], $5::uuid[], $6::bytea[], $7::int4[], $8::jsonb[],
+                $9::timestamptz[])
                 AS g (turn, token, fingerprint, first_entry, result, at)
-            ON CONFLICT (tenant, project, session, turn) DO UPDATE SET done = true, fingerprint = EXCLUDED.fingerprint,
-                first_entry = EXCLUDED.first_entry, result = EXCLUDED.result, claimed_at = EXCLUDED.claimed_at
+            ON CONFLICT (tenant, project, session, turn) DO UPDATE SET done = true,
+                fingerprint = EXCLUDED.fingerprint,
+                first_entry = EXCLUDED.first_entry, result = EXCLUDED.result,
+                    claimed_at = EXCLUDED.claimed_at
             """,
             session,
             [row.turn for row in turns],
@@ -96,7 +104,8 @@ async def drop_done_turns(tx: Tx, session: str, turns: Sequence[str]) -> None:
     """Delete the record that turns were done."""
     if turns:
         await tx.execute(
-            "DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[])",
+            "DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn ="
+            " ANY($4::text[])",
             session,
             list(turns),
         )
@@ -122,10 +131,12 @@ async def put_session(tx: Tx, session: str, expected: SessionCounts) -> None:
     """Give a session the counts of its files; what the files do not tell stays as it is."""
     await tx.execute(
         """
-        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
+        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns,
+            context_start, counters,
                                    created_at, updated_at, shared)
         VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10)
-        ON CONFLICT (tenant, project, session) DO UPDATE SET user_id = $4, latest_turn = $5, turns = $6,
+        ON CONFLICT (tenant, project, session) DO UPDATE SET user_id = $4, latest_turn = $5,
+            turns = $6,
             counters = s.counters || $7, created_at = $8, updated_at = $9, shared = $10
         """,
         session,
@@ -167,7 +178,11 @@ def same_value(existing: Any, expected: Any) -> bool:
 
     Lines of older versions have whole seconds.
     """
-    if isinstance(expected, datetime) and isinstance(existing, datetime) and not expected.microsecond:
+    if (
+        isinstance(expected, datetime)
+        and isinstance(existing, datetime)
+        and not expected.microsecond
+    ):
         return existing.replace(microsecond=0) == expected
     return bool(existing == expected)
 
@@ -179,7 +194,8 @@ async def reset_progress(tx: Tx, session: str) -> None:
     """
     await tx.execute(
         """
-        UPDATE sessions SET consolidated_entry = 0, digested_entry = 0, extracted_entry = 0, context_start = 0,
+        UPDATE sessions SET consolidated_entry = 0, digested_entry = 0, extracted_entry = 0,
+            context_start = 0,
                             summary = NULL
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,

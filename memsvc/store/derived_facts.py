@@ -7,11 +7,14 @@ from memsvc.store import facts
 from memsvc.store.database import Tx
 
 
-async def existing_records(tx: Tx, index_ids: Sequence[int], session: str, records: Sequence[str]) -> set[str]:
+async def existing_records(
+    tx: Tx, index_ids: Sequence[int], session: str, records: Sequence[str]
+) -> set[str]:
     """Return which of these records of a session the indexes have as facts, in any state."""
     found = await tx.fetch(
         """
-        SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+        SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2
+            AND book = ANY($3::int8[])
             AND record = ANY($5::text[]) AND evidence ->> 'session' = $4
         """,
         list(index_ids),
@@ -24,7 +27,8 @@ async def existing_records(tx: Tx, index_ids: Sequence[int], session: str, recor
 async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
     """Return every fact of an index, in any state, in the order of their entries."""
     found = await tx.fetch(
-        f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 ORDER BY entry",
+        f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book ="
+        " $3 ORDER BY entry",
         index_id,
     )
     return [facts.fact_of(row) for row in found]
@@ -42,13 +46,18 @@ async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
         await tx.execute(
             f"""
             INSERT INTO facts AS f (tenant, project, book, {facts.COLUMNS})
-            SELECT $1, $2, w.* FROM unnest($3::int8[], $4::int4[], $5::text[], $6::text[], $7::text[], $8::text[],
-                $9::text[], $10::text[], $11::text[], $12::float4[], $13::text[], $14::timestamptz[],
+            SELECT $1, $2, w.* FROM unnest($3::int8[], $4::int4[], $5::text[], $6::text[],
+                $7::text[], $8::text[],
+                $9::text[], $10::text[], $11::text[], $12::float4[], $13::text[],
+                    $14::timestamptz[],
                 $15::timestamptz[], $16::timestamptz[], $17::text[], $18::jsonb[]) AS w
             ON CONFLICT (tenant, project, book, entry) DO UPDATE SET record = EXCLUDED.record,
-                fact_id = EXCLUDED.fact_id, key = EXCLUDED.key, slot = EXCLUDED.slot, value = EXCLUDED.value,
-                cues = EXCLUDED.cues, tier = EXCLUDED.tier, confidence = EXCLUDED.confidence, state = EXCLUDED.state,
-                valid_from = EXCLUDED.valid_from, valid_to = EXCLUDED.valid_to, expires_at = EXCLUDED.expires_at,
+                fact_id = EXCLUDED.fact_id, key = EXCLUDED.key, slot = EXCLUDED.slot,
+                    value = EXCLUDED.value,
+                cues = EXCLUDED.cues, tier = EXCLUDED.tier, confidence = EXCLUDED.confidence,
+                    state = EXCLUDED.state,
+                valid_from = EXCLUDED.valid_from, valid_to = EXCLUDED.valid_to,
+                    expires_at = EXCLUDED.expires_at,
                 superseded_by = EXCLUDED.superseded_by, evidence = EXCLUDED.evidence
             """,
             [item.index_id for item in group],
@@ -74,7 +83,8 @@ async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete the rows of facts, and nothing of what finds them."""
     if entries:
         await tx.execute(
-            "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
+            "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry ="
+            " ANY($4::int4[])",
             index_id,
             list(entries),
         )
@@ -83,7 +93,8 @@ async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
 async def forgotten(tx: Tx, index_id: int) -> set[int]:
     """Return the facts of an index, by entry, that are never to be shown again."""
     found = await tx.fetch(
-        "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten", index_id
+        "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten",
+        index_id,
     )
     return {row["entry"] for row in found}
 
@@ -93,7 +104,8 @@ async def set_forgotten(tx: Tx, index_id: int, states: Mapping[int, bool]) -> No
     if states:
         await tx.execute(
             """
-            UPDATE facts AS f SET forgotten = w.forgotten FROM unnest($4::int4[], $5::bool[]) AS w (entry, forgotten)
+            UPDATE facts AS f SET forgotten = w.forgotten
+                FROM unnest($4::int4[], $5::bool[]) AS w (entry, forgotten)
             WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = w.entry
             """,
             index_id,

@@ -90,7 +90,8 @@ def signature(term_entries: TermEntries) -> Signature:
     """Return the signature of hits, as `signatures` computes it."""
     each = [(term, hit) for term, hit_list in term_entries.items() for hit in hit_list]
     return len(each), sum(
-        int(hashlib.md5(f"{t}:{h}".encode(), usedforsecurity=False).hexdigest()[:15], 16) for t, h in each
+        int(hashlib.md5(f"{t}:{h}".encode(), usedforsecurity=False).hexdigest()[:15], 16)
+        for t, h in each
     )
 
 
@@ -118,10 +119,12 @@ async def put_counters(tx: Tx, name: str, expected: IndexCounters) -> None:
     await index.merge_fresh(tx, index_id_of(name))
     await tx.execute(
         """
-        INSERT INTO books (tenant, project, book, name, analyser, segment_bits, next_entry, folded_entry, entries,
+        INSERT INTO books (tenant, project, book, name, analyser, segment_bits, next_entry,
+            folded_entry, entries,
                            length)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
-        ON CONFLICT (tenant, project, book) DO UPDATE SET analyser = $5, next_entry = $7, folded_entry = $7,
+        ON CONFLICT (tenant, project, book) DO UPDATE SET analyser = $5, next_entry = $7,
+            folded_entry = $7,
             entries = $8, length = $9
         """,
         index_id_of(name),
@@ -171,7 +174,8 @@ async def drop_rows(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete entries, and nothing of what finds them."""
     if entries:
         await tx.execute(
-            "DELETE FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
+            "DELETE FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry ="
+            " ANY($4::int4[])",
             index_id,
             list(entries),
         )
@@ -181,12 +185,15 @@ async def signatures(tx: Tx, index_id: int) -> dict[int, Signature]:
     """Return the signature of each segment of an index that has any hit."""
     found = await tx.fetch(
         f"""
-        WITH shelf AS (SELECT segment_bits FROM books WHERE tenant = $1 AND project = $2 AND book = $3),
+        WITH shelf AS (SELECT segment_bits FROM books WHERE tenant = $1 AND project = $2
+            AND book = $3),
         h AS (
-            SELECT p.term, hit, p.segment FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
+            SELECT p.term, hit, p.segment FROM postings AS p CROSS
+                JOIN LATERAL unnest(p.hits) AS hit
             WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
             UNION ALL
-            SELECT u.term, u.hit, f.entry >> coalesce((SELECT segment_bits FROM shelf), 10) FROM fresh_terms AS f
+            SELECT u.term, u.hit, f.entry >> coalesce((SELECT segment_bits FROM shelf), 10)
+                FROM fresh_terms AS f
             CROSS JOIN LATERAL unnest(f.terms, f.hits) AS u (term, hit)
             WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3
         )
@@ -201,7 +208,9 @@ async def put_segment(tx: Tx, index_id: int, segment: int, expected: TermEntries
     """Replace the hits of a segment with exactly these, all of them in the postings."""
     await index.merge_fresh(tx, index_id)
     await tx.execute(
-        "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4", index_id, segment
+        "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4",
+        index_id,
+        segment,
     )
     await tx.execute(
         """
@@ -227,11 +236,14 @@ def expected_counters(bits: int, next_entry: int, entries: int, length: int) -> 
     return IndexCounters(TERMS_VERSION, bits, next_entry, entries, length)
 
 
-async def texts_after(tx: Tx, index_id: int, last: int, *, segment_bits: int) -> dict[int, tuple[str, str, int]]:
+async def texts_after(
+    tx: Tx, index_id: int, last: int, *, segment_bits: int
+) -> dict[int, tuple[str, str, int]]:
     """Return text, cues and length of the next entries after `last`, up to a segment's end."""
     found = await tx.fetch(
         """
-        SELECT entry, text, cues, length FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry > $4
+        SELECT entry, text, cues, length FROM entries WHERE tenant = $1 AND project = $2
+            AND book = $3 AND entry > $4
             AND entry >> $5 = (SELECT min(entry) >> $5 FROM entries
                                WHERE tenant = $1 AND project = $2 AND book = $3 AND entry > $4)
             AND entry < (SELECT ((min(entry) >> $5) + 1)::int8 << $5 FROM entries
@@ -247,7 +259,8 @@ async def texts_after(tx: Tx, index_id: int, last: int, *, segment_bits: int) ->
 async def refs(tx: Tx, index_id: int, *, first: int = 0) -> dict[str, int]:
     """Return the numbers of an index's entries, from `first` on, by their references."""
     found = await tx.fetch(
-        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4",
+        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND"
+        " entry >= $4",
         index_id,
         first,
     )
@@ -274,7 +287,9 @@ async def compare_rows(
     for number, entry in expected.items():
         columns = expected_row(entry, hidden=number in hidden)
         if number in without_position:
-            position = existing[number][_POSITION] if number in existing else (0, 0, entry.size_bytes)
+            position = (
+                existing[number][_POSITION] if number in existing else (0, 0, entry.size_bytes)
+            )
             columns = (*columns[: _POSITION.start], *position, *columns[_POSITION.stop :])
         expected_rows[number] = columns
     changed_rows = {

@@ -37,7 +37,8 @@ async def read_progress(tx: Tx, session: str, *, hold: bool = False) -> DigestPr
     """
     row = await tx.fetchrow(
         f"""
-        SELECT user_id, shared, digested_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
+        SELECT user_id, shared, digested_entry FROM sessions WHERE tenant = $1 AND project = $2
+            AND session = $3
         {"FOR KEY SHARE" if hold else ""}
         """,
         session,
@@ -58,13 +59,17 @@ async def remove(tx: Tx, prefix: str, *, excluded: Sequence[int] = (), limit: in
     )
     for index_id in sorted({row["book"] for row in rows}):
         await index.hold(tx, index_id)
-        await index.remove(tx, index_id, {row["entry"]: row["cues"] for row in rows if row["book"] == index_id})
+        await index.remove(
+            tx, index_id, {row["entry"]: row["cues"] for row in rows if row["book"] == index_id}
+        )
     return len(rows)
 
 
 async def count(tx: Tx, prefix: str, *, excluded: Sequence[int] = ()) -> int:
     """Return the number of digests that `remove` finds."""
-    found: int = await tx.fetchval(f"SELECT count(*) {_OF_SESSION}", *prefix_range(prefix), list(excluded))
+    found: int = await tx.fetchval(
+        f"SELECT count(*) {_OF_SESSION}", *prefix_range(prefix), list(excluded)
+    )
     return found
 
 
@@ -84,7 +89,9 @@ async def texts(tx: Tx, index_id: int, first: int, *, limit: int, chars_max: int
     return {row["entry"]: row["text"] for row in rows}
 
 
-async def existing_digests(tx: Tx, index_id: int, prefix: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
+async def existing_digests(
+    tx: Tx, index_id: int, prefix: str, first: int, stop: int
+) -> dict[int, tuple[str, str]]:
     """Return the digests of an index whose references are `prefix` and a number in a range.
 
     The number is from `first` to `stop` - 1. They are returned by entry, each as its reference and
@@ -93,9 +100,11 @@ async def existing_digests(tx: Tx, index_id: int, prefix: str, first: int, stop:
     rows = await tx.fetch(
         """
         SELECT entry, ref, cues FROM entries
-        WHERE tenant = $1 AND project = $2 AND role = 'digest' AND ref ~>=~ $3 AND ref ~<~ $4 AND book = $5
+        WHERE tenant = $1 AND project = $2 AND role = 'digest' AND ref ~>=~ $3 AND ref ~<~ $4
+            AND book = $5
             AND length >= 0 AND CASE WHEN substr(ref, length($3) + 1) ~ '^[0-9]{1,10}$'
-                THEN substr(ref, length($3) + 1)::int8 >= $6 AND substr(ref, length($3) + 1)::int8 < $7 END
+                THEN substr(ref, length($3) + 1)::int8 >= $6
+                    AND substr(ref, length($3) + 1)::int8 < $7 END
         """,
         *prefix_range(prefix),
         index_id,
@@ -108,7 +117,10 @@ async def existing_digests(tx: Tx, index_id: int, prefix: str, first: int, stop:
 async def set_progress(tx: Tx, session: str, entry: int) -> None:
     """Store that everything before an entry of the session is in digests for good."""
     await tx.execute(
-        "UPDATE sessions SET digested_entry = $4 WHERE tenant = $1 AND project = $2 AND session = $3", session, entry
+        "UPDATE sessions SET digested_entry = $4 WHERE tenant = $1 AND project = $2 AND session ="
+        " $3",
+        session,
+        entry,
     )
 
 

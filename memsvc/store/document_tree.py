@@ -1,7 +1,7 @@
 """Trees of document names, one for each index that has one, kept as one row a node.
 
-Names hold no line breaks. A writer holds the tree's lock (`locks.document_tree_lock`) and keeps it a
-tree: these functions do not check.
+Names hold no line breaks. A writer holds the tree's lock (`locks.document_tree_lock`) and keeps it
+a tree: these functions do not check.
 """
 
 from collections.abc import Collection, Mapping
@@ -52,7 +52,8 @@ async def with_ancestors(
             UNION
             SELECT above.node, above.parent, NULL FROM line CROSS JOIN LATERAL (
                 SELECT node, parent FROM outline_nodes
-                WHERE tenant = $1 AND project = $2 AND book = $3 AND node = line.parent OFFSET 0) AS above
+                WHERE tenant = $1 AND project = $2 AND book = $3
+                    AND node = line.parent OFFSET 0) AS above
         )
         SELECT node, parent, children FROM line
         """,
@@ -63,7 +64,9 @@ async def with_ancestors(
     return _nodes(requested), {row["node"]: row["parent"] for row in rows}
 
 
-async def with_descendants(tx: Tx, index_name: str, names: Collection[str]) -> dict[str, DocumentNode]:
+async def with_descendants(
+    tx: Tx, index_name: str, names: Collection[str]
+) -> dict[str, DocumentNode]:
     """Return these nodes and all nodes below them. One step a level."""
     rows = await tx.fetch(
         """
@@ -73,7 +76,8 @@ async def with_descendants(tx: Tx, index_name: str, names: Collection[str]) -> d
             UNION
             SELECT below.node, below.parent, below.children FROM line CROSS JOIN LATERAL (
                 SELECT node, parent, children FROM outline_nodes
-                WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY(line.children) OFFSET 0) AS below
+                WHERE tenant = $1 AND project = $2 AND book = $3
+                    AND node = ANY(line.children) OFFSET 0) AS below
         )
         SELECT node, parent, children FROM line
         """,
@@ -87,7 +91,8 @@ async def read_all(tx: Tx, index_name: str) -> dict[str, DocumentNode]:
     """Return all nodes of a tree, in one query; none where there is none."""
     rows = await tx.fetch(
         """
-        SELECT node, parent, children FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3
+        SELECT node, parent, children FROM outline_nodes WHERE tenant = $1 AND project = $2
+            AND book = $3
         """,
         index_id_of(index_name),
     )
@@ -95,7 +100,12 @@ async def read_all(tx: Tx, index_name: str) -> dict[str, DocumentNode]:
 
 
 async def change(
-    tx: Tx, index_name: str, put: Mapping[str, DocumentNode], removed: Collection[str], *, added_nodes: int
+    tx: Tx,
+    index_name: str,
+    put: Mapping[str, DocumentNode],
+    removed: Collection[str],
+    *,
+    added_nodes: int,
 ) -> int:
     """Add or replace nodes and remove others, in one round trip; return the new number of nodes.
 
@@ -106,10 +116,12 @@ async def change(
         WITH asked AS (
             SELECT * FROM unnest($4::text[], $5::text[], $6::text[]) AS a (node, parent, children)
         ), gone AS (
-            DELETE FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($7::text[])
+            DELETE FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3
+                AND node = ANY($7::text[])
         ), put AS (
             INSERT INTO outline_nodes AS o (tenant, project, book, node, parent, children)
-            SELECT $1, $2, $3, node, parent, string_to_array(children, chr(10)) FROM asked ORDER BY node
+            SELECT $1, $2, $3, node, parent, string_to_array(children, chr(10)) FROM asked
+                ORDER BY node
             ON CONFLICT (tenant, project, book, node) DO UPDATE
             SET parent = EXCLUDED.parent, children = EXCLUDED.children
         )
@@ -127,7 +139,9 @@ async def change(
     return nodes
 
 
-async def names(tx: Tx, index_name: str, *, prefix: str = "", after: str = "", limit: int) -> list[str]:
+async def names(
+    tx: Tx, index_name: str, *, prefix: str = "", after: str = "", limit: int
+) -> list[str]:
     """Return the next nodes after `after`, in byte order, whose names begin with `prefix`."""
     rows = await tx.fetch(
         """
@@ -146,6 +160,7 @@ async def names(tx: Tx, index_name: str, *, prefix: str = "", after: str = "", l
 async def count(tx: Tx, index_name: str) -> int:
     """Return the stored number of nodes of a tree."""
     nodes = await tx.fetchval(
-        "SELECT nodes FROM outlines WHERE tenant = $1 AND project = $2 AND book = $3", index_id_of(index_name)
+        "SELECT nodes FROM outlines WHERE tenant = $1 AND project = $2 AND book = $3",
+        index_id_of(index_name),
     )
     return nodes or 0

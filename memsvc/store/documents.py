@@ -70,7 +70,8 @@ async def last_chunk(tx: Tx, index_name: str, ref: str, stream: int) -> Document
     row = await tx.fetchrow(
         """
         SELECT entry, stream, start, start + size_bytes AS end, text, cues FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = $4 AND role = 'document' AND stream = $5
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = $4 AND role = 'document'
+            AND stream = $5
         ORDER BY start DESC LIMIT 1
         """,
         index_id_of(index_name),
@@ -110,7 +111,8 @@ async def replace_chunks(
     if moved:
         await tx.execute(
             """
-            UPDATE entries SET stream = $4 WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($5::int4[])
+            UPDATE entries SET stream = $4 WHERE tenant = $1 AND project = $2 AND book = $3
+                AND entry = ANY($5::int4[])
             """,
             index_id_of(index_name),
             stream,
@@ -118,7 +120,10 @@ async def replace_chunks(
         )
     await index.remove(tx, index_id_of(index_name), removed)
     if new_chunks:
-        entries = [_entry(ref, stream, chunk, keywords, now) for (_, _, keywords), chunk in new_chunks.items()]
+        entries = [
+            _entry(ref, stream, chunk, keywords, now)
+            for (_, _, keywords), chunk in new_chunks.items()
+        ]
         await index.add(tx, {index_name: entries}, segment_bits=SEGMENT_BITS)
     return bool(new_chunks)
 
@@ -128,10 +133,14 @@ async def put(tx: Tx, index_name: str, file: File, text: str, *, title: str, now
     ref = file.incarnation.hex
     new = chunks(text.replace("\x00", " "))  # no text of the database holds a NUL
     old = await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX)
-    return await replace_chunks(tx, index_name, ref, file.stream, title=title, old=old, new=new, now=now)
+    return await replace_chunks(
+        tx, index_name, ref, file.stream, title=title, old=old, new=new, now=now
+    )
 
 
-async def add(tx: Tx, index_name: str, new_files: Sequence[tuple[File, str, str]], *, now: datetime) -> None:
+async def add(
+    tx: Tx, index_name: str, new_files: Sequence[tuple[File, str, str]], *, now: datetime
+) -> None:
     """Make several new files findable, each by its text and its title, in one round trip."""
     entries = [
         _entry(file.incarnation.hex, file.stream, chunk, _keywords(title, chunk), now)
@@ -142,16 +151,21 @@ async def add(tx: Tx, index_name: str, new_files: Sequence[tuple[File, str, str]
         await index.add(tx, {index_name: entries}, segment_bits=SEGMENT_BITS)
 
 
-async def stale(tx: Tx, index_name: str, *, begin: str, limit: int) -> list[tuple[str, DocumentChunk]]:
+async def stale(
+    tx: Tx, index_name: str, *, begin: str, limit: int
+) -> list[tuple[str, DocumentChunk]]:
     """Return the next chunks whose file is deleted or in another stream, by document.
 
     `begin` is the first document; the last one may have more.
     """
     rows = await tx.fetch(
         """
-        SELECT e.ref, e.entry, e.stream, e.start, e.start + e.size_bytes AS end, e.text, e.cues FROM entries AS e
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND role = 'document' AND ref >= $4 AND NOT EXISTS (
-            SELECT FROM files AS f WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = e.ref::uuid
+        SELECT e.ref, e.entry, e.stream, e.start, e.start + e.size_bytes AS end, e.text, e.cues
+            FROM entries AS e
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND role = 'document' AND ref >= $4
+            AND NOT EXISTS (
+            SELECT FROM files AS f WHERE f.tenant = $1 AND f.project = $2
+                AND f.incarnation = e.ref::uuid
                 AND f.stream = e.stream AND f.deleted_at IS NULL OFFSET 0)
         ORDER BY ref, start LIMIT $5
         """,
@@ -167,7 +181,9 @@ async def forget(tx: Tx, index_name: str, file_id: UUID) -> None:
     await remove(tx, index_name, await list_chunks(tx, index_name, file_id.hex, limit=CHUNKS_MAX))
 
 
-async def set_title(tx: Tx, index_name: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
+async def set_title(
+    tx: Tx, index_name: str, ref: str, stream: int, *, title: str, now: datetime
+) -> bool:
     """Make a document findable by another title; return whether it has chunks."""
     old = [
         old_chunk
@@ -180,7 +196,9 @@ async def set_title(tx: Tx, index_name: str, ref: str, stream: int, *, title: st
 
 async def remove(tx: Tx, index_name: str, chunks_removed: Sequence[DocumentChunk]) -> None:
     """Remove chunks from the index for good."""
-    await index.remove(tx, index_id_of(index_name), {chunk.entry: chunk.indexed for chunk in chunks_removed})
+    await index.remove(
+        tx, index_id_of(index_name), {chunk.entry: chunk.indexed for chunk in chunks_removed}
+    )
 
 
 def _entry(ref: str, stream: int, chunk: Chunk, keywords: str, now: datetime) -> NewEntry:

@@ -40,9 +40,13 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
     if isinstance(error, TimeoutError):
         return _unavailable(f"no answer in time from {where}", setting)
     if isinstance(error, pg.InvalidCatalogNameError):
-        return _unavailable(f"there is no database {unquote(parts.path.lstrip('/'))} at {where}", setting)
+        return _unavailable(
+            f"there is no database {unquote(parts.path.lstrip('/'))} at {where}", setting
+        )
     if isinstance(error, pg.InvalidAuthorizationSpecificationError):  # a wrong password is one, too
-        return _unavailable(f"{where} refuses the role {unquote(parts.username or '')} or its password", setting)
+        return _unavailable(
+            f"{where} refuses the role {unquote(parts.username or '')} or its password", setting
+        )
     if isinstance(error, ValueError):  # the driver's word for options that it does not take
         return _unavailable("its URL has options that the driver does not take", setting)
     return _unavailable(f"{type(error).__name__} at {where}", setting)
@@ -50,7 +54,9 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
 
 def _unavailable(reason: str, setting: str) -> MemsvcError:
     return MemsvcError(
-        Code.UNAVAILABLE, f"cannot connect to the database: {reason}", recovery=f"check {setting}, and that it runs"
+        Code.UNAVAILABLE,
+        f"cannot connect to the database: {reason}",
+        recovery=f"check {setting}, and that it runs",
     )
 
 
@@ -62,6 +68,10 @@ def _addresses(url: str) -> list[tuple[str, int]]:
     ports = ",".join(query.get("port", [str(DEFAULT_PORT)])).split(",")
     found = []
     for number, address in enumerate(netloc.split(",")):
-        host, separator, port = address.rpartition(":") if not address.endswith("]") else (address, "", "")
-        found.append((host or address, int(port if separator else ports[min(number, len(ports) - 1)])))
+        host, separator, port = (
+            address.rpartition(":") if not address.endswith("]") else (address, "", "")
+        )
+        found.append(
+            (host or address, int(port if separator else ports[min(number, len(ports) - 1)]))
+        )
     return found

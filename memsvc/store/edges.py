@@ -62,7 +62,9 @@ def _edge(row: Row) -> Edge:
 async def find(tx: Tx, index_id: int, one: str, other: str) -> Edge | None:
     """Return the edge between two blocks, or None."""
     row = await tx.fetchrow(
-        f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5", index_id, *pair(one, other)
+        f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5",
+        index_id,
+        *pair(one, other),
     )
     return _edge(row) if row else None
 
@@ -72,7 +74,8 @@ async def of(tx: Tx, index_id: int, block_id: str) -> list[Edge]:
     rows = await tx.fetch(
         f"""
         SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4
-        UNION ALL SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND high = $4 ORDER BY weight, low, high
+        UNION ALL SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND high = $4 ORDER BY weight, low,
+            high
         """,
         index_id,
         block_id,
@@ -86,8 +89,10 @@ async def neighbours(tx: Tx, index_id: int, block_ids: Sequence[str], *, limit: 
         f"""
         SELECT DISTINCT near.notion FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
             SELECT notion FROM (
-                SELECT high AS notion, weight FROM edges WHERE {_WITHIN} AND low = asked.notion COLLATE "C"
-                UNION ALL SELECT low, weight FROM edges WHERE {_WITHIN} AND high = asked.notion COLLATE "C"
+                SELECT high AS notion, weight FROM edges WHERE {_WITHIN}
+                    AND low = asked.notion COLLATE "C"
+                UNION ALL SELECT low, weight FROM edges WHERE {_WITHIN}
+                    AND high = asked.notion COLLATE "C"
             ) AS own ORDER BY weight DESC, notion LIMIT $5) AS near
         ORDER BY near.notion
         """,
@@ -106,7 +111,8 @@ async def put(tx: Tx, index_id: int, edges: Sequence[Edge]) -> int:
     return await tx.execute(
         f"""
         INSERT INTO edges (tenant, project, book, {_COLUMNS})
-        SELECT b.tenant, b.project, b.book, e.* FROM books AS b, unnest($4::text[], $5::text[], $6::float8[],
+        SELECT b.tenant, b.project, b.book, e.* FROM books AS b,
+            unnest($4::text[], $5::text[], $6::float8[],
             $7::text[], $8::text[], $9::int4[], $10::float8[], $11::text[]) AS e
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 ON CONFLICT DO NOTHING RETURNING 1
         """,
@@ -115,7 +121,9 @@ async def put(tx: Tx, index_id: int, edges: Sequence[Edge]) -> int:
     )
 
 
-async def add_weight(tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float) -> int:
+async def add_weight(
+    tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float
+) -> int:
     """Reinforce the existing ones of these edges once each, weight by `by` and up to 1.
 
     Return how many.
@@ -124,7 +132,8 @@ async def add_weight(tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]], by
         return 0
     return await tx.execute(
         f"""
-        UPDATE edges SET weight = least(weight + $6, 1), reinforcements = reinforcements + 1, touched_h = $7
+        UPDATE edges SET weight = least(weight + $6, 1), reinforcements = reinforcements + 1,
+            touched_h = $7
         FROM unnest($4::text[], $5::text[]) AS p (one, other)
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
@@ -173,19 +182,26 @@ async def page(tx: Tx, index_id: int, *, after: tuple[str, str], limit: int) -> 
     """Return the next edges of an index in order of their ends, with the tiers of these."""
     rows = await tx.fetch(
         f"""
-        SELECT {_COLUMNS}, (SELECT tier FROM notions WHERE {_WITHIN} AND notion = e.low) AS low_tier,
+        SELECT {_COLUMNS}, (SELECT tier FROM notions WHERE {_WITHIN}
+            AND notion = e.low) AS low_tier,
                (SELECT tier FROM notions WHERE {_WITHIN} AND notion = e.high) AS high_tier
-        FROM (SELECT * FROM edges WHERE {_WITHIN} AND (low, high) > ($4, $5) ORDER BY low, high LIMIT $6) AS e
+        FROM (SELECT * FROM edges WHERE {_WITHIN} AND (low, high) > ($4, $5) ORDER BY low, high
+            LIMIT $6) AS e
         ORDER BY low, high
         """,
         index_id,
         *after,
         limit,
     )
-    return [EdgeTiers(_edge(row), (DecayTier(row["low_tier"]), DecayTier(row["high_tier"]))) for row in rows]
+    return [
+        EdgeTiers(_edge(row), (DecayTier(row["low_tier"]), DecayTier(row["high_tier"])))
+        for row in rows
+    ]
 
 
-async def add_conflicts(tx: Tx, index_id: int, conflicts: Sequence[Conflict], now: datetime) -> None:
+async def add_conflicts(
+    tx: Tx, index_id: int, conflicts: Sequence[Conflict], now: datetime
+) -> None:
     """Store which blocks conflict; what is known already stays."""
     if not conflicts:
         return
@@ -194,7 +210,8 @@ async def add_conflicts(tx: Tx, index_id: int, conflicts: Sequence[Conflict], no
         """
         INSERT INTO contradictions (tenant, project, book, low, high, kind, score, found_at)
         SELECT b.tenant, b.project, b.book, c.low, c.high, c.kind, c.score, $8
-        FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::float8[]) AS c (low, high, kind, score)
+        FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::float8[]) AS c (low, high,
+            kind, score)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         ON CONFLICT DO NOTHING
         """,
@@ -221,23 +238,32 @@ async def contradictions(tx: Tx, index_id: int, block_ids: Sequence[str]) -> lis
     return [(row["low"], row["high"]) for row in rows]
 
 
-async def conflicts_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> list[tuple[Conflict, datetime]]:
+async def conflicts_of(
+    tx: Tx, index_id: int, block_id: str, *, limit: int
+) -> list[tuple[Conflict, datetime]]:
     """Return the conflicts of a block, and when each was found, the surest first."""
     rows = await tx.fetch(
         f"""
         SELECT * FROM (
-            SELECT high AS other, kind, score, found_at FROM contradictions WHERE {_WITHIN} AND low = $4
-            UNION ALL SELECT low, kind, score, found_at FROM contradictions WHERE {_WITHIN} AND high = $4
+            SELECT high AS other, kind, score, found_at FROM contradictions WHERE {_WITHIN}
+                AND low = $4
+            UNION ALL SELECT low, kind, score, found_at FROM contradictions WHERE {_WITHIN}
+                AND high = $4
         ) AS own ORDER BY score DESC, other LIMIT $5
         """,
         index_id,
         block_id,
         limit,
     )
-    return [(Conflict(block_id, row["other"], row["kind"], row["score"]), row["found_at"]) for row in rows]
+    return [
+        (Conflict(block_id, row["other"], row["kind"], row["score"]), row["found_at"])
+        for row in rows
+    ]
 
 
 async def forget_contradictions(tx: Tx, index_id: int, block_id: str) -> None:
     """Delete the conflicts of a block, whose text has changed."""
     for end in ("low", "high"):
-        await tx.execute(f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", index_id, block_id)
+        await tx.execute(
+            f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", index_id, block_id
+        )

@@ -83,10 +83,12 @@ async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
     """Return the blocks that start at these places (stream, start), in this order."""
     rows = await tx.fetch(
         """
-        SELECT b.content FROM unnest($3::int8[], $4::int8[]) WITH ORDINALITY AS p (stream, start, at)
+        SELECT b.content FROM unnest($3::int8[], $4::int8[]) WITH ORDINALITY AS p (stream, start,
+            at)
         CROSS JOIN LATERAL (
             SELECT content FROM blocks
-            WHERE tenant = $1 AND project = $2 AND stream = p.stream AND start = p.start OFFSET 0) AS b
+            WHERE tenant = $1 AND project = $2 AND stream = p.stream
+                AND start = p.start OFFSET 0) AS b
         ORDER BY p.at
         """,
         [stream for stream, _ in places],
@@ -98,7 +100,8 @@ async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
 async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[uuid.UUID, ExportStream]]) -> None:
     """Add streams of files. Errors as `archived.put`."""
     rows = [
-        (file_id, file_stream.first_revision, file_stream.stream, file_stream.created_at) for file_id, file_stream in of
+        (file_id, file_stream.first_revision, file_stream.stream, file_stream.created_at)
+        for file_id, file_stream in of
     ]
     if rows:
         await put(tx, table, ("incarnation", "first_revision", "stream", "created_at"), rows)
@@ -106,5 +109,8 @@ async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[uuid.UUID, Export
 
 async def put_blocks(tx: Tx, table: Table, blocks: Sequence[ExportBlock]) -> None:
     """Add blocks. Errors as `archived.put`."""
-    rows = [(block.stream, block.start, block.revision, block.created_at, block.content) for block in blocks]
+    rows = [
+        (block.stream, block.start, block.revision, block.created_at, block.content)
+        for block in blocks
+    ]
     await put(tx, table, ("stream", "start", "revision", "created_at", "content"), rows)

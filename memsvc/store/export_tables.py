@@ -86,13 +86,18 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-async def describe_tables(tx: Tx, tables: Collection[str] = (*PLAIN, "files", CALLS)) -> dict[str, Table]:
+async def describe_tables(
+    tx: Tx, tables: Collection[str] = (*PLAIN, "files", CALLS)
+) -> dict[str, Table]:
     """Return these tables as the catalogue of the database describes them."""
     rows = await tx.unbound(
         """
-        SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable,
-               a.attnotnull AND NOT a.atthasdef AS required, array_position(i.indkey::int2[], a.attnum) AS place
-        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type,
+            NOT a.attnotnull AS nullable,
+               a.attnotnull AND NOT a.atthasdef AS required,
+                   array_position(i.indkey::int2[], a.attnum) AS place
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+            AND NOT a.attisdropped
         JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
         WHERE c.oid = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)
           AND a.attname NOT IN ('tenant', 'project')
@@ -103,8 +108,13 @@ async def describe_tables(tx: Tx, tables: Collection[str] = (*PLAIN, "files", CA
     tables_by_name = {}
     for table in tables:
         table_rows = [row for row in rows if row["relname"] == table]
-        keys = sorted((row["place"], row["attname"]) for row in table_rows if row["place"] is not None)
-        columns = tuple(Column(row["attname"], row["type"], row["nullable"], row["required"]) for row in table_rows)
+        keys = sorted(
+            (row["place"], row["attname"]) for row in table_rows if row["place"] is not None
+        )
+        columns = tuple(
+            Column(row["attname"], row["type"], row["nullable"], row["required"])
+            for row in table_rows
+        )
         tables_by_name[table] = Table(table, columns, tuple(name for _, name in keys))
     return tables_by_name
 
@@ -126,7 +136,8 @@ async def projects(tx: Tx, only: Collection[str] | None) -> list[str]:
         (WITH RECURSIVE walk (project) AS (
             (SELECT project FROM {table} WHERE tenant = $1 ORDER BY project LIMIT 1)
             UNION ALL
-            SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > walk.project ORDER BY project LIMIT 1)
+            SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > walk.project
+                ORDER BY project LIMIT 1)
             FROM walk WHERE walk.project IS NOT NULL
         ) SELECT project FROM walk WHERE project IS NOT NULL)
         """
@@ -145,7 +156,8 @@ async def projects(tx: Tx, only: Collection[str] | None) -> list[str]:
 async def has_rows(tx: Tx) -> bool:
     """Return whether a project holds anything that an archive could bring."""
     checks = (
-        f"EXISTS (SELECT FROM {table} WHERE tenant = $1 AND project = $2)" for table in (*PLAIN, "files", "blocks")
+        f"EXISTS (SELECT FROM {table} WHERE tenant = $1 AND project = $2)"
+        for table in (*PLAIN, "files", "blocks")
     )
     has_any: bool = await tx.fetchval(f"SELECT {' OR '.join(checks)}")
     return has_any
@@ -157,11 +169,13 @@ async def counts(tx: Tx) -> dict[str, int]:
     `content_bytes` is the size of its files, history included.
     """
     each = [
-        f"SELECT '{table}' AS name, count(*) AS held FROM {table} WHERE tenant = $1 AND project = $2"
+        f"SELECT '{table}' AS name, count(*) AS held FROM {table} WHERE tenant = $1 AND project ="
+        " $2"
         for table in (*PLAIN, *FILES)
     ]
     each.append(
-        "SELECT 'content_bytes', coalesce(sum(octet_length(content)), 0) FROM blocks WHERE tenant = $1 AND project = $2"
+        "SELECT 'content_bytes', coalesce(sum(octet_length(content)), 0) FROM blocks WHERE tenant"
+        " = $1 AND project = $2"
     )
     rows = await tx.fetch(" UNION ALL ".join(each))
     return {row["name"]: int(row["held"]) for row in rows if row["held"]}
@@ -171,11 +185,14 @@ async def page(tx: Tx, table: Table, after: Row | None, *, limit: int) -> list[R
     """Return the next rows of a table after the given one, or its first rows, ordered by key."""
     keys = ", ".join(table.key)
     condition = (
-        "" if after is None else f"AND ({keys}) > ({', '.join(f'${at}' for at in range(4, 4 + len(table.key)))})"
+        ""
+        if after is None
+        else f"AND ({keys}) > ({', '.join(f'${at}' for at in range(4, 4 + len(table.key)))})"
     )
     return await tx.fetch(
         f"""
-        SELECT {", ".join(table.names)} FROM {table.name} WHERE tenant = $1 AND project = $2 {condition}
+        SELECT {", ".join(table.names)} FROM {table.name} WHERE tenant = $1
+            AND project = $2 {condition}
         {f"ORDER BY {keys}" if keys else ""} LIMIT $3
         """,
         limit,
@@ -189,24 +206,38 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
     CONFLICT when a row exists already, INVALID_CONTENT when PostgreSQL does not accept one.
     """
     types = {column.name: column.type for column in table.columns}
-    casts = (f"${at}::{'text' if _is_json(types[name]) else types[name]}[]" for at, name in enumerate(columns, 3))
+    casts = (
+        f"${at}::{'text' if _is_json(types[name]) else types[name]}[]"
+        for at, name in enumerate(columns, 3)
+    )
     value_expressions = (_typed(name, types[name]) for name in columns)
     try:
         await tx.execute(
             f"""
             INSERT INTO {table.name} (tenant, project, {", ".join(columns)})
-            SELECT $1, $2, {", ".join(value_expressions)} FROM unnest({", ".join(casts)}) AS r ({", ".join(columns)})
+            SELECT $1, $2, {", ".join(value_expressions)}
+                FROM unnest({", ".join(casts)}) AS r ({", ".join(columns)})
             RETURNING 1
             """,
-            *(_array(types[name], values) for name, values in zip(columns, zip(*rows, strict=True), strict=True)),
+            *(
+                _array(types[name], values)
+                for name, values in zip(columns, zip(*rows, strict=True), strict=True)
+            ),
         )
     except pg.UniqueViolationError as error:
         raise MemsvcError(
             Code.CONFLICT,
-            f"a row of {table.name} is there already: the archive holds it twice, or somebody wrote it just now",
+            f"a row of {table.name} is there already: the archive holds it twice, or somebody"
+            " wrote it just now",
         ) from error
-    except (pg.DataError, pg.IntegrityConstraintViolationError, pg.ProgramLimitExceededError) as error:
-        raise MemsvcError(Code.INVALID_CONTENT, f"a row of {table.name} is none that can be kept") from error
+    except (
+        pg.DataError,
+        pg.IntegrityConstraintViolationError,
+        pg.ProgramLimitExceededError,
+    ) as error:
+        raise MemsvcError(
+            Code.INVALID_CONTENT, f"a row of {table.name} is none that can be kept"
+        ) from error
 
 
 def _is_json(kind: str) -> bool:
@@ -224,7 +255,10 @@ def _typed(name: str, kind: str) -> str:
     if not kind.endswith("[]"):
         return f"r.{name}::{kind}"
     members = f"jsonb_array_elements_text(r.{name}::jsonb) WITH ORDINALITY AS o (one, at)"
-    return f"CASE WHEN r.{name} IS NOT NULL THEN ARRAY(SELECT one::{kind[:-2]} FROM {members} ORDER BY at) END"
+    return (
+        f"CASE WHEN r.{name} IS NOT NULL THEN ARRAY(SELECT one::{kind[:-2]} FROM {members}"
+        " ORDER BY at) END"
+    )
 
 
 async def pending_jobs(tx: Tx) -> list[tuple[str, str]]:
@@ -241,14 +275,17 @@ async def pending_jobs(tx: Tx) -> list[tuple[str, str]]:
 
 async def is_closed(tx: Tx) -> bool:
     """Return whether a project, or something in it, is being purged."""
-    closed: bool = await tx.fetchval("SELECT EXISTS (SELECT FROM purges WHERE tenant = $1 AND project = $2)")
+    closed: bool = await tx.fetchval(
+        "SELECT EXISTS (SELECT FROM purges WHERE tenant = $1 AND project = $2)"
+    )
     return closed
 
 
 async def restored_before(tx: Tx, archive: UUID) -> bool:
     """Return whether a project came from this archive."""
     found: bool = await tx.fetchval(
-        "SELECT EXISTS (SELECT FROM restores WHERE tenant = $1 AND project = $2 AND archive = $3)", archive
+        "SELECT EXISTS (SELECT FROM restores WHERE tenant = $1 AND project = $2 AND archive = $3)",
+        archive,
     )
     return found
 

@@ -32,7 +32,12 @@ class FactHistoryFilter:
 
 
 async def list_facts(
-    tx: Tx, index_ids: Sequence[int], facts_filter: FactHistoryFilter, *, after: FactPosition | None, limit: int
+    tx: Tx,
+    index_ids: Sequence[int],
+    facts_filter: FactHistoryFilter,
+    *,
+    after: FactPosition | None,
+    limit: int,
 ) -> list[Fact]:
     """Return the facts of these indexes, newest first, without forgotten ones.
 
@@ -49,7 +54,10 @@ async def list_facts(
     if facts_filter.tier is not None:
         clauses.append(f"tier = {parameter(facts_filter.tier)}")
     if facts_filter.current is not None:
-        current_clause = f"(state = 'active' AND (expires_at IS NULL OR expires_at > {parameter(facts_filter.now)}))"
+        current_clause = (
+            "(state = 'active' AND (expires_at IS NULL OR expires_at >"
+            f" {parameter(facts_filter.now)}))"
+        )
         clauses.append(current_clause if facts_filter.current else f"NOT {current_clause}")
     if facts_filter.fact_id is not None:
         clauses.append(f"fact_id = {parameter(facts_filter.fact_id)}")
@@ -57,13 +65,17 @@ async def list_facts(
         valid_from = parameter(after.valid_from)
         clauses += [
             f"valid_from <= {valid_from}",
-            f"(valid_from, book, entry) < ({valid_from}, {parameter(after.index_id)}::int8, {parameter(after.entry)}::int4)",
+            (
+                f"(valid_from, book, entry) < ({valid_from}, {parameter(after.index_id)}::int8,"
+                f" {parameter(after.entry)}::int4)"
+            ),
         ]
     rows = await tx.fetch(
         f"""
         SELECT f.* FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts
-            WHERE {" AND ".join(["tenant = $1 AND project = $2 AND book = shelf.book AND NOT forgotten", *clauses])}
+            WHERE tenant = $1 AND project = $2 AND book = shelf.book AND NOT forgotten
+                {"".join(f" AND {clause}" for clause in clauses)}
             ORDER BY valid_from DESC, entry DESC LIMIT $4
         ) AS f
         ORDER BY f.valid_from DESC, f.book DESC, f.entry DESC LIMIT $4
@@ -74,7 +86,12 @@ async def list_facts(
 
 
 async def find_by_names(
-    tx: Tx, index_ids: Sequence[int], *, names: Collection[str], session: str, turns: Collection[str]
+    tx: Tx,
+    index_ids: Sequence[int],
+    *,
+    names: Collection[str],
+    session: str,
+    turns: Collection[str],
 ) -> list[Fact]:
     """Return the facts, past ones included, that have these names or were learned in these turns.
 
@@ -102,7 +119,8 @@ async def deleted_since(tx: Tx, index_ids: Sequence[int], since: datetime) -> li
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = 'deleted' AND valid_to >= $4
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = 'deleted'
+            AND valid_to >= $4
         """,
         list(index_ids),
         since,
@@ -114,7 +132,8 @@ async def forget(tx: Tx, forgotten: Sequence[Fact]) -> None:
     """Hide these facts, which are deleted already, for good, whatever time is requested."""
     await tx.execute(
         """
-        UPDATE facts AS f SET forgotten = true FROM unnest($3::int8[], $4::int4[]) AS one (book, entry)
+        UPDATE facts AS f SET forgotten = true FROM unnest($3::int8[], $4::int4[]) AS one (book,
+            entry)
         WHERE f.tenant = $1 AND f.project = $2 AND f.book = one.book AND f.entry = one.entry
         """,
         [fact.index_id for fact in forgotten],

@@ -4,12 +4,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.core.facts import Claim, Evidence, Fact, FactState, FactTier, Identity, Merge, Statement, slot_of
+from memsvc.core.facts import (
+    Claim,
+    Evidence,
+    Fact,
+    FactState,
+    FactTier,
+    Identity,
+    Merge,
+    Statement,
+    slot_of,
+)
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 
-COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state, valid_from, valid_to, expires_at,
-              superseded_by, evidence"""
+COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state,
+    valid_from, valid_to, expires_at, superseded_by, evidence"""
 
 
 # Facts at the places $3 (indexes) and $6 (entries) that hold now ($4), without those that a newer
@@ -18,14 +28,17 @@ CURRENT_AT = f"""
     SELECT book, {COLUMNS} FROM (
         SELECT f.* FROM unnest($3::int8[], $6::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
             SELECT * FROM facts
-            WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
+            WHERE tenant = $1 AND project = $2 AND book = place.book
+                AND entry = place.entry OFFSET 0
         ) AS f) AS f
     WHERE state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         AND NOT EXISTS (
-            SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[])
+            SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2
+                AND n.book = ANY($5::int8[])
             AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
             AND (n.expires_at IS NULL OR n.expires_at > $4)
-            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)) OFFSET 0)
+            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5,
+                f.book)) OFFSET 0)
 """
 # Facts of the indexes $5 that hold now ($4): the latest, and the others at the places.
 CURRENT_MAX = 2000
@@ -42,7 +55,8 @@ VALID_AT_MAX = 2000
 VALID_AT = f"""
     SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
-        AND valid_from <= $4 AND (valid_to IS NULL OR valid_to > $4) AND (expires_at IS NULL OR expires_at > $4)
+        AND valid_from <= $4 AND (valid_to IS NULL OR valid_to > $4) AND (expires_at IS NULL
+            OR expires_at > $4)
     ORDER BY valid_from DESC LIMIT {VALID_AT_MAX}
 """
 
@@ -86,7 +100,8 @@ async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Cla
     rows = await tx.fetch(
         f"""
         SELECT f.* FROM unnest($3::int8[]) AS b (book)
-        CROSS JOIN unnest($5::text[], $6::text[], $7::text[]) AS i (fact_id, key, slot) CROSS JOIN LATERAL (
+        CROSS JOIN unnest($5::text[], $6::text[], $7::text[]) AS i (fact_id, key, slot) CROSS
+            JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts
             WHERE tenant = $1 AND project = $2 AND book = b.book AND state = 'active'
               AND fact_id = i.fact_id AND key = i.key AND slot = i.slot OFFSET 0) AS f
@@ -100,7 +115,8 @@ async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Cla
         SELECT f.* FROM unnest($3::int8[]) AS b (book) CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts
             WHERE $4 AND tenant = $1 AND project = $2 AND book = b.book AND state = 'deleted'
-              AND (fact_id, key, slot) IN (SELECT * FROM unnest($5::text[], $6::text[], $7::text[])) OFFSET 0) AS f
+              AND (fact_id, key, slot) IN (SELECT *
+                  FROM unnest($5::text[], $6::text[], $7::text[])) OFFSET 0) AS f
         """,
         list(index_ids),
         foreign,
@@ -136,25 +152,37 @@ def entries(statements: Sequence[StatementWithExpiry], now: datetime) -> list[in
 
 
 async def apply(
-    tx: Tx, index_id: int, first: int, merge: Merge, statements: Sequence[StatementWithExpiry], now: datetime
+    tx: Tx,
+    index_id: int,
+    first: int,
+    merge: Merge,
+    statements: Sequence[StatementWithExpiry],
+    now: datetime,
 ) -> None:
     """Write a merge: close facts wherever they stand, add new ones as entries from `first` on."""
-    closed: list[tuple[Fact, FactState, str | None]] = [(fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced]
+    closed: list[tuple[Fact, FactState, str | None]] = [
+        (fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced
+    ]
     closed += [(fact, FactState.DELETED, None) for fact in merge.deleted]
     await tx.execute(
         f"""
         WITH closed AS (
             UPDATE facts SET state = c.state, superseded_by = c.superseded_by, valid_to = $5
-            FROM unnest($15::int4[], $16::text[], $18::int8[], $19::text[]) AS c (entry, superseded_by, book, state)
-            WHERE tenant = $1 AND project = $2 AND facts.book = c.book AND facts.entry = c.entry RETURNING 1
+            FROM unnest($15::int4[], $16::text[], $18::int8[], $19::text[]) AS c (entry,
+                superseded_by, book, state)
+            WHERE tenant = $1 AND project = $2 AND facts.book = c.book AND facts.entry = c.entry
+                RETURNING 1
         )
         INSERT INTO facts (tenant, project, book, {COLUMNS})
-        SELECT $1, $2, $3, $4 + f.number - 1, f.record, f.fact_id, f.key, f.slot, f.value, f.cues, f.tier, f.confidence,
+        SELECT $1, $2, $3, $4 + f.number - 1, f.record, f.fact_id, f.key, f.slot, f.value, f.cues,
+            f.tier, f.confidence,
                'active', $5, NULL, f.expires_at, NULL, f.evidence
         FROM (SELECT count(*) FROM closed) AS first_of_all CROSS JOIN unnest(
-            $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[], $12::float4[],
+            $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[],
+                $12::float4[],
             $13::timestamptz[], $14::jsonb[]) WITH ORDINALITY
-            AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence, number) RETURNING 1
+            AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence,
+                number) RETURNING 1
         """,
         index_id,
         first,
@@ -175,12 +203,17 @@ async def apply(
         [state.value for _, state, _ in closed],
     )
     for closed_index in dict.fromkeys(fact.index_id for fact, _, _ in closed):
-        await index.hide(tx, closed_index, indexed(fact for fact, _, _ in closed if fact.index_id == closed_index))
+        await index.hide(
+            tx,
+            closed_index,
+            indexed(fact for fact, _, _ in closed if fact.index_id == closed_index),
+        )
 
 
 # Whether the session of a fact keeps expired facts of its tier.
 _KEPT_BY_POLICY = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
-    AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' = 'false')"""
+    AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' =
+        'false')"""
 
 
 async def sweep(tx: Tx, index_id: int, now: datetime, *, limit: int) -> list[Fact]:
@@ -188,7 +221,8 @@ async def sweep(tx: Tx, index_id: int, now: datetime, *, limit: int) -> list[Fac
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
-            SELECT entry FROM facts AS f WHERE tenant = $1 AND project = $2 AND book = $3 AND expires_at <= $4
+            SELECT entry FROM facts AS f WHERE tenant = $1 AND project = $2 AND book = $3
+                AND expires_at <= $4
                 AND NOT {_KEPT_BY_POLICY}
             ORDER BY expires_at LIMIT $5)
         RETURNING book, {COLUMNS}
@@ -226,7 +260,8 @@ async def expired_indexes(tx: Tx, session: str, now: datetime) -> list[str]:
         """
         SELECT DISTINCT b.name FROM facts AS f
         JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = f.book
-        WHERE f.tenant = $1 AND f.project = $2 AND f.expires_at <= $4 AND f.evidence ->> 'session' = $3
+        WHERE f.tenant = $1 AND f.project = $2 AND f.expires_at <= $4
+            AND f.evidence ->> 'session' = $3
         """,
         session,
         now,
@@ -240,8 +275,10 @@ async def facts_from_turns(
     """Return the facts in any state that rest on these turns, or on others found after `since`."""
     rows = await tx.fetch(
         f"""
-        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
-          AND evidence ->> 'session' = $4 AND (evidence ->> 'turn' = ANY($5::text[]) OR valid_from > $6)
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
+            AND book = ANY($3::int8[])
+          AND evidence ->> 'session' = $4 AND (evidence ->> 'turn' = ANY($5::text[])
+              OR valid_from > $6)
         ORDER BY valid_from, array_position($3, book), entry
         """,
         list(index_ids),
@@ -256,7 +293,8 @@ async def history(tx: Tx, index_ids: Sequence[int], identities: Sequence[Identit
     """Return the facts of these identities in any state, in the order they were found."""
     rows = await tx.fetch(
         f"""
-        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
+            AND book = ANY($3::int8[])
           AND (fact_id, key, slot) IN (SELECT * FROM unnest($4::text[], $5::text[], $6::text[]))
         ORDER BY valid_from, array_position($3, book), entry
         """,
@@ -272,7 +310,8 @@ async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list
     """Return every current fact of these indexes, oldest first, then in their order."""
     rows = await tx.fetch(
         f"""
-        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
+            AND book = ANY($3::int8[])
           AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         ORDER BY valid_from, array_position($3, book), entry
         """,

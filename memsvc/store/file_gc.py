@@ -27,8 +27,8 @@ class FileRetention:
     """Retention of files: every state at `cutoff` and later, and some older ones.
 
     Of callers' files, those are the `past_states` past states, and of a style's as many as
-    `style_past_states` has for it as their owner, or none. Files that were deleted before `deleted_before`
-    go, and until then keep their last state.
+    `style_past_states` has for it as their owner, or none. Files that were deleted before
+    `deleted_before` go, and until then keep their last state.
     """
 
     cutoff: datetime
@@ -67,46 +67,57 @@ _KEPT_FROM = f"""
                 WHEN dated.revision < counted.revision THEN dated.revision
                 WHEN dated.revision IS NOT NULL THEN counted.revision END AS revision
     FROM (
-        SELECT CASE WHEN f.deleted_at IS NULL THEN 1 + {_PAST_STATES} ELSE greatest({_PAST_STATES}, 1) END AS most
+        SELECT CASE WHEN f.deleted_at IS NULL THEN 1 + {_PAST_STATES}
+            ELSE greatest({_PAST_STATES}, 1) END AS most
         WHERE f.revision > 1 AND f.created_at <= $4
     ) AS newest LEFT JOIN LATERAL (
         SELECT state.revision FROM (
             SELECT stream, first_revision, created_at FROM streams
-            WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation AND first_revision > 0
+            WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+                AND first_revision > 0
             ORDER BY first_revision DESC LIMIT newest.most
         ) AS s CROSS JOIN LATERAL ({states_of(str(REVISION_MAX), "newest.most")}) AS state
         ORDER BY state.revision DESC OFFSET newest.most - 1 LIMIT 1
     ) AS counted ON true LEFT JOIN LATERAL (
         SELECT greatest(s.first_revision, (
             SELECT max(revision) FROM blocks
-            WHERE tenant = $1 AND project = $2 AND stream = s.stream AND created_at <= $4)) AS revision
+            WHERE tenant = $1 AND project = $2 AND stream = s.stream
+                AND created_at <= $4)) AS revision
         FROM streams AS s
         WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation AND first_revision > 0
             AND coalesce(s.created_at, (
                 SELECT created_at FROM blocks
-                WHERE tenant = $1 AND project = $2 AND stream = s.stream AND start = 0), f.created_at) <= $4
+                WHERE tenant = $1 AND project = $2 AND stream = s.stream AND start = 0),
+                    f.created_at) <= $4
         ORDER BY first_revision DESC LIMIT 1
     ) AS dated ON true
 """
 
 
-async def files_to_collect(tx: Tx, keep: FileRetention, *, after: uuid.UUID, limit: int) -> list[FileWork]:
+async def files_to_collect(
+    tx: Tx, keep: FileRetention, *, after: uuid.UUID, limit: int
+) -> list[FileWork]:
     """Return the next files after `after`, by incarnation, and what is to be done about each.
 
     Fewer than `limit` when there are no more after them.
     """
     rows = await tx.fetch(
         f"""
-        SELECT f.incarnation, coalesce(f.deleted_at < $6, false) AS gone, f.indexed_bytes > 0 AS indexed, (
-            EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+        SELECT f.incarnation, coalesce(f.deleted_at < $6, false) AS gone,
+            f.indexed_bytes > 0 AS indexed, (
+            EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2
+                AND incarnation = f.incarnation
                     AND first_revision < kept_from.revision)
-            OR EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+            OR EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2
+                AND incarnation = f.incarnation
                        AND first_revision < 0)
             OR f.deleted_at IS NULL AND coalesce((
                 SELECT revision FROM blocks WHERE tenant = $1 AND project = $2 AND stream = f.stream
-                ORDER BY start OFFSET {SMALL_BLOCKS_MAX} + 2 * f.size_bytes / {BLOCK_BYTES} LIMIT 1) <= (
+                ORDER BY start OFFSET {SMALL_BLOCKS_MAX} + 2 * f.size_bytes / {BLOCK_BYTES}
+                    LIMIT 1) <= (
                 SELECT max(first_revision) FROM streams
-                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation), false)) AS prune
+                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation),
+                    false)) AS prune
         FROM (SELECT * FROM files WHERE tenant = $1 AND project = $2 AND incarnation > $3
               ORDER BY incarnation LIMIT $7) AS f
         LEFT JOIN LATERAL ({_KEPT_FROM}) AS kept_from ON true
@@ -124,7 +135,8 @@ async def files_to_collect(tx: Tx, keep: FileRetention, *, after: uuid.UUID, lim
 async def lock_file(tx: Tx, file_id: uuid.UUID) -> bool:
     """Lock a file, live or deleted, until the transaction ends; return False when it is gone."""
     found = await tx.fetchval(
-        "SELECT true FROM files WHERE tenant = $1 AND project = $2 AND incarnation = $3 FOR UPDATE", file_id
+        "SELECT true FROM files WHERE tenant = $1 AND project = $2 AND incarnation = $3 FOR UPDATE",
+        file_id,
     )
     return bool(found)
 
@@ -154,10 +166,12 @@ async def hide_old(tx: Tx, file_id: uuid.UUID, keep: FileRetention) -> None:
             WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = $3
         ), shortened AS (
             SELECT kept.*, (SELECT max(created_at) FROM blocks WHERE tenant = $1 AND project = $2
-                            AND stream = kept.stream AND blocks.revision = kept.revision) AS created_at
+                            AND stream = kept.stream
+                                AND blocks.revision = kept.revision) AS created_at
             FROM kept WHERE kept.first_revision < kept.revision
         ), begun AS (
-            UPDATE streams AS s SET first_revision = shortened.revision, created_at = shortened.created_at
+            UPDATE streams AS s SET first_revision = shortened.revision,
+                created_at = shortened.created_at
             FROM shortened WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = $3
                 AND s.first_revision = shortened.first_revision
         )
@@ -172,7 +186,7 @@ async def hide_old(tx: Tx, file_id: uuid.UUID, keep: FileRetention) -> None:
 
 
 async def sweep(tx: Tx, file_id: uuid.UUID, *, limit: int) -> bool:
-    """Delete up to `limit` hidden blocks of a file (locked by `lock_file`), and then the empty streams.
+    """Delete up to `limit` hidden blocks of a locked file, and then the empty streams.
 
     Return True when all of it is gone.
     """
@@ -181,10 +195,12 @@ async def sweep(tx: Tx, file_id: uuid.UUID, *, limit: int) -> bool:
         WITH doomed AS (
             SELECT b.stream, b.start FROM streams AS s JOIN blocks AS b
                 ON b.tenant = $1 AND b.project = $2 AND b.stream = s.stream
-            WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = $3 AND s.first_revision < 0 LIMIT $4
+            WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = $3 AND s.first_revision < 0
+                LIMIT $4
         )
         DELETE FROM blocks AS b USING doomed
-        WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream AND b.start = doomed.start
+        WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream
+            AND b.start = doomed.start
         """,
         file_id,
         limit,
@@ -193,8 +209,10 @@ async def sweep(tx: Tx, file_id: uuid.UUID, *, limit: int) -> bool:
         return False
     await tx.execute(
         """
-        DELETE FROM streams AS s WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND first_revision < 0
-            AND NOT EXISTS (SELECT FROM blocks WHERE tenant = $1 AND project = $2 AND stream = s.stream)
+        DELETE FROM streams AS s WHERE tenant = $1 AND project = $2 AND incarnation = $3
+            AND first_revision < 0
+            AND NOT EXISTS (SELECT FROM blocks WHERE tenant = $1 AND project = $2
+                AND stream = s.stream)
         """,
         file_id,
     )
@@ -206,8 +224,10 @@ async def forget(tx: Tx, file_id: uuid.UUID) -> None:
     await tx.execute(
         """
         WITH gone AS (
-            DELETE FROM files AS f WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND deleted_at IS NOT NULL
-                AND NOT EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = $3)
+            DELETE FROM files AS f WHERE tenant = $1 AND project = $2 AND incarnation = $3
+                AND deleted_at IS NOT NULL
+                AND NOT EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2
+                    AND incarnation = $3)
             RETURNING incarnation
         )
         DELETE FROM summaries AS s USING gone
@@ -230,7 +250,8 @@ async def merge(tx: Tx, file_id: uuid.UUID, *, after: int) -> int | None:
             SELECT max(first_revision) AS first_revision FROM streams
             WHERE tenant = $1 AND project = $2 AND incarnation = $3) AS s CROSS JOIN LATERAL (
             SELECT stream, start, revision, octet_length(content) AS size_bytes FROM blocks
-            WHERE tenant = $1 AND project = $2 AND stream = f.stream AND start >= $4 ORDER BY start LIMIT $5) AS b
+            WHERE tenant = $1 AND project = $2 AND stream = f.stream AND start >= $4 ORDER BY start
+                LIMIT $5) AS b
         WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = $3 AND f.deleted_at IS NULL
             AND b.revision <= s.first_revision
         ORDER BY b.start
@@ -261,7 +282,9 @@ def _block_groups(blocks: Sequence[tuple[int, int]]) -> list[BlockGroup]:
     return groups
 
 
-def _first_groups(groups: Sequence[BlockGroup], *, full: bool) -> tuple[list[BlockGroup], int | None]:
+def _first_groups(
+    groups: Sequence[BlockGroup], *, full: bool
+) -> tuple[list[BlockGroup], int | None]:
     """Return the first runs of several blocks, up to MERGE_BYTES, and where to go on, or None."""
     merged: list[BlockGroup] = []
     for group in groups:
@@ -276,18 +299,22 @@ def _first_groups(groups: Sequence[BlockGroup], *, full: bool) -> tuple[list[Blo
 async def _merge(tx: Tx, stream: int, groups: Sequence[BlockGroup]) -> None:
     await tx.execute(
         """
-        WITH run AS (SELECT * FROM unnest($4::int8[], $5::int8[]) AS run (low, high)), merged AS MATERIALIZED (
+        WITH run AS (SELECT * FROM unnest($4::int8[], $5::int8[]) AS run (low, high)),
+            merged AS MATERIALIZED (
             SELECT run.low, string_agg(b.content, ''::bytea ORDER BY b.start) AS content,
                    max(b.revision) AS revision, max(b.created_at) AS created_at
             FROM run JOIN blocks AS b ON b.tenant = $1 AND b.project = $2 AND b.stream = $3
                 AND b.start BETWEEN run.low AND run.high
             GROUP BY run.low
         ), gone AS (
-            DELETE FROM blocks AS b USING run WHERE b.tenant = $1 AND b.project = $2 AND b.stream = $3
+            DELETE FROM blocks AS b USING run WHERE b.tenant = $1 AND b.project = $2
+                AND b.stream = $3
                 AND b.start > run.low AND b.start <= run.high
         )
-        UPDATE blocks AS b SET content = merged.content, revision = merged.revision, created_at = merged.created_at
-        FROM merged WHERE b.tenant = $1 AND b.project = $2 AND b.stream = $3 AND b.start = merged.low
+        UPDATE blocks AS b SET content = merged.content, revision = merged.revision,
+            created_at = merged.created_at
+        FROM merged WHERE b.tenant = $1 AND b.project = $2 AND b.stream = $3
+            AND b.start = merged.low
         """,
         stream,
         [low for low, _, _ in groups],

@@ -10,7 +10,13 @@ from memsvc.store.files import PATH_CHECK, check_path_free, path_check_args
 
 
 async def delete(
-    tx: Tx, path: str, *, recursive: bool = True, now: datetime, keep_style_files: bool, index_bytes_max: int = 0
+    tx: Tx,
+    path: str,
+    *,
+    recursive: bool = True,
+    now: datetime,
+    keep_style_files: bool,
+    index_bytes_max: int = 0,
 ) -> tuple[int, int]:
     """Soft-delete the file at a path, and with `recursive` all files inside it.
 
@@ -23,7 +29,8 @@ async def delete(
         """
         UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1,
                          indexed_bytes = CASE WHEN indexed_bytes <= $7 THEN 0 ELSE indexed_bytes END
-        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4 AND path < $5))
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4
+            AND path < $5))
         RETURNING owner, size_bytes
         """,
         path,
@@ -33,7 +40,9 @@ async def delete(
         index_bytes_max,
     )
     if keep_style_files and any(row["owner"] for row in rows):
-        raise MemsvcError(Code.PERMISSION_DENIED, "files of the memory itself cannot be deleted as files")
+        raise MemsvcError(
+            Code.PERMISSION_DENIED, "files of the memory itself cannot be deleted as files"
+        )
     return len(rows), sum(row["size_bytes"] for row in rows if not row["owner"])
 
 
@@ -63,10 +72,12 @@ async def move(tx: Tx, source: str, destination: str) -> MoveResult:
         """
         WITH moved AS (
             UPDATE files SET path = $6 || substr(path, $7), revision = revision + 1
-            WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4 AND path < $5))
+            WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4
+                AND path < $5))
             RETURNING octet_length(path) AS path_bytes, owner
         )
-        SELECT count(*) AS files, coalesce(max(path_bytes), 0) AS path_bytes, coalesce(bool_or(owner <> ''), false)
+        SELECT count(*) AS files, coalesce(max(path_bytes), 0) AS path_bytes,
+            coalesce(bool_or(owner <> ''), false)
             AS any_owned FROM moved
         """,
         source,

@@ -43,7 +43,8 @@ class File:
 
 
 _COLUMNS = (
-    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at, updated_at, indexed_bytes, sha256"
+    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at,"
+    " updated_at, indexed_bytes, sha256"
 )
 
 
@@ -59,7 +60,9 @@ class FileMovedError(MemsvcError):
     """
 
     def __init__(self) -> None:
-        super().__init__(Code.RESOURCE_BUSY, "the file was moved or deleted just now", retry_after_s=0.1)
+        super().__init__(
+            Code.RESOURCE_BUSY, "the file was moved or deleted just now", retry_after_s=0.1
+        )
 
 
 async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
@@ -69,8 +72,13 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
     """
     here = "tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL"
     if for_update:  # by the id, which never changes, to tell a row that no longer matches from none
-        here = f"tenant = $1 AND project = $2 AND incarnation = (SELECT incarnation FROM files WHERE {here}) FOR UPDATE"
-    row = await tx.fetchrow(f"SELECT {_COLUMNS}, deleted_at IS NULL AS live FROM files WHERE {here}", path)
+        here = (
+            "tenant = $1 AND project = $2 AND incarnation = (SELECT incarnation FROM files"
+            f" WHERE {here}) FOR UPDATE"
+        )
+    row = await tx.fetchrow(
+        f"SELECT {_COLUMNS}, deleted_at IS NULL AS live FROM files WHERE {here}", path
+    )
     if row is None:
         return None
     found = {**row}
@@ -82,7 +90,8 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
 async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
     """Return the version of each live file at these paths."""
     rows = await tx.fetch(
-        f"SELECT {_COLUMNS} FROM files WHERE tenant = $1 AND project = $2 AND path = ANY ($3) AND deleted_at IS NULL",
+        f"SELECT {_COLUMNS} FROM files WHERE tenant = $1 AND project = $2 AND path = ANY ($3) AND"
+        " deleted_at IS NULL",
         paths,
     )
     return {row["path"]: _file(row).version for row in rows}
@@ -103,7 +112,8 @@ async def find_by_id(tx: Tx, file_id: uuid.UUID) -> File | None:
 async def set_indexed(tx: Tx, file_id: uuid.UUID, indexed_bytes: int) -> None:
     """Store how many bytes of a file the entries of the index cover."""
     await tx.execute(
-        "UPDATE files SET indexed_bytes = $4 WHERE tenant = $1 AND project = $2 AND incarnation = $3",
+        "UPDATE files SET indexed_bytes = $4 WHERE tenant = $1 AND project = $2 AND incarnation ="
+        " $3",
         file_id,
         indexed_bytes,
     )
@@ -122,7 +132,14 @@ async def deleted_with_entries(tx: Tx, *, limit: int) -> list[uuid.UUID]:
 
 
 async def create(
-    tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str, now: datetime, indexed_bytes: int = 0
+    tx: Tx,
+    path: str,
+    content: bytes,
+    *,
+    is_text: bool,
+    owner: str,
+    now: datetime,
+    indexed_bytes: int = 0,
 ) -> File:
     """Create a file.
 
@@ -131,7 +148,9 @@ async def create(
     """
     await tx.lock(TREE_LOCK)
     stream, digest = _new_stream(), hashlib.sha256(content).digest()
-    file = File(uuid.uuid4(), path, 1, stream, len(content), is_text, owner, now, now, indexed_bytes, digest)
+    file = File(
+        uuid.uuid4(), path, 1, stream, len(content), is_text, owner, now, now, indexed_bytes, digest
+    )
     row = await tx.fetchrow(
         f"""
         WITH place AS ({PATH_CHECK}), free AS (
@@ -191,7 +210,9 @@ def check_path_free(row: Row | None) -> None:
         raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
 
 
-async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
+async def append(
+    tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0
+) -> File:
     """Append bytes (some) to a file that `find(for_update=True)` locked, in one round trip."""
     updated = replace(
         file,
@@ -205,7 +226,8 @@ async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: date
     await tx.execute(
         """
         WITH file AS (
-            UPDATE files SET revision = $4, size_bytes = $5, updated_at = $6, is_text = $7, indexed_bytes = $11,
+            UPDATE files SET revision = $4, size_bytes = $5, updated_at = $6, is_text = $7,
+                indexed_bytes = $11,
                              sha256 = NULL
             WHERE tenant = $1 AND project = $2 AND incarnation = $3
         )
@@ -225,7 +247,9 @@ async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: date
     return updated
 
 
-async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
+async def rewrite(
+    tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0
+) -> File:
     """Replace the content of a file locked by `find(for_update=True)`.
 
     The old stream is its history.
@@ -243,7 +267,8 @@ async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: dat
     await tx.execute(
         """
         WITH file AS (
-            UPDATE files SET revision = $4, stream = $5, size_bytes = $6, is_text = $7, updated_at = $8,
+            UPDATE files SET revision = $4, stream = $5, size_bytes = $6, is_text = $7,
+                updated_at = $8,
                              indexed_bytes = $12, sha256 = $9
             WHERE tenant = $1 AND project = $2 AND incarnation = $3
         ), begun AS (
@@ -269,7 +294,9 @@ async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: dat
 
 def _split(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int], list[bytes]]:
     positions = range(0, len(content), size_bytes)
-    return [offset + start for start in positions], [content[start : start + size_bytes] for start in positions]
+    return [offset + start for start in positions], [
+        content[start : start + size_bytes] for start in positions
+    ]
 
 
 async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
@@ -280,7 +307,8 @@ async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
         """
         SELECT start, content FROM blocks
         WHERE tenant = $1 AND project = $2 AND stream = $3 AND start < $5 AND start >= (
-            SELECT max(start) FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start <= $4)
+            SELECT max(start) FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3
+                AND start <= $4)
         ORDER BY start
         """,
         file.stream,

@@ -36,9 +36,11 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
     token = uuid.uuid4()
     row = await tx.fetchrow(
         """
-        INSERT INTO guards AS g (tenant, project, session, turn, done, token, fingerprint, first_entry, claimed_at)
+        INSERT INTO guards AS g (tenant, project, session, turn, done, token, fingerprint,
+            first_entry, claimed_at)
         VALUES ($1, $2, $3, $4, false, $5, $6, 0, $7)
-        ON CONFLICT (tenant, project, session, turn) DO UPDATE SET token = $5, fingerprint = $6, claimed_at = $7
+        ON CONFLICT (tenant, project, session, turn) DO UPDATE SET token = $5, fingerprint = $6,
+            claimed_at = $7
             WHERE NOT g.done AND g.claimed_at <= $8
         RETURNING done, token, fingerprint, first_entry, result, claimed_at
         """,
@@ -87,7 +89,8 @@ async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
     """Release a claim, so that the next attempt need not wait; do nothing if it was taken over."""
     await tx.execute(
         """
-        DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5 AND NOT done
+        DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4
+            AND token = $5 AND NOT done
         """,
         session,
         turn,
@@ -103,12 +106,14 @@ async def purge_turns(tx: Tx, session: str, *, now: datetime, limit: int) -> int
     return await tx.execute(
         """
         WITH gone AS (
-            DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY(ARRAY(
+            DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3
+                AND turn = ANY(ARRAY(
                 SELECT turn FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
                 ORDER BY turn LIMIT $4))
             RETURNING turn
         )
-        INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result, claimed_at)
+        INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry,
+            result, claimed_at)
         SELECT $1, $2, '', encode(sha256(convert_to($3 || E'\n' || turn, 'UTF8')), 'hex'), true,
                '00000000-0000-0000-0000-000000000000', $5, 0, $6, $7 FROM gone
         ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
@@ -126,11 +131,14 @@ def purge_marker(session: str, turn: str) -> str:
     return hashlib.sha256(f"{session}\n{turn}".encode()).hexdigest()
 
 
-async def _update_claim(tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, value: Any) -> None:
+async def _update_claim(
+    tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, value: Any
+) -> None:
     updated = await tx.execute(
         f"""
         UPDATE guards SET {change}
-        WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5 AND NOT done
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5
+            AND NOT done
         """,
         session,
         turn,
@@ -138,4 +146,6 @@ async def _update_claim(tx: Tx, session: str, turn: str, token: uuid.UUID, chang
         value,
     )
     if not updated:
-        raise MemsvcError(Code.RESOURCE_BUSY, "this work was taken over by somebody else", retry_after_s=1.0)
+        raise MemsvcError(
+            Code.RESOURCE_BUSY, "this work was taken over by somebody else", retry_after_s=1.0
+        )

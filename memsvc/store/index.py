@@ -44,11 +44,17 @@ class NewEntry:
 
 def index_id_of(name: str) -> int:
     """Return the number of an index, from its name."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True
+    )
 
 
 async def add(
-    tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bits: int = 10, fresh_max: int = FRESH_MAX
+    tx: Tx,
+    additions: Mapping[str, Sequence[NewEntry]],
+    *,
+    segment_bits: int = 10,
+    fresh_max: int = FRESH_MAX,
 ) -> dict[str, int]:
     """Append entries to indexes, made when missing; return the first entry's number by index.
 
@@ -59,9 +65,14 @@ async def add(
     gaps.
     """
     named = [(name, entry) for name, entries in additions.items() for entry in entries]
-    indexed = [f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text for _, entry in named]
+    indexed = [
+        f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text for _, entry in named
+    ]
     counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
-    prepared = [_PreparedEntry(name, entry, counts) for (name, entry), counts in zip(named, counted, strict=True)]
+    prepared = [
+        _PreparedEntry(name, entry, counts)
+        for (name, entry), counts in zip(named, counted, strict=True)
+    ]
     first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
     for batch in in_batches(prepared, lambda one: len(one.counts), TERMS_MAX):
@@ -86,9 +97,14 @@ class _PreparedEntry:
 async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) -> Sequence[Any]:
     """Add entries to indexes; return number, name, first entry and fresh entries of each."""
     by_name = {
-        name: [item for item in prepared if item.name == name] for name in dict.fromkeys(item.name for item in prepared)
+        name: [item for item in prepared if item.name == name]
+        for name in dict.fromkeys(item.name for item in prepared)
     }
-    entries = [(index_id_of(name), at, item) for name, group in by_name.items() for at, item in enumerate(group)]
+    entries = [
+        (index_id_of(name), at, item)
+        for name, group in by_name.items()
+        for at, item in enumerate(group)
+    ]
     term_counts = [min(item.counts.total(), LENGTH_MAX) for _, _, item in entries]
     index_rows = [
         (index_id_of(name), name, len(group), *_counts_of(index_id_of(name), entries, term_counts))
@@ -106,7 +122,9 @@ async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) ->
         *_columns(index_rows, 5),
         [index_id for index_id, _, _ in entries],
         [at for _, at, _ in entries],
-        *_columns([(item.ref, item.role, item.speaker, item.message_at, item.digest) for item in added], 5),
+        *_columns(
+            [(item.ref, item.role, item.speaker, item.message_at, item.digest) for item in added], 5
+        ),
         [is_question(entry.text) for entry in added],
         term_counts,
         *_columns([(item.tokens, item.stream, item.start, item.size_bytes) for item in added], 4),
@@ -122,28 +140,37 @@ _ADD = """
         SELECT * FROM unnest($4::int8[], $5::text[], $6::int4[], $7::int4[], $8::int8[])
             AS a (book, name, added, findable, length)
     ), changed AS (
-        INSERT INTO books AS b (tenant, project, book, name, analyser, segment_bits, next_entry, entries, length)
+        INSERT INTO books AS b (tenant, project, book, name, analyser, segment_bits, next_entry,
+            entries, length)
         SELECT $1, $2, book, name, $3, $28, added, findable, length FROM asked ORDER BY book
-        ON CONFLICT (tenant, project, book) DO UPDATE SET next_entry = b.next_entry + EXCLUDED.next_entry,
+        ON CONFLICT (tenant, project, book) DO UPDATE
+            SET next_entry = b.next_entry + EXCLUDED.next_entry,
             entries = b.entries + EXCLUDED.entries, length = b.length + EXCLUDED.length
         RETURNING book, next_entry, next_entry - folded_entry AS fresh
     ), shelf AS (
-        SELECT book, name, fresh, changed.next_entry - asked.added AS first FROM changed JOIN asked USING (book)
+        SELECT book, name, fresh, changed.next_entry - asked.added AS first FROM changed JOIN asked
+            USING (book)
     ), kept AS (
-        INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest, asks, length,
+        INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest,
+            asks, length,
                              tokens, stream, start, size_bytes, text, cues)
-        SELECT $1, $2, e.book, shelf.first + e.at, e.ref, e.role, e.speaker, e.said_at, e.digest, e.asks,
+        SELECT $1, $2, e.book, shelf.first + e.at, e.ref, e.role, e.speaker, e.said_at, e.digest,
+            e.asks,
                e.length, e.tokens, e.stream, e.start, e.size_bytes, e.text, e.cues
-        FROM unnest($9::int8[], $10::int4[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
-                    $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[], $21::int4[],
+        FROM unnest($9::int8[], $10::int4[], $11::text[], $12::text[], $13::text[],
+            $14::timestamptz[],
+                    $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[],
+                        $21::int4[],
                     $22::text[], $27::text[])
-            AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes,
+            AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream,
+                start, size_bytes,
                   text, cues) JOIN shelf USING (book) RETURNING 1
     ), noted AS (
         INSERT INTO fresh_terms (tenant, project, book, entry, terms, hits)
         SELECT $1, $2, book, shelf.first + h.at, array_agg(h.term),
                array_agg((shelf.first + h.at)::int8 << 32 | h.counts)
-        FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at, counts)
+        FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at,
+            counts)
             JOIN shelf USING (book) GROUP BY 3, 4 RETURNING 1
     )
     SELECT book, name, first, fresh FROM shelf
@@ -155,16 +182,20 @@ async def merge_fresh(tx: Tx, index_id: int) -> None:
     await tx.execute(
         """
         WITH shelf AS (
-            UPDATE books SET folded_entry = next_entry WHERE tenant = $1 AND project = $2 AND book = $3
+            UPDATE books SET folded_entry = next_entry WHERE tenant = $1 AND project = $2
+                AND book = $3
             RETURNING segment_bits
         ), taken AS (
-            DELETE FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = $3 RETURNING terms, hits
+            DELETE FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = $3
+                RETURNING terms, hits
         )
         INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
-        SELECT $1, $2, $3, h.term, (h.hit >> 32)::int4 >> shelf.segment_bits, array_agg(h.hit ORDER BY h.hit)
+        SELECT $1, $2, $3, h.term, (h.hit >> 32)::int4 >> shelf.segment_bits, array_agg(h.hit
+            ORDER BY h.hit)
         FROM shelf, taken CROSS JOIN LATERAL unnest(taken.terms, taken.hits) AS h (term, hit)
         GROUP BY 4, 5 ORDER BY 4, 5
-        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
+        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE
+            SET hits = p.hits || EXCLUDED.hits
         """,
         index_id,
     )
@@ -174,7 +205,11 @@ def _counts_of(
     index_id: int, prepared: Sequence[tuple[int, int, _PreparedEntry]], term_counts: Sequence[int]
 ) -> tuple[int, int]:
     """Return the number of an index's entries that can be found, and of their terms."""
-    found = [length for (other, _, _), length in zip(prepared, term_counts, strict=True) if other == index_id]
+    found = [
+        length
+        for (other, _, _), length in zip(prepared, term_counts, strict=True)
+        if other == index_id
+    ]
     return sum(1 for length in found if length), sum(found)
 
 
@@ -184,7 +219,10 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 async def hold(tx: Tx, index_id: int) -> None:
     """Lock an index against changes until the transaction ends; earlier changes are seen."""
-    await tx.execute("SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", index_id)
+    await tx.execute(
+        "SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE",
+        index_id,
+    )
 
 
 async def hide(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
@@ -193,13 +231,19 @@ async def hide(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
     `indexed` are the texts and cues they were added with.
     """
     await _remove_terms(
-        tx, index_id, indexed, "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was", "AND e.length >= 0"
+        tx,
+        index_id,
+        indexed,
+        "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was",
+        "AND e.length >= 0",
     )
 
 
 async def remove(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
     """Remove entries from the index for good, text and all."""
-    await _remove_terms(tx, index_id, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
+    await _remove_terms(
+        tx, index_id, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", ""
+    )
 
 
 # The postings of some entries taken out, by the terms ($4) and entries ($5) that they were added
@@ -207,15 +251,18 @@ async def remove(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
 # are found.
 _REMOVE_TERMS: Final = """
     place AS (
-        SELECT p.term COLLATE "C" AS term, p.entry >> shelf.segment_bits AS segment, array_agg(p.entry) AS entries
-        FROM shelf, unnest($4::text[], $5::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry GROUP BY 1, 2
+        SELECT p.term COLLATE "C" AS term, p.entry >> shelf.segment_bits AS segment,
+            array_agg(p.entry) AS entries
+        FROM shelf, unnest($4::text[], $5::int4[]) AS p (term, entry)
+            WHERE p.entry < shelf.folded_entry GROUP BY 1, 2
     ), emptied AS (
         DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
             AND p.term = place.term AND p.segment = place.segment
             AND NOT EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
     ), shortened AS (
         UPDATE postings AS p
-        SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
+        SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit
+            WHERE hit >> 32 <> ALL(place.entries))
         FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
             AND p.term = place.term AND p.segment = place.segment
             AND EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
@@ -223,13 +270,19 @@ _REMOVE_TERMS: Final = """
 """
 
 
-async def _remove_terms(tx: Tx, index_id: int, indexed: Mapping[int, str], change: str, condition: str) -> None:
+async def _remove_terms(
+    tx: Tx, index_id: int, indexed: Mapping[int, str], change: str, condition: str
+) -> None:
     counted = await map_in_thread(list(indexed.values()), lambda text: set(terms(text)))
-    for batch in in_batches(zip(indexed, counted, strict=True), lambda entry_terms: len(entry_terms[1]), TERMS_MAX):
+    for batch in in_batches(
+        zip(indexed, counted, strict=True), lambda entry_terms: len(entry_terms[1]), TERMS_MAX
+    ):
         await _remove_batch(tx, index_id, dict(batch), change, condition)
 
 
-async def _remove_batch(tx: Tx, index_id: int, indexed: Mapping[int, set[str]], change: str, condition: str) -> None:
+async def _remove_batch(
+    tx: Tx, index_id: int, indexed: Mapping[int, set[str]], change: str, condition: str
+) -> None:
     term_entries = [(term, entry) for entry, named in indexed.items() for term in named]
     args = [index_id, [term for term, _ in term_entries], [entry for _, entry in term_entries]]
     # A transaction that waits here for a fold sees its row of the index, but none of its postings:
@@ -244,18 +297,23 @@ async def _remove_batch(tx: Tx, index_id: int, indexed: Mapping[int, set[str]], 
             WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = ANY($6::int8[])
         ), gone AS (
             {change}
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = ANY($6::int8[]) {condition}
-                AND was.tenant = $1 AND was.project = $2 AND was.book = $3 AND was.entry = ANY($6::int8[])
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3
+                AND e.entry = ANY($6::int8[]) {condition}
+                AND was.tenant = $1 AND was.project = $2 AND was.book = $3
+                    AND was.entry = ANY($6::int8[])
                 AND was.entry = e.entry
             RETURNING was.length
         ), counted AS (
-            UPDATE books SET entries = books.entries - sizes.entries, length = books.length - sizes.length
-            FROM (SELECT count(*) FILTER (WHERE length > 0) AS entries, coalesce(sum(greatest(length, 0)), 0) AS length
+            UPDATE books SET entries = books.entries - sizes.entries,
+                length = books.length - sizes.length
+            FROM (SELECT count(*) FILTER (WHERE length > 0) AS entries,
+                coalesce(sum(greatest(length, 0)), 0) AS length
                   FROM gone) AS sizes
             WHERE tenant = $1 AND project = $2 AND book = $3
         )
         SELECT shelf.folded_entry <> (
-            SELECT folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3) FROM shelf
+            SELECT folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3)
+                FROM shelf
         """,
         *args,
         list(indexed),
@@ -265,11 +323,12 @@ async def _remove_batch(tx: Tx, index_id: int, indexed: Mapping[int, set[str]], 
 
 
 async def _retry_removal(tx: Tx, args: Sequence[Any]) -> None:
-    """Remove entries from postings made while `_remove_terms` waited for their index, now locked."""
+    """Remove entries from postings made while `_remove_terms` waited for the index lock."""
     await tx.execute(
         f"""
         WITH shelf AS MATERIALIZED (
-            SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3
+            SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1 AND project = $2
+                AND book = $3
         ), {_REMOVE_TERMS} SELECT true
         """,
         *args,
@@ -290,11 +349,14 @@ class Text:
     tokens: int
 
 
-async def texts(tx: Tx, index_id: int, entries: Sequence[int], *, chars_max: int) -> dict[int, Text]:
+async def texts(
+    tx: Tx, index_id: int, entries: Sequence[int], *, chars_max: int
+) -> dict[int, Text]:
     """Return these entries of an index by number, with texts cut to `chars_max` characters."""
     rows = await tx.fetch(
         """
-        SELECT entry, ref, left(text, $5) AS text, role, speaker, said_at, digest, tokens FROM entries
+        SELECT entry, ref, left(text, $5) AS text, role, speaker, said_at, digest, tokens
+            FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])
         """,
         index_id,

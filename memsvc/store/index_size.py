@@ -22,7 +22,8 @@ async def read_index_size(database: Database) -> IndexSize:
         """
         SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS size_bytes,
                coalesce(max(reltuples) FILTER (WHERE relname = 'entries'), 0)::bigint AS entries
-        FROM pg_class WHERE relname = ANY ($1) AND relkind = 'r' AND relnamespace = 'public'::regnamespace
+        FROM pg_class WHERE relname = ANY ($1) AND relkind = 'r'
+            AND relnamespace = 'public'::regnamespace
         """,
         list(_TABLES),
     )

@@ -46,7 +46,10 @@ class NewInsight:
     evidence: dict[str, Any]
 
 
-_COLUMNS = "i.book AS index_id, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at"
+_COLUMNS = (
+    "i.book AS index_id, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence,"
+    " i.evidence, i.made_at"
+)
 _FROM = """insights AS i JOIN entries AS e
            ON e.tenant = $1 AND e.project = $2 AND e.book = i.book AND e.entry = i.entry
            WHERE i.tenant = $1 AND i.project = $2"""
@@ -61,24 +64,29 @@ def _places(name: str) -> str:
 # Whether an insight still rests on what it was made from; $4 is now.
 _VALID = f"""
     NOT EXISTS (SELECT FROM {_places("holds")} WHERE NOT EXISTS (
-        SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
+        SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book
+            AND f.entry = p.entry
             AND f.state = 'active' AND (f.expires_at IS NULL OR f.expires_at > $4)))
     AND NOT EXISTS (SELECT FROM {_places("past")} WHERE NOT EXISTS (
-        SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
+        SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book
+            AND f.entry = p.entry
             AND f.state <> 'deleted'))
     AND NOT EXISTS (SELECT FROM {_places("sources")} WHERE NOT EXISTS (
-        SELECT FROM entries AS s WHERE s.tenant = $1 AND s.project = $2 AND s.book = p.book AND s.entry = p.entry
+        SELECT FROM entries AS s WHERE s.tenant = $1 AND s.project = $2 AND s.book = p.book
+            AND s.entry = p.entry
             AND s.length >= 0))
 """
 # Whether a newer fact of the same identity, in any of the indexes $5, has made one that it rests on
 # stale.
 _STALE = f"""
     EXISTS (SELECT FROM {_places("holds")} CROSS JOIN LATERAL (
-            SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = p.book AND entry = p.entry OFFSET 0
+            SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = p.book
+                AND entry = p.entry OFFSET 0
         ) AS f JOIN facts AS n ON n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[])
             AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
         WHERE (n.expires_at IS NULL OR n.expires_at > $4)
-            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)))
+            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5,
+                f.book)))
 """
 # The insights at the places $7 (indexes) and $8 (entries) that stand now ($4): every fact that they
 # rest on holds, none of them was made stale by a newer one in any of the fact indexes $5, and
@@ -86,9 +94,11 @@ _STALE = f"""
 VALID_AT = f"""
     SELECT {_COLUMNS} FROM unnest($7::int8[], $8::int4[]) AS place (book, entry)
     CROSS JOIN LATERAL (
-        SELECT * FROM insights WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
+        SELECT * FROM insights WHERE tenant = $1 AND project = $2 AND book = place.book
+            AND entry = place.entry OFFSET 0
     ) AS i CROSS JOIN LATERAL (
-        SELECT cues FROM entries WHERE tenant = $1 AND project = $2 AND book = i.book AND entry = i.entry OFFSET 0
+        SELECT cues FROM entries WHERE tenant = $1 AND project = $2 AND book = i.book
+            AND entry = i.entry OFFSET 0
     ) AS e WHERE {_VALID} AND NOT {_STALE}
 """
 
@@ -106,7 +116,9 @@ async def list_valid(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[In
     return [_insight(row) for row in rows]
 
 
-async def list_invalid(tx: Tx, index_ids: Sequence[int], now: datetime, *, limit: int) -> list[Insight]:
+async def list_invalid(
+    tx: Tx, index_ids: Sequence[int], now: datetime, *, limit: int
+) -> list[Insight]:
     """Return some insights of these indexes whose evidence no longer holds."""
     rows = await tx.fetch(
         f"""
@@ -123,7 +135,8 @@ async def list_invalid(tx: Tx, index_ids: Sequence[int], now: datetime, *, limit
 async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
     """Return which of these insights an index has."""
     rows = await tx.fetch(
-        "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND insight = ANY($4::text[])",
+        "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND"
+        " insight = ANY($4::text[])",
         index_id,
         list(ids),
     )
@@ -136,16 +149,25 @@ async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: 
     The caller holds the index's lock.
     """
     entries = [
-        index.NewEntry(ref=insight.insight, text=insight.summary, keywords=insight.keywords, message_at=now, role=ROLE)
+        index.NewEntry(
+            ref=insight.insight,
+            text=insight.summary,
+            keywords=insight.keywords,
+            message_at=now,
+            role=ROLE,
+        )
         for insight in new_insights
     ]
     first = (await index.add(tx, {index_name: entries}))[index_name]
     await tx.execute(
         """
-        INSERT INTO insights (tenant, project, book, entry, insight, kind, summary, confidence, evidence, made_at)
-        SELECT b.tenant, b.project, b.book, $4 + m.number - 1, m.insight, m.kind, m.summary, m.confidence, m.evidence,
+        INSERT INTO insights (tenant, project, book, entry, insight, kind, summary, confidence,
+            evidence, made_at)
+        SELECT b.tenant, b.project, b.book, $4 + m.number - 1, m.insight, m.kind, m.summary,
+            m.confidence, m.evidence,
                $5
-        FROM books AS b, unnest($6::text[], $7::text[], $8::text[], $9::float4[], $10::jsonb[]) WITH ORDINALITY
+        FROM books AS b, unnest($6::text[], $7::text[], $8::text[], $9::float4[],
+            $10::jsonb[]) WITH ORDINALITY
             AS m (insight, kind, summary, confidence, evidence, number)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
@@ -165,10 +187,13 @@ async def remove(tx: Tx, removed: Sequence[Insight]) -> None:
     for index_id in sorted({insight.index_id for insight in removed}):
         index_insights = [insight for insight in removed if insight.index_id == index_id]
         await index.remove(
-            tx, index_id, {insight.entry: f"{insight.summary}\n{insight.cues}" for insight in index_insights}
+            tx,
+            index_id,
+            {insight.entry: f"{insight.summary}\n{insight.cues}" for insight in index_insights},
         )
         await tx.execute(
-            "DELETE FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
+            "DELETE FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND entry ="
+            " ANY($4::int4[])",
             index_id,
             [insight.entry for insight in index_insights],
         )

@@ -10,13 +10,16 @@ TENANT_ROW_TABLES: Final = (*KEYS, "embeddings")
 TENANT_IS_CURRENT: Final = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')::bytea"
 # A setting that is absent reads as NULL and one that was local to an earlier transaction as '':
 # both match no row.
-_AS_STORED: Final = "(tenant = (NULLIF(current_setting(''memsvc.tenant''::text, true), ''''::text))::bytea)"
+_AS_STORED: Final = (
+    "(tenant = (NULLIF(current_setting(''memsvc.tenant''::text, true), ''''::text))::bytea)"
+)
 
 OPEN_TABLES: Final = f"""
     SELECT t.name FROM unnest('{{{",".join(TENANT_ROW_TABLES)}}}'::text[]) AS t (name)
     JOIN pg_class AS c ON c.oid = to_regclass(t.name) LEFT JOIN pg_policy AS p ON p.polrelid = c.oid
     GROUP BY t.name, c.oid, c.relrowsecurity, c.relforcerowsecurity
-    HAVING NOT (c.relrowsecurity AND c.relforcerowsecurity AND count(p.oid) = 1 AND coalesce(bool_and(
+    HAVING NOT (c.relrowsecurity AND c.relforcerowsecurity AND count(p.oid) = 1
+        AND coalesce(bool_and(
         p.polpermissive AND p.polcmd = '*' AND p.polroles = '{{0}}'
         AND coalesce(pg_get_expr(p.polqual, p.polrelid), '') = '{_AS_STORED}'
         AND coalesce(pg_get_expr(p.polwithcheck, p.polrelid), '') = '{_AS_STORED}'), false))
@@ -33,5 +36,6 @@ async def check_isolation(pool: Any) -> None:
         raise MemsvcError(
             Code.PERMISSION_DENIED,
             f"row level security is off or was changed on {', '.join(tables)}",
-            recovery="run `memsvc migrate` with database.admin_url set, which puts it back; find out why it was gone",
+            recovery="run `memsvc migrate` with database.admin_url set, which puts it back; find"
+            " out why it was gone",
         )

@@ -67,7 +67,9 @@ async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: fl
     reason. The subject is an identifier, never content. Where the job already waits, `delay_s`
     changes nothing.
     """
-    token = -1 - secrets.randbits(62)  # the job has no number yet, and this tells our row from another writer's
+    token = -1 - secrets.randbits(
+        62
+    )  # the job has no number yet, and this tells our row from another writer's
     waiting = await tx.fetchval(
         """
         INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
@@ -81,9 +83,15 @@ async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: fl
         now,
     )
     if waiting == token:
-        headers = {"tenant": tx.scope.tenant.hex(), "project": tx.scope.project, "subject": subject} | _origin()
+        headers = {
+            "tenant": tx.scope.tenant.hex(),
+            "project": tx.scope.project,
+            "subject": subject,
+        } | _origin()
         delay = timedelta(seconds=delay_s)
-        await tx.unbound(statements().build_enqueue_query(), [0], [name], [None], [delay], [None], [headers])
+        await tx.unbound(
+            statements().build_enqueue_query(), [0], [name], [None], [delay], [None], [headers]
+        )
 
 
 def _origin() -> dict[str, str]:
@@ -109,13 +117,17 @@ async def claim(database: Database, ref: Ref) -> Claim:
 
 async def _claim(tx: Tx, ref: Ref) -> Claim:
     running_job = await tx.fetchval(
-        f"SELECT job FROM job_refs WHERE {_OF_SUBJECT} AND started FOR UPDATE", ref.name, ref.subject
+        f"SELECT job FROM job_refs WHERE {_OF_SUBJECT} AND started FOR UPDATE",
+        ref.name,
+        ref.subject,
     )
     if running_job == ref.job:
         return Claim.RUN
     status = None
     if running_job is not None:
-        rows = await tx.unbound(f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", running_job)
+        rows = await tx.unbound(
+            f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", running_job
+        )
         status = rows[0]["status"] if rows else None
     if status == "picked":
         is_queued = await tx.fetchval(
@@ -123,12 +135,18 @@ async def _claim(tx: Tx, ref: Ref) -> Claim:
         )
         return Claim.LOCKED if is_queued else Claim.NOTHING_LEFT
     queued_at = await tx.fetchval(
-        f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started RETURNING queued_at", ref.name, ref.subject
+        f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started RETURNING queued_at",
+        ref.name,
+        ref.subject,
     )
-    if queued_at is None or status == "queued":  # the one that waits to be tried again will see what this one was for
+    if (
+        queued_at is None or status == "queued"
+    ):  # the one that waits to be tried again will see what this one was for
         return Claim.NOTHING_LEFT
     if running_job is not None:
-        await tx.execute(f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started", ref.name, ref.subject)
+        await tx.execute(
+            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started", ref.name, ref.subject
+        )
         await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", running_job)
     await tx.execute(
         "INSERT INTO job_refs (tenant, project, name, subject, started, job, queued_at)"
@@ -145,7 +163,10 @@ async def finish(database: Database, ref: Ref) -> None:
     """Let the next job of this name and subject run."""
     async with database.begin(ref.scope) as tx:
         await tx.execute(
-            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5", ref.name, ref.subject, ref.job
+            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5",
+            ref.name,
+            ref.subject,
+            ref.job,
         )
 
 
@@ -185,7 +206,8 @@ async def pending_jobs(tx: Tx, intervals_s: Mapping[str, int], now: datetime) ->
         WITH RECURSIVE found (project) AS (
             (SELECT project FROM files WHERE tenant = $1 ORDER BY project LIMIT 1)
             UNION ALL
-            SELECT (SELECT project FROM files WHERE tenant = $1 AND project > found.project ORDER BY project LIMIT 1)
+            SELECT (SELECT project FROM files WHERE tenant = $1 AND project > found.project
+                ORDER BY project LIMIT 1)
             FROM found WHERE found.project IS NOT NULL
         )
         SELECT project FROM found WHERE project IS NOT NULL
@@ -194,10 +216,12 @@ async def pending_jobs(tx: Tx, intervals_s: Mapping[str, int], now: datetime) ->
     rows = await tx.fetch(
         """
         WITH swept AS (
-            SELECT found.project, sweep.name, extract(epoch FROM r.queued_at - sweep.before)::float8 AS left_s
+            SELECT found.project, sweep.name, extract(epoch
+                FROM r.queued_at - sweep.before)::float8 AS left_s
             FROM unnest($5::text[]) AS found (project)
             CROSS JOIN unnest($2::text[], $3::timestamptz[]) AS sweep (name, before)
-            LEFT JOIN job_refs AS r ON r.tenant = $1 AND r.project = found.project AND r.name = $4 || sweep.name
+            LEFT JOIN job_refs AS r ON r.tenant = $1 AND r.project = found.project
+                AND r.name = $4 || sweep.name
                 AND r.subject = '' AND NOT r.started
         )
         SELECT project, name, NULL AS left_s FROM swept WHERE left_s IS NULL OR left_s <= 0
@@ -219,7 +243,8 @@ async def enqueue_sweep(tx: Tx, name: str, *, interval_s: int, now: datetime) ->
         """
         INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
         VALUES ($1, $2, $3, '', false, 0, $4)
-        ON CONFLICT (tenant, project, name, subject, started) DO UPDATE SET queued_at = excluded.queued_at
+        ON CONFLICT (tenant, project, name, subject, started) DO UPDATE
+            SET queued_at = excluded.queued_at
         WHERE r.queued_at <= $5
         RETURNING true
         """,

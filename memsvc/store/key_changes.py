@@ -47,11 +47,14 @@ class KeyChanges:
         text = new_text()
         tenant = self.tx.scope.tenant
         await self.tx.unbound(
-            "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", tenant, now
+            "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            tenant,
+            now,
         )
         [row] = await self.tx.unbound(
             f"""
-            INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at,
+            INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects,
+                hidden_tools, created_at,
                                   expires_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING {COLUMNS}
             """,
@@ -72,7 +75,8 @@ class KeyChanges:
         [row] = await self.tx.unbound(
             with_notify(
                 """
-                UPDATE api_keys SET label = $3, permissions = $4, projects = $5, hidden_tools = $6, expires_at = $7,
+                UPDATE api_keys SET label = $3, permissions = $4, projects = $5, hidden_tools = $6,
+                    expires_at = $7,
                     revoked_at = $8
                 WHERE tenant = $1 AND key_id = $2
                 """
@@ -96,5 +100,7 @@ async def change_keys(database: Database, tenant: bytes) -> AsyncIterator[KeyCha
     RESOURCE_BUSY when somebody else changes them for too long.
     """
     async with database.begin(Scope(tenant, ALL_PROJECTS), locks=[KEYS_LOCK]) as tx:
-        rows = await tx.unbound(f"SELECT {COLUMNS} FROM api_keys WHERE tenant = $1 ORDER BY created_at, key_id", tenant)
+        rows = await tx.unbound(
+            f"SELECT {COLUMNS} FROM api_keys WHERE tenant = $1 ORDER BY created_at, key_id", tenant
+        )
         yield KeyChanges(tx, tuple(map(key_of_row, rows)))

@@ -59,13 +59,22 @@ def change_of(key_hash: bytes) -> str:
     return hashlib.sha256(_MESSAGE_PREFIX + key_hash).hexdigest()
 
 
-COLUMNS = "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at, revoked_at, last_used_at"
-_NOTIFY = f"pg_notify('{CHANNEL}', encode(sha256('\\x{_MESSAGE_PREFIX.hex()}'::bytea || key_hash), 'hex'))"
+COLUMNS = (
+    "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at,"
+    " revoked_at, last_used_at"
+)
+_NOTIFY = (
+    f"pg_notify('{CHANNEL}', encode(sha256('\\x{_MESSAGE_PREFIX.hex()}'::bytea ||"
+    " key_hash), 'hex'))"
+)
 
 
 def with_notify(change: str) -> str:
     """Return a statement that changes keys, notifies every process, and returns all columns."""
-    return f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_NOTIFY} FROM changed"
+    return (
+        f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_NOTIFY}"
+        " FROM changed"
+    )
 
 
 def key_of_row(row: Row) -> ApiKey:
@@ -101,7 +110,8 @@ async def create_key(
     await remember_tenant(database, tenant, now)
     rows = await database.registry(
         f"""
-        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at,
+        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools,
+            created_at,
                               expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         RETURNING {COLUMNS}
@@ -131,7 +141,8 @@ async def find_key(database: Database, key_hash: bytes) -> ApiKey | None:
 async def find_keys(database: Database, hash_list: Iterable[bytes]) -> dict[bytes, ApiKey]:
     """Return those of these keys that were ever listed, by their hashes."""
     rows = await database.registry(
-        f"SELECT key_hash, {COLUMNS} FROM api_keys WHERE key_hash = ANY ($1::bytea[])", list(hash_list)
+        f"SELECT key_hash, {COLUMNS} FROM api_keys WHERE key_hash = ANY ($1::bytea[])",
+        list(hash_list),
     )
     return {row["key_hash"]: key_of_row(row) for row in rows}
 
@@ -140,7 +151,8 @@ async def list_keys(database: Database, tenant: bytes | None = None) -> list[Api
     """Return the keys of a tenant, or of all, oldest first."""
     rows = await database.registry(
         f"""
-        SELECT {COLUMNS} FROM api_keys WHERE $1::bytea IS NULL OR tenant = $1 ORDER BY created_at, key_id
+        SELECT {COLUMNS} FROM api_keys WHERE $1::bytea IS NULL OR tenant = $1 ORDER BY created_at,
+            key_id
         """,
         tenant,
     )
@@ -156,14 +168,18 @@ async def list_tenants(database: Database) -> list[bytes]:
 async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
     """Revoke a key for good; revoking it again changes nothing. NOT_FOUND without such a key."""
     rows = await database.registry(
-        with_notify("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1"), key_id, now
+        with_notify("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1"),
+        key_id,
+        now,
     )
     if not rows:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
     return key_of_row(rows[0])
 
 
-async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_until: datetime) -> NewKey:
+async def rotate_key(
+    database: Database, key_id: UUID, now: datetime, *, old_until: datetime
+) -> NewKey:
     """Create a key with all permissions of another one, which is valid until `old_until` at most.
 
     One statement, so that there is never neither or, after the overlap, both. NOT_FOUND without
@@ -177,8 +193,10 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
             WHERE key_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)
             RETURNING key_hash, tenant, label, permissions, projects, hidden_tools
         ), made AS (
-            INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at)
-            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old RETURNING {COLUMNS}
+            INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects,
+                hidden_tools, created_at)
+            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old
+                RETURNING {COLUMNS}
         )
         SELECT made.*, told.* FROM made CROSS JOIN (SELECT {_NOTIFY} FROM old) AS told
         """,
@@ -193,7 +211,9 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
     if not await database.registry("SELECT 1 FROM api_keys WHERE key_id = $1", key_id):
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
     raise MemsvcError(
-        Code.CONFLICT, "this key was revoked or has expired", recovery="make another with `memsvc key create --tenant`"
+        Code.CONFLICT,
+        "this key was revoked or has expired",
+        recovery="make another with `memsvc key create --tenant`",
     )
 
 
@@ -201,7 +221,9 @@ async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
         raise MemsvcError(Code.NOT_FOUND, "no such tenant has ever been seen here")
-    rows = await database.registry(with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant)
+    rows = await database.registry(
+        with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant
+    )
     if not rows:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
     return key_of_row(rows[0])
@@ -229,7 +251,10 @@ async def set_last_used(database: Database, uses: Mapping[UUID, datetime]) -> No
 async def remember_tenant(database: Database, tenant: bytes, now: datetime) -> bool:
     """Store a tenant; return True the first time that it is seen."""
     rows = await database.registry(
-        "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tenant", tenant, now
+        "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+        " RETURNING tenant",
+        tenant,
+        now,
     )
     return bool(rows)
 

@@ -63,18 +63,21 @@ class NewKnowledgeBlock:
     now_h: float
 
 
-BLOCK_COLUMNS: Final = """n.notion, n.entry, n.status, n.archive_reason, n.superseded_by, n.category, n.tier, n.alpha, n.beta,
-    n.confidence, n.evidence, n.reinforcements, n.decay_per_h, n.reinforced_h, n.created_h, n.created_at, n.alignment,
-    n.scored_by"""
+BLOCK_COLUMNS: Final = """n.notion, n.entry, n.status, n.archive_reason, n.superseded_by,
+    n.category, n.tier, n.alpha, n.beta, n.confidence, n.evidence, n.reinforcements, n.decay_per_h,
+    n.reinforced_h, n.created_h, n.created_at, n.alignment, n.scored_by"""
 ENTRY_COLUMNS: Final = """coalesce(e.text, '') AS text, coalesce(e.cues, '') AS cue, ARRAY(
-        SELECT tag FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = n.notion ORDER BY tag
+        SELECT tag FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3
+            AND notion = n.notion ORDER BY tag
     ) AS tags"""
 ENTRY: Final = """LEFT JOIN LATERAL (
-        SELECT text, cues FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = n.entry OFFSET 0
+        SELECT text, cues FROM entries WHERE tenant = $1 AND project = $2 AND book = $3
+            AND entry = n.entry OFFSET 0
     ) AS e ON true"""
 _DEGREE: Final = """coalesce((SELECT sum(weight) FROM (
         SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND low = n.notion
-        UNION ALL SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND high = n.notion
+        UNION ALL SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3
+            AND high = n.notion
     ) AS own), 0) AS degree"""
 
 
@@ -82,14 +85,17 @@ def block_of(row: Row) -> KnowledgeBlock:
     """Return the block in a row of OWN and TOLD."""
     fields = dict(row)
     fields |= {"block_id": fields.pop("notion"), "keywords": fields.pop("cue")}
-    return KnowledgeBlock(**fields | {"tier": DecayTier(fields["tier"]), "tags": tuple(fields["tags"])})
+    return KnowledgeBlock(
+        **fields | {"tier": DecayTier(fields["tier"]), "tags": tuple(fields["tags"])}
+    )
 
 
 async def read(tx: Tx, index_id: int, block_ids: Sequence[str]) -> dict[str, KnowledgeBlock]:
     """Return these blocks by id, archived ones too."""
     rows = await tx.fetch(
         f"""
-        SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS}, {_DEGREE} FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
+        SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS}, {_DEGREE}
+            FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
             SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
                 AND notion = asked.notion COLLATE "C" OFFSET 0
         ) AS n {ENTRY}
@@ -116,7 +122,8 @@ async def find_live(tx: Tx, index_id: int, digest: str) -> tuple[str, Status] | 
 async def existing_ids(tx: Tx, index_id: int, block_ids: Sequence[str]) -> set[str]:
     """Return which of these ids are those of blocks, live or archived."""
     rows = await tx.fetch(
-        "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])",
+        "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion ="
+        " ANY($4::text[])",
         index_id,
         list(block_ids),
     )
@@ -128,8 +135,10 @@ async def add(tx: Tx, index_name: str, new: NewKnowledgeBlock, now: datetime) ->
     entry = await _indexed(tx, index_name, new.block_id, new.text, new.keywords, now)
     await tx.execute(
         """
-        INSERT INTO notions (tenant, project, book, notion, entry, digest, status, category, tier, alpha, beta,
-                             confidence, evidence, reinforcements, decay_per_h, reinforced_h, created_h, created_at)
+        INSERT INTO notions (tenant, project, book, notion, entry, digest, status, category, tier,
+            alpha, beta,
+                             confidence, evidence, reinforcements, decay_per_h, reinforced_h,
+                                 created_h, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, 'inbox', $7, $8, 0.5, 0.5, 0.5, 0, 0, $9, $10, $10, $11)
         """,
         index.index_id_of(index_name),
@@ -145,7 +154,9 @@ async def add(tx: Tx, index_name: str, new: NewKnowledgeBlock, now: datetime) ->
     await tag(tx, index.index_id_of(index_name), new.block_id, new.tags)
 
 
-async def _indexed(tx: Tx, index_name: str, block_id: str, text: str, keywords: str, now: datetime) -> int:
+async def _indexed(
+    tx: Tx, index_name: str, block_id: str, text: str, keywords: str, now: datetime
+) -> int:
     entry = index.NewEntry(ref=block_id, text=text, keywords=keywords, message_at=now, role=ROLE)
     return (await index.add(tx, {index_name: [entry]}))[index_name]
 
@@ -160,7 +171,8 @@ async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None
         await tx.execute(
             """
             INSERT INTO notion_tags (tenant, project, book, tag, notion)
-            SELECT DISTINCT b.tenant, b.project, b.book, t.tag, $4::text FROM books AS b, unnest($5::text[]) AS t (tag)
+            SELECT DISTINCT b.tenant, b.project, b.book, t.tag, $4::text FROM books AS b,
+                unnest($5::text[]) AS t (tag)
             WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
             ON CONFLICT DO NOTHING
             """,
@@ -171,7 +183,14 @@ async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None
 
 
 async def set_text(
-    tx: Tx, index_name: str, previous: KnowledgeBlock, *, text: str, keywords: str, digest: str, now: datetime
+    tx: Tx,
+    index_name: str,
+    previous: KnowledgeBlock,
+    *,
+    text: str,
+    keywords: str,
+    digest: str,
+    now: datetime,
 ) -> None:
     """Change the text or the cue of a live block; its confidence stays."""
     index_id = index.index_id_of(index_name)
@@ -179,7 +198,8 @@ async def set_text(
     entry = await _indexed(tx, index_name, previous.block_id, text, keywords, now)
     await tx.execute(
         """
-        UPDATE notions SET entry = $5, digest = $6, scored_by = CASE WHEN $7 THEN '' ELSE scored_by END
+        UPDATE notions SET entry = $5, digest = $6, scored_by = CASE WHEN $7 THEN '' ELSE scored_by
+            END
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4
         """,
         index_id,
@@ -209,7 +229,12 @@ async def superseded_by(tx: Tx, index_id: int, block_id: str) -> list[str]:
 
 
 async def archive(
-    tx: Tx, index_id: int, blocks: Sequence[KnowledgeBlock], reason: Reason, *, by: str | None = None
+    tx: Tx,
+    index_id: int,
+    blocks: Sequence[KnowledgeBlock],
+    reason: Reason,
+    *,
+    by: str | None = None,
 ) -> None:
     """Archive blocks: unfindable, without tags, edges and contradictions.
 
@@ -223,16 +248,21 @@ async def archive(
     await tx.execute(
         """
         WITH untagged AS (
-            DELETE FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
+            DELETE FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3
+                AND notion = ANY($4::text[])
         ), untied AS (
-            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND low = ANY($4::text[])
+            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3
+                AND low = ANY($4::text[])
         ), untied_back AS (
-            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND high = ANY($4::text[])
+            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3
+                AND high = ANY($4::text[])
                 AND low <> ALL($4::text[])
         ), settled AS (
-            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3 AND low = ANY($4::text[])
+            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3
+                AND low = ANY($4::text[])
         ), settled_back AS (
-            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3 AND high = ANY($4::text[])
+            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3
+                AND high = ANY($4::text[])
                 AND low <> ALL($4::text[])
         )
         UPDATE notions SET status = 'archived', archive_reason = $5::text, superseded_by = $6,
@@ -251,7 +281,8 @@ async def add_use(tx: Tx, index_id: int, block_ids: Sequence[str], now_h: float)
     await tx.execute(
         """
         UPDATE notions SET reinforcements = reinforcements + 1, reinforced_h = $5
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[]) AND status <> 'archived'
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
+            AND status <> 'archived'
         """,
         index_id,
         list(block_ids),

@@ -51,14 +51,20 @@ def version_of(record: str) -> int:
 
 
 async def remember(
-    tx: Tx, index_id: int, new: Sequence[tuple[str, Identity]], metadata: dict[str, Any], now: datetime
+    tx: Tx,
+    index_id: int,
+    new: Sequence[tuple[str, Identity]],
+    metadata: dict[str, Any],
+    now: datetime,
 ) -> None:
     """Store memories by id, with the identities of their facts, which are stored separately."""
     await tx.execute(
         """
-        INSERT INTO memories (tenant, project, book, memory, fact_id, key, slot, metadata, created_at)
+        INSERT INTO memories (tenant, project, book, memory, fact_id, key, slot, metadata,
+            created_at)
         SELECT b.tenant, b.project, b.book, m.memory, m.fact_id, m.key, m.slot, $8, $9
-        FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::text[]) AS m (memory, fact_id, key, slot)
+        FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::text[]) AS m (memory,
+            fact_id, key, slot)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
         index_id,
@@ -74,7 +80,8 @@ async def remember(
 async def describe(tx: Tx, index_id: int, memory: str, metadata: dict[str, Any]) -> None:
     """Replace the metadata of a memory."""
     await tx.execute(
-        "UPDATE memories SET metadata = $5 WHERE tenant = $1 AND project = $2 AND book = $3 AND memory = $4",
+        "UPDATE memories SET metadata = $5 WHERE tenant = $1 AND project = $2 AND book = $3 AND"
+        " memory = $4",
         index_id,
         memory,
         metadata,
@@ -97,7 +104,9 @@ async def list_latest(tx: Tx, index_id: int, *, since: datetime | None, limit: i
     )
 
 
-async def at(tx: Tx, index_id: int, entries: Sequence[int], *, since: datetime | None) -> dict[int, Memory]:
+async def at(
+    tx: Tx, index_id: int, entries: Sequence[int], *, since: datetime | None
+) -> dict[int, Memory]:
     """Return the current memories among these entries, by entry; `since` as in `list_latest`."""
     found = await _read(
         tx,
@@ -116,7 +125,8 @@ async def find_by_ids(tx: Tx, index_id: int, ids: Iterable[str]) -> dict[str, Me
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM memories AS m CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = m.book
-              AND facts.fact_id = m.fact_id AND facts.key = m.key AND facts.slot = m.slot AND state = 'active'
+              AND facts.fact_id = m.fact_id AND facts.key = m.key AND facts.slot = m.slot
+                  AND state = 'active'
               AND split_part(record, '{MARK}', 1) = m.memory) AS f
         WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = ANY($4::text[])
         """,
@@ -132,24 +142,42 @@ async def with_texts(tx: Tx, index_id: int, texts: Sequence[str]) -> list[Memory
     Case and a full stop at the end do not count.
     """
     condition = "(value = ANY($4::text[]) OR rtrim(lower(value), '.') = ANY($5::text[]))"
-    return await _read(tx, index_id, condition, "f.entry", list(texts), [text.lower().rstrip(".") for text in texts])
+    return await _read(
+        tx,
+        index_id,
+        condition,
+        "f.entry",
+        list(texts),
+        [text.lower().rstrip(".") for text in texts],
+    )
 
 
-async def of_kinds(tx: Tx, index_id: int, kinds: Iterable[str], *, since: datetime | None, limit: int) -> list[Memory]:
+async def of_kinds(
+    tx: Tx, index_id: int, kinds: Iterable[str], *, since: datetime | None, limit: int
+) -> list[Memory]:
     """Return the current memories of an index that are facts of these ids, the latest first.
 
     `since` as in `list_latest`.
     """
     condition = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
     return await _read(
-        tx, index_id, condition, "m.created_at DESC, f.entry DESC", since, limit, list(kinds), limited=True
+        tx,
+        index_id,
+        condition,
+        "m.created_at DESC, f.entry DESC",
+        since,
+        limit,
+        list(kinds),
+        limited=True,
     )
 
 
 async def count_current(tx: Tx, index_id: int) -> int:
     """Return the number of current memories of an index."""
     found: int = await tx.fetchval(
-        "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'", index_id
+        "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state ="
+        " 'active'",
+        index_id,
     )
     return found
 
@@ -157,7 +185,8 @@ async def count_current(tx: Tx, index_id: int) -> int:
 async def has_any(tx: Tx, index_id: int) -> bool:
     """Return whether an index ever had a memory."""
     exists: bool = await tx.fetchval(
-        "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)", index_id
+        "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)",
+        index_id,
     )
     return exists
 
@@ -192,7 +221,8 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
         f"""
         SELECT f.* FROM memories AS m CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = m.book
-              AND facts.fact_id = m.fact_id AND facts.key = m.key AND facts.slot = m.slot AND NOT forgotten
+              AND facts.fact_id = m.fact_id AND facts.key = m.key AND facts.slot = m.slot
+                  AND NOT forgotten
               AND split_part(record, '{MARK}', 1) = m.memory) AS f
         WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = $4
         ORDER BY f.valid_from, f.entry
@@ -217,7 +247,8 @@ async def _read(
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM (
             SELECT book, {COLUMNS}, split_part(record, '{MARK}', 1) COLLATE "C" AS id FROM facts
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active' AND {condition} OFFSET 0) AS f
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'
+                AND {condition} OFFSET 0) AS f
         JOIN memories AS m ON m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = f.id
         ORDER BY {order} {limit_clause}
         """,
@@ -239,8 +270,10 @@ async def delete_without_facts(tx: Tx, index_id: int, records: Iterable[str]) ->
     ids = sorted({record.partition(MARK)[0] for record in records})
     return await tx.execute(
         f"""
-        DELETE FROM memories AS m WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = ANY($4::text[])
-            AND NOT EXISTS (SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3
+        DELETE FROM memories AS m WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3
+            AND m.memory = ANY($4::text[])
+            AND NOT EXISTS (SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2
+                AND f.book = $3
                 AND split_part(f.record, '{MARK}', 1) = m.memory)
         """,
         index_id,

@@ -18,8 +18,14 @@ class MemorySettings:
 
 async def read_settings(tx: Tx) -> MemorySettings:
     """Return the settings of the project; empty ones where it has none."""
-    row = await tx.fetchrow("SELECT wanted, prompt FROM memory_settings WHERE tenant = $1 AND project = $2")
-    return MemorySettings(row["wanted"], row["prompt"]) if row is not None else MemorySettings({}, None)
+    row = await tx.fetchrow(
+        "SELECT wanted, prompt FROM memory_settings WHERE tenant = $1 AND project = $2"
+    )
+    return (
+        MemorySettings(row["wanted"], row["prompt"])
+        if row is not None
+        else MemorySettings({}, None)
+    )
 
 
 async def set_settings(tx: Tx, settings: dict[str, Any]) -> None:
@@ -72,7 +78,9 @@ async def add_event(tx: Tx, index_id: int, first_entry: int, entries: int, now: 
 
 async def latest_event(tx: Tx) -> int:
     """Return the number of the project's latest finding."""
-    latest: int | None = await tx.fetchval("SELECT findings FROM memory_settings WHERE tenant = $1 AND project = $2")
+    latest: int | None = await tx.fetchval(
+        "SELECT findings FROM memory_settings WHERE tenant = $1 AND project = $2"
+    )
     return latest or 0
 
 
@@ -81,7 +89,8 @@ async def events_since(tx: Tx, number: int, *, limit: int) -> list[MemoryEvent]:
     rows = await tx.fetch(
         """
         SELECT one.number, one.found_at, ARRAY(
-            SELECT value FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = one.book
+            SELECT value FROM facts AS f WHERE f.tenant = $1 AND f.project = $2
+                AND f.book = one.book
               AND f.entry >= one.first_entry AND f.entry < one.first_entry + one.entries
               AND f.state <> 'deleted' AND NOT f.forgotten ORDER BY f.entry) AS texts
         FROM memory_findings AS one WHERE one.tenant = $1 AND one.project = $2 AND one.number > $3

@@ -61,7 +61,12 @@ async def migrate(
 
     def finish(connection: Connection) -> None:
         vector_table.ensure(connection)
-        if connection.scalar(text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")) != mark:
+        if (
+            connection.scalar(
+                text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")
+            )
+            != mark
+        ):
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS {_literal(mark)}"))
 
     extra = _ExtraWork(queue.converge, finish)
@@ -94,8 +99,10 @@ async def downgrade(
         if lost and not even_with_loss:
             raise MemsvcError(
                 Code.CONFLICT,
-                f"these hold something that revision {revision} has no place for: {', '.join(lost)}",
-                recovery="the version before works on the newer schema too; else back up, and add --even-with-loss",
+                f"these hold something that revision {revision} has no place for:"
+                f" {', '.join(lost)}",
+                recovery="the version before works on the newer schema too; else back up, and add"
+                " --even-with-loss",
             )
         if revision != "base":  # the mark of the last migration no longer applies
             connection.execute(text("COMMENT ON TABLE alembic_version IS NULL"))
@@ -155,7 +162,7 @@ async def _run(
     lock_timeout_s: float,
     reject_version: Callable[[], tuple[str, ...]],
 ) -> tuple[str, ...]:
-    """Return what `work` applied, or what `reject_version` returns where a newer memsvc has been."""
+    """Return what `work` applied, or `reject_version` where a newer memsvc has been."""
     applied: list[str] = []
 
     def run(connection: Connection) -> None:
@@ -175,7 +182,9 @@ async def _run(
             timeout_s = min(DDL_LOCK_TIMEOUT_S, lock_timeout_s)
             await connection.execute(text(f"SET lock_timeout = {round(timeout_s * 1000)}"))
             # Citus alters no function after statements over several connections to nodes
-            await connection.execute(text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', false)"))
+            await connection.execute(
+                text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', false)")
+            )
 
         async def with_retries(step: Callable[[], Awaitable[object]]) -> None:
             await _with_retries(connection, lock_timeout_s, step, applied)
@@ -186,7 +195,9 @@ async def _run(
 
         await with_retries(lambda: connection.run_sync(run))
         await with_retries(lambda: change(policies.secure))
-        if extra is not None:  # in no transaction: a new label of an enum can be used only when it is committed
+        if (
+            extra is not None
+        ):  # in no transaction: a new label of an enum can be used only when it is committed
             driver = (await connection.get_raw_connection()).driver_connection
             await with_retries(lambda: extra.queue(driver))
         if app_role is not None:
@@ -197,7 +208,10 @@ async def _run(
 
 
 async def _with_retries(
-    connection: AsyncConnection, lock_timeout_s: float, step: Callable[[], Awaitable[object]], applied: list[str]
+    connection: AsyncConnection,
+    lock_timeout_s: float,
+    step: Callable[[], Awaitable[object]],
+    applied: list[str],
 ) -> None:
     """Repeat a step while others hold what it has to lock.
 
@@ -218,8 +232,10 @@ async def _with_retries(
             elif monotonic() - since >= lock_timeout_s:
                 raise MemsvcError(
                     Code.RESOURCE_BUSY,
-                    f"the tables to be changed have been in use for too long, by {await _lock_owners(connection)}",
-                    recovery="let these transactions end, and migrate again: it goes on where it stood",
+                    "the tables to be changed have been in use for too long, by"
+                    f" {await _lock_owners(connection)}",
+                    recovery="let these transactions end, and migrate again: it goes on where it"
+                    " stood",
                 ) from error
         await asyncio.sleep(RETRY_S)
 
@@ -228,10 +244,13 @@ async def _lock_owners(connection: AsyncConnection) -> str:
     """Return the PostgreSQL processes whose transactions hold locks on tables of this schema."""
     rows = await connection.execute(
         text("""
-            SELECT DISTINCT l.pid, a.usename FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+            SELECT DISTINCT l.pid, a.usename FROM pg_locks AS l JOIN pg_class AS c
+                ON c.oid = l.relation
             LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-            WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.granted
-                AND c.relnamespace = current_schema()::regnamespace AND l.pid <> pg_backend_pid() ORDER BY 1 LIMIT 5
+            WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND l.granted
+                AND c.relnamespace = current_schema()::regnamespace AND l.pid <> pg_backend_pid()
+                    ORDER BY 1 LIMIT 5
         """)
     )
     owners = ", ".join(f"process {row.pid} of {row.usename}" for row in rows)
@@ -251,7 +270,8 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
     if shared:
         raise MemsvcError(
             Code.UNAVAILABLE,
-            "a pooler in transaction mode is before the database, and migration needs a connection of its own",
+            "a pooler in transaction mode is before the database, and migration needs a"
+            " connection of its own",
             recovery="let database.admin_url name PostgreSQL itself",
         )
     engine = create_async_engine(
@@ -269,7 +289,8 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
                 await connection.commit()
                 if monotonic() >= until:
                     raise MemsvcError(
-                        Code.RESOURCE_BUSY, "another server has been migrating this database for too long"
+                        Code.RESOURCE_BUSY,
+                        "another server has been migrating this database for too long",
                     )
                 await asyncio.sleep(POLL_S)
             await connection.commit()
@@ -277,7 +298,9 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != "55P03":
             raise
-        raise MemsvcError(Code.RESOURCE_BUSY, "the database has been in use by others for too long") from error
+        raise MemsvcError(
+            Code.RESOURCE_BUSY, "the database has been in use by others for too long"
+        ) from error
     finally:
         await engine.dispose()
 

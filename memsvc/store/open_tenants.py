@@ -9,7 +9,9 @@ from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.store.database import Database
 from memsvc.store.tables import KEYS
 
-_CALL_TABLES: Final = frozenset({"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"})
+_CALL_TABLES: Final = frozenset(
+    {"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"}
+)
 """Tables about a tenant's calls: one without rows in any other table holds nothing."""
 _ANY_ROW: Final = " UNION ALL ".join(
     f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _CALL_TABLES
@@ -25,7 +27,8 @@ async def list_open_tenants(database: Database) -> list[bytes]:
         """
         SELECT tenant FROM tenants AS t
         WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE key_hash = t.tenant)
-          AND NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.tenant = t.tenant AND k.created_at = t.created_at)
+          AND NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.tenant = t.tenant
+              AND k.created_at = t.created_at)
         ORDER BY tenant
         """
     )
@@ -39,12 +42,17 @@ async def has_data(database: Database, tenant: bytes) -> bool:
 
 
 async def list_key(
-    database: Database, tenant: bytes, label: str, permissions: Collection[Permission], now: datetime
+    database: Database,
+    tenant: bytes,
+    label: str,
+    permissions: Collection[Permission],
+    now: datetime,
 ) -> int:
     """List the key whose hash a tenant is; return 0 where another process has."""
     made = await database.registry(
         """
-        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, hidden_tools, created_at)
+        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, hidden_tools,
+            created_at)
         VALUES ($1, $2, $1, $3, $4, '{}', $5) ON CONFLICT (key_hash) DO NOTHING RETURNING key_id
         """,
         tenant,

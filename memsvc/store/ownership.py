@@ -56,9 +56,9 @@ class OwnerData:
     `directories` are paths of files that go with all that is in them and with their history, hidden
     from the start. `documents_index` is the index whose documents they are, where they are found by
     their content, and `file_jobs` are the names of jobs about one of them. `jobs` are others that
-    wait, by name and subject. `purge_steps` come first, then `index_names` go as a whole, then `rows`, then
-    the files; `last` is removed in the transaction that opens everything again. The resources at
-    the URIs in `changed` are gone from then on.
+    wait, by name and subject. `purge_steps` come first, then `index_names` go as a whole, then
+    `rows`, then the files; `last` is removed in the transaction that opens everything again. The
+    resources at the URIs in `changed` are gone from then on.
     """
 
     locks: tuple[Lock, ...] = ()

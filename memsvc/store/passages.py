@@ -48,10 +48,17 @@ class SearchRange:
 
     @property
     def arguments(self) -> tuple[int, list[str], str, str, str]:
-        return index_id_of(self.index_name), list(self.projects), self.path, *children_range(self.path)
+        return (
+            index_id_of(self.index_name),
+            list(self.projects),
+            self.path,
+            *children_range(self.path),
+        )
 
 
-async def search(tx: Tx, range_: SearchRange, terms: Sequence[str], *, best: int) -> dict[PassageKey, float]:
+async def search(
+    tx: Tx, range_: SearchRange, terms: Sequence[str], *, best: int
+) -> dict[PassageKey, float]:
     """Return the best live chunks for some terms by exact BM25, over statistics of all projects.
 
     The transaction is one over all projects (`Database.begin_tenant`).
@@ -59,9 +66,19 @@ async def search(tx: Tx, range_: SearchRange, terms: Sequence[str], *, best: int
     found: dict[PassageKey, float] = {}
     for limit in (CHECKED_FIRST, None):
         rows = await tx.fetch(
-            _SEARCH, *range_.arguments, list(terms), float(SHORT_LENGTH), float(LONG_LENGTH), limit, best
+            _SEARCH,
+            *range_.arguments,
+            list(terms),
+            float(SHORT_LENGTH),
+            float(LONG_LENGTH),
+            limit,
+            best,
         )
-        found = {PassageKey(row["project"], row["entry"]): row["total"] for row in rows if row["entry"] is not None}
+        found = {
+            PassageKey(row["project"], row["entry"]): row["total"]
+            for row in rows
+            if row["entry"] is not None
+        }
         if limit is not None and (len(found) >= best or not rows or rows[0]["scored"] < limit):
             break
     return found
@@ -72,9 +89,12 @@ async def search(tx: Tx, range_: SearchRange, terms: Sequence[str], *, best: int
 # keeps a look-up by primary key what it is: without statistics the planner would rather read all
 # files of the project for each chunk.
 _LIVE = """
-    SELECT f.path, f.size_bytes, f.stream, f.updated_at, e.start, e.size_bytes AS length_bytes, e.text
-    FROM (SELECT project, ref::uuid AS incarnation, stream, start, size_bytes, text, length FROM entries
-          WHERE tenant = $1 AND project = {place}.project AND book = $2 AND entry = {place}.entry OFFSET 0) AS e
+    SELECT f.path, f.size_bytes, f.stream, f.updated_at, e.start, e.size_bytes AS length_bytes,
+        e.text
+    FROM (SELECT project, ref::uuid AS incarnation, stream, start, size_bytes, text, length
+        FROM entries
+          WHERE tenant = $1 AND project = {place}.project AND book = $2
+              AND entry = {place}.entry OFFSET 0) AS e
     CROSS JOIN LATERAL (
         SELECT path, size_bytes, stream, updated_at, deleted_at, is_text FROM files
         WHERE tenant = $1 AND project = e.project AND incarnation = e.incarnation OFFSET 0) AS f
@@ -86,32 +106,40 @@ _SEARCH = f"""
         SELECT project, entries, greatest(length, 1)::float8 AS length FROM books
         WHERE tenant = $1 AND book = $2 AND project = ANY($3::text[])
     ), whole AS MATERIALIZED (
-        SELECT entries, average, 0.4::float8 + 0.6 * least(1, greatest(0, (average - $8) / ($9 - $8::float8))) AS b
-        FROM (SELECT sum(entries)::float8 AS entries, sum(length) / greatest(sum(entries), 1)::float8 AS average
+        SELECT entries, average, 0.4::float8 + 0.6 * least(1, greatest(0,
+            (average - $8) / ($9 - $8::float8))) AS b
+        FROM (SELECT sum(entries)::float8 AS entries, sum(length) / greatest(sum(entries),
+            1)::float8 AS average
               FROM shelves) AS sums
     ), fresh AS MATERIALIZED (
         SELECT s.project, h.term, h.hit FROM shelves AS s CROSS JOIN LATERAL (
-            SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = s.project AND book = $2 OFFSET 0
-        ) AS f CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit) WHERE h.term = ANY($7::text[])
+            SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = s.project
+                AND book = $2 OFFSET 0
+        ) AS f CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit)
+            WHERE h.term = ANY($7::text[])
     ), matched AS MATERIALIZED (
         SELECT s.project, asked.number, m.held, m.hits
         FROM shelves AS s CROSS JOIN unnest($7::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
             SELECT count(*) AS held, array_agg(hit) AS hits FROM (
                 SELECT hit FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
-                WHERE p.tenant = $1 AND p.project = s.project AND p.book = $2 AND p.term = asked.term COLLATE "C"
-                UNION ALL SELECT hit FROM fresh WHERE fresh.project = s.project AND fresh.term = asked.term
+                WHERE p.tenant = $1 AND p.project = s.project AND p.book = $2
+                    AND p.term = asked.term COLLATE "C"
+                UNION ALL SELECT hit FROM fresh WHERE fresh.project = s.project
+                    AND fresh.term = asked.term
             ) AS said) AS m
         WHERE m.held > 0
     ), terms AS MATERIALIZED (
         SELECT matched.project, matched.hits, weights.weight, 0.9 * (1 - whole.b) AS bare,
                0.9 * whole.b / whole.average AS each
         FROM whole CROSS JOIN matched JOIN (
-            SELECT number, ln(1 + (max(whole.entries) - sum(held) + 0.5::float8) / (sum(held) + 0.5::float8)) * 1.9
+            SELECT number, ln(1 + (max(whole.entries) - sum(held) + 0.5::float8) / (sum(held) +
+                0.5::float8)) * 1.9
                 AS weight FROM matched CROSS JOIN whole GROUP BY number) AS weights USING (number)
     ), heap AS MATERIALIZED (
         SELECT t.project, (hit >> 32)::int4 AS entry, sum(
-            t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit & 65535))) AS total
+            t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit &
+                65535))) AS total
         FROM terms AS t CROSS JOIN LATERAL unnest(t.hits) AS hit
         GROUP BY 1, 2 ORDER BY total DESC, entry DESC LIMIT $10
     )
@@ -135,9 +163,19 @@ async def match_embedding(
         return {}
     candidates = max(CANDIDATES_MIN, CANDIDATE_FACTOR * best) * (10 if where.path else 1)
     rows = await tx.fetch(
-        _MATCH_EMBEDDING, *where.arguments, model_number(model), list(vector), len(vector), candidates, best
+        _MATCH_EMBEDDING,
+        *where.arguments,
+        model_number(model),
+        list(vector),
+        len(vector),
+        candidates,
+        best,
     )
-    return {PassageKey(row["project"], row["entry"]): 1 - row["distance"] for row in rows if isfinite(row["distance"])}
+    return {
+        PassageKey(row["project"], row["entry"]): 1 - row["distance"]
+        for row in rows
+        if isfinite(row["distance"])
+    }
 
 
 _MATCH_EMBEDDING = f"""
@@ -146,23 +184,29 @@ _MATCH_EMBEDDING = f"""
     ), coarse AS MATERIALIZED (
         SELECT p.project, one.entry FROM unnest($3::text[]) AS p (project) CROSS JOIN LATERAL (
             SELECT entry FROM embeddings
-            WHERE tenant = $1 AND project = p.project AND book = $2 AND model = $7 AND length(signs) = $9
+            WHERE tenant = $1 AND project = p.project AND book = $2 AND model = $7
+                AND length(signs) = $9
             ORDER BY signs <~> (SELECT signs FROM asked), entry DESC LIMIT $10) AS one
     )
     SELECT coarse.project, coarse.entry, one.distance FROM coarse CROSS JOIN LATERAL (
         SELECT vector <=> (SELECT vector FROM asked) AS distance FROM embeddings
-        WHERE tenant = $1 AND project = coarse.project AND book = $2 AND model = $7 AND entry = coarse.entry OFFSET 0
+        WHERE tenant = $1 AND project = coarse.project AND book = $2 AND model = $7
+            AND entry = coarse.entry OFFSET 0
     ) AS one CROSS JOIN LATERAL ({_LIVE.format(place="coarse")} OFFSET 0) AS live
     ORDER BY one.distance, coarse.project, coarse.entry DESC LIMIT $11
 """
 
 
-async def read(tx: Tx, where: SearchRange, keys: Sequence[PassageKey]) -> Mapping[PassageKey, Passage]:
+async def read(
+    tx: Tx, where: SearchRange, keys: Sequence[PassageKey]
+) -> Mapping[PassageKey, Passage]:
     """Return these chunks with their texts, without those that are not live or outside."""
     rows = await tx.fetch(
         f"""
-        SELECT place.project, place.entry, live.* FROM unnest($7::text[], $8::int4[]) AS place (project, entry)
-        CROSS JOIN LATERAL ({_LIVE.format(place="place")} OFFSET 0) AS live WHERE place.project = ANY($3::text[])
+        SELECT place.project, place.entry, live.* FROM unnest($7::text[],
+            $8::int4[]) AS place (project, entry)
+        CROSS JOIN LATERAL ({_LIVE.format(place="place")} OFFSET 0) AS live
+            WHERE place.project = ANY($3::text[])
         """,
         *where.arguments,
         [key.project for key in keys],

@@ -26,8 +26,14 @@ STORAGE: dict[str, dict[str, str]] = {
     # Rows that come and soon go again.
     "fresh_terms": {"autovacuum_vacuum_scale_factor": "0.05"},
     # Tables that only grow: vacuum soon, so that later vacuums have little to do.
-    "entries": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
-    "blocks": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
+    "entries": {
+        "autovacuum_vacuum_insert_scale_factor": "0.02",
+        "autovacuum_vacuum_insert_threshold": "1000",
+    },
+    "blocks": {
+        "autovacuum_vacuum_insert_scale_factor": "0.02",
+        "autovacuum_vacuum_insert_threshold": "1000",
+    },
     # Counters that every write updates: leave room in the page, so that the update touches no
     # index.
     "books": {"fillfactor": "80"},
@@ -66,19 +72,26 @@ def secure(connection: Connection) -> None:
 
 def _set_policy(connection: Connection, table: str) -> None:
     """Set one policy, and no other, for the rows of a table."""
-    connection.exec_driver_sql(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
+    connection.exec_driver_sql(
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+    )
     policy_query = "SELECT polname FROM pg_policy WHERE polrelid = to_regclass(:table)"
     for policy in connection.scalars(text(policy_query), {"table": table}).all():
         name = connection.dialect.identifier_preparer.quote(policy)
         connection.exec_driver_sql(f"DROP POLICY {name} ON {table}")
     condition = f"({TENANT_IS_CURRENT})"
-    connection.exec_driver_sql(f"CREATE POLICY {POLICY} ON {table} USING {condition} WITH CHECK {condition}")
+    connection.exec_driver_sql(
+        f"CREATE POLICY {POLICY} ON {table} USING {condition} WITH CHECK {condition}"
+    )
 
 
 def _compress(connection: Connection) -> None:
     """Use lz4 for large columns, where this server has it: it costs a fraction of pglz to read."""
     known = connection.scalar(
-        text("SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'")
+        text(
+            "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name ="
+            " 'default_toast_compression'"
+        )
     )
     if not known:
         return
@@ -91,7 +104,9 @@ def _compress(connection: Connection) -> None:
             {"table": table, "column": column},
         )
         if present is not None and present != "l":
-            connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4"))
+            connection.execute(
+                text(f"ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4")
+            )
 
 
 def grant(connection: Connection, role: AppRole) -> None:
@@ -106,13 +121,17 @@ def grant(connection: Connection, role: AppRole) -> None:
     tables = [table for table in metadata.tables if _exists(connection, table)]
     connection.execute(text(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}"))
     if tables:
-        connection.execute(text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}"))
+        connection.execute(
+            text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}")
+        )
     for table, permissions in queue.TABLE_GRANTS.items():
         if _exists(connection, table):
             connection.execute(text(f"GRANT {permissions} ON {table} TO {name}"))
     if _exists(connection, queue.SEQUENCE):
         connection.execute(text(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}"))
-    if connection.scalar(text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": call_partitions.ROLL}):
+    if connection.scalar(
+        text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": call_partitions.ROLL}
+    ):
         connection.execute(text(f"GRANT EXECUTE ON FUNCTION {call_partitions.ROLL} TO {name}"))
     if _exists(connection, "alembic_version"):
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
@@ -136,7 +155,9 @@ def grant(connection: Connection, role: AppRole) -> None:
 
 
 def _role_exists(connection: Connection, role: AppRole) -> bool:
-    found = connection.scalar(text("SELECT count(*) FROM pg_roles WHERE rolname = :role"), {"role": role.name})
+    found = connection.scalar(
+        text("SELECT count(*) FROM pg_roles WHERE rolname = :role"), {"role": role.name}
+    )
     return bool(found)
 
 
@@ -149,11 +170,15 @@ def _made(connection: Connection, role: AppRole, name: str) -> bool:
 
 
 def _exists(connection: Connection, table: str) -> bool:
-    return connection.scalar(text("SELECT to_regclass(:table) IS NOT NULL"), {"table": table}) is True
+    return (
+        connection.scalar(text("SELECT to_regclass(:table) IS NOT NULL"), {"table": table}) is True
+    )
 
 
 def _schema(connection: Connection) -> str:
-    return connection.dialect.identifier_preparer.quote(str(connection.scalar(text("SELECT current_schema()"))))
+    return connection.dialect.identifier_preparer.quote(
+        str(connection.scalar(text("SELECT current_schema()")))
+    )
 
 
 def _allowed(connection: Connection, sql: str) -> bool:
@@ -177,7 +202,9 @@ def scram_verifier(password: str) -> str:
     So no log of statements holds the password.
     """
     salt = secrets.token_bytes(16)
-    password_key = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, 4096)
+    password_key = hashlib.pbkdf2_hmac(
+        "sha256", unicodedata.normalize("NFKC", password).encode(), salt, 4096
+    )
     stored = hashlib.sha256(hmac.digest(password_key, b"Client Key", "sha256")).digest()
     server = hmac.digest(password_key, b"Server Key", "sha256")
     encoded = (base64.b64encode(part).decode() for part in (salt, stored, server))

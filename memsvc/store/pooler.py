@@ -17,12 +17,19 @@ import asyncpg
 
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 10.0
-CANNOT_CONNECT: Final = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError)
+CANNOT_CONNECT: Final = (
+    TimeoutError,
+    OSError,
+    ValueError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresError,
+)
 """Errors of the driver when a connection cannot be made; ValueError for a DSN it cannot read."""
 
 _PROCESS: Final = "SELECT pg_backend_pid()"
 _CHECK: Final = """
-    SELECT pg_backend_pid() AS process, EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1) AS as_named
+    SELECT pg_backend_pid() AS process, EXISTS (SELECT FROM pg_prepared_statements
+        WHERE name = $1) AS as_named
 """
 
 

@@ -7,7 +7,9 @@ from memsvc.core.paths import prefix_range
 from memsvc.store.database import Tx
 
 
-async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, limit: int) -> list[str]:
+async def names(
+    tx: Tx, *, like: str, after: str, only: Collection[str] | None, limit: int
+) -> list[str]:
     """Return the projects with live files after `after`, in byte order, whose names match `like`.
 
     A name matches if it has the characters of `like` in this order, in any case and with others
@@ -23,7 +25,8 @@ async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, 
              ORDER BY project LIMIT 1)
             UNION ALL
             SELECT following.project FROM walk CROSS JOIN LATERAL (
-                SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project > walk.project
+                SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL
+                    AND project > walk.project
                 ORDER BY project LIMIT 1) AS following
         )
         SELECT project FROM walk
@@ -41,7 +44,8 @@ _TABLES: Final = ("files", "books", "sessions", "projects", "memory_settings", "
 """Tables in which a project has rows as soon as anything is kept in it, beside `job_refs`, which is
 elsewhere in a database that is spread over nodes."""
 _NEXT: Final = " UNION ALL ".join(
-    f"SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1) AS project"
+    f"SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > $2 ORDER BY project"
+    " LIMIT 1) AS project"
     for table in _TABLES
 )
 
@@ -52,11 +56,18 @@ async def next_project(tx: Tx, after: str) -> str | None:
     That is files, deleted ones too, or anything else. For a transaction over the whole tenant; a
     few steps of indexes.
     """
-    stored: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
-    queued: str | None = await tx.fetchval(
-        "SELECT project FROM job_refs WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1", after
+    stored: str | None = await tx.fetchval(
+        f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after
     )
-    return min((project for project in (stored, queued) if project is not None), key=str.encode, default=None)
+    queued: str | None = await tx.fetchval(
+        "SELECT project FROM job_refs WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1",
+        after,
+    )
+    return min(
+        (project for project in (stored, queued) if project is not None),
+        key=str.encode,
+        default=None,
+    )
 
 
 async def with_prefix(tx: Tx, text: str, *, only: Collection[str] | None, limit: int) -> list[str]:
@@ -68,7 +79,8 @@ async def with_prefix(tx: Tx, text: str, *, only: Collection[str] | None, limit:
     rows = await tx.fetch(
         """
         WITH RECURSIVE walk AS (
-            (SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project >= $2 AND project < $3
+            (SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project >= $2
+                AND project < $3
              ORDER BY project LIMIT 1)
             UNION ALL
             SELECT following.project FROM walk CROSS JOIN LATERAL (
@@ -87,4 +99,6 @@ async def with_prefix(tx: Tx, text: str, *, only: Collection[str] | None, limit:
 
 def _like_pattern(text: str) -> str:
     """Return the pattern of LIKE for texts that have these characters in this order."""
-    return "%" + "".join(f"\\{character}%" if character in "\\%_" else f"{character}%" for character in text.lower())
+    return "%" + "".join(
+        f"\\{character}%" if character in "\\%_" else f"{character}%" for character in text.lower()
+    )

@@ -34,7 +34,8 @@ async def indexes_with_facts(tx: Tx, session: str, prefix: str) -> list[str]:
 async def facts_from_session(tx: Tx, index_id: int, session: str, *, limit: int) -> list[Fact]:
     """Return some facts of an index, past ones included, that were learned in a session."""
     rows = await tx.fetch(
-        f"SELECT book, {COLUMNS} FROM facts WHERE {_OF_SESSION} AND book = $4 ORDER BY entry LIMIT $5",
+        f"SELECT book, {COLUMNS} FROM facts WHERE {_OF_SESSION} AND book = $4 ORDER BY entry"
+        " LIMIT $5",
         session,
         index_id,
         limit,
@@ -44,7 +45,9 @@ async def facts_from_session(tx: Tx, index_id: int, session: str, *, limit: int)
 
 async def count_facts(tx: Tx, index_id: int, session: str) -> int:
     """Return the number of facts of an index that were learned in a session."""
-    found: int = await tx.fetchval(f"SELECT count(*) FROM facts WHERE {_OF_SESSION} AND book = $4", session, index_id)
+    found: int = await tx.fetchval(
+        f"SELECT count(*) FROM facts WHERE {_OF_SESSION} AND book = $4", session, index_id
+    )
     return found
 
 
@@ -54,7 +57,8 @@ async def drop_facts(tx: Tx, index_id: int, removed: Sequence[Fact]) -> None:
     await index.hold(tx, index_id)
     await index.remove(tx, index_id, indexed(removed))
     await tx.execute(
-        "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
+        "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry ="
+        " ANY($4::int4[])",
         index_id,
         entries,
     )
@@ -68,10 +72,12 @@ async def insights_of_session(tx: Tx, prefix: str, session: str) -> list[tuple[s
     """
     rows = await tx.fetch(
         """
-        SELECT b.name, i.book AS index_id, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at
+        SELECT b.name, i.book AS index_id, i.entry, i.insight, i.kind, i.summary, e.cues,
+            i.confidence, i.evidence, i.made_at
         FROM insights AS i
         JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = i.book
-        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = i.book AND e.entry = i.entry
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = i.book
+            AND e.entry = i.entry
         WHERE i.tenant = $1 AND i.project = $2 AND starts_with(b.name, $3)
             AND i.evidence -> 'turns' @> jsonb_build_array(jsonb_build_object('session', $4::text))
         ORDER BY i.book, i.entry
@@ -79,7 +85,10 @@ async def insights_of_session(tx: Tx, prefix: str, session: str) -> list[tuple[s
         prefix,
         session,
     )
-    return [(row["name"], Insight(**{name: row[name] for name in dict(row) if name != "name"})) for row in rows]
+    return [
+        (row["name"], Insight(**{name: row[name] for name in dict(row) if name != "name"}))
+        for row in rows
+    ]
 
 
 async def drop_insights(tx: Tx, removed: Sequence[Insight]) -> None:
@@ -88,7 +97,9 @@ async def drop_insights(tx: Tx, removed: Sequence[Insight]) -> None:
         await index.hold(tx, index_id)
     await insights.remove(tx, removed)
     for index_id in {insight.index_id for insight in removed}:
-        await _drop_vectors(tx, index_id, [insight.entry for insight in removed if insight.index_id == index_id])
+        await _drop_vectors(
+            tx, index_id, [insight.entry for insight in removed if insight.index_id == index_id]
+        )
 
 
 async def _drop_vectors(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
@@ -104,7 +115,8 @@ async def sessions_of(tx: Tx, user: str, *, shared: bool, after: str, limit: int
     condition = "shared" if shared else "user_id = $3 AND NOT shared"
     rows = await tx.fetch(
         f"""
-        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND ($3 <> '') AND {condition}
+        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND ($3 <> '')
+            AND {condition}
             AND session > $4 ORDER BY session LIMIT $5
         """,
         user,
@@ -118,7 +130,8 @@ async def latest_sessions(tx: Tx, user: str, *, excluded: str, limit: int) -> li
     """Return the other sessions in which this user alone spoke, the latest active first."""
     rows = await tx.fetch(
         """
-        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3 AND user_id <> ''
+        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3
+            AND user_id <> ''
             AND NOT shared AND session <> $4 ORDER BY updated_at DESC LIMIT $5
         """,
         user,

@@ -15,7 +15,11 @@ from typing import Any
 import asyncpg
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
 from pgqueuer.adapters.persistence.composer import ComposedQuery
-from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
+from pgqueuer.adapters.persistence.qb import (
+    QueryBuilderEnvironment,
+    QueryQueueBuilder,
+    QuerySchedulerBuilder,
+)
 from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel
@@ -33,7 +37,11 @@ BY_TENANT = "memsvc_queue_tenant"
 
 # What the application role may do: run and look after jobs. PgQueuer looks whether the statistics
 # are there.
-TABLE_GRANTS = {QUEUE: "SELECT, INSERT, UPDATE, DELETE", LOG: "SELECT, INSERT, DELETE", STATISTICS: "SELECT"}
+TABLE_GRANTS = {
+    QUEUE: "SELECT, INSERT, UPDATE, DELETE",
+    LOG: "SELECT, INSERT, DELETE",
+    STATISTICS: "SELECT",
+}
 SEQUENCE = f"{QUEUE}_id_seq"
 
 _TAKEN_FROM = 2
@@ -89,15 +97,21 @@ class _TenantQueries(QueryQueueBuilder):
                 WHERE own.queue_manager_id = $3 AND own.status = 'picked'
                 GROUP BY 1 HAVING count(*) > {self.tenant_jobs_max - batch_size}))
         """
-        sql, times = re.subn(r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{skip_condition}", composed.sql)
-        sql, ordered = re.subn(r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql)
+        sql, times = re.subn(
+            r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{skip_condition}", composed.sql
+        )
+        sql, ordered = re.subn(
+            r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql
+        )
         if (times, ordered) != (_TAKEN_FROM, _BY_PRIORITY):
             raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
         return ComposedQuery(sql, composed.args)
 
 
 def _queries(driver: AsyncpgDriver, statements: QueryQueueBuilder) -> Queries:
-    return Queries(driver, QueryBuilderEnvironment(names()), statements, QuerySchedulerBuilder(names()))
+    return Queries(
+        driver, QueryBuilderEnvironment(names()), statements, QuerySchedulerBuilder(names())
+    )
 
 
 async def converge(connection: Any) -> None:
@@ -147,10 +161,10 @@ async def connected(
 ) -> AsyncIterator[Queries]:
     """Yield the queue over a connection of its own, which listens for new jobs.
 
-    Through a pooler it receives no notice of them, and polls now and then. `use_prepared` says whether
-    statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once; `on_answer`
-    is called with every answer, `on_lost` when the connection ends. UNAVAILABLE when it cannot be
-    made.
+    Through a pooler it receives no notice of them, and polls now and then. `use_prepared` says
+    whether statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once;
+    `on_answer` is called with every answer, `on_lost` when the connection ends. UNAVAILABLE when it
+    cannot be made.
     """
     try:
         connection = await asyncpg.connect(
@@ -164,7 +178,9 @@ async def connected(
         raise connection_error(url, error, "database.direct_url, or database.url") from error
     connection.add_termination_listener(lambda _: on_lost())
     try:
-        yield _queries(_Driver(connection, on_answer), _TenantQueries(names(), tenant_jobs_max=tenant_jobs_max))
+        yield _queries(
+            _Driver(connection, on_answer), _TenantQueries(names(), tenant_jobs_max=tenant_jobs_max)
+        )
     finally:
         with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
             await connection.close(timeout=CLOSE_TIMEOUT_S)

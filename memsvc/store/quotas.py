@@ -20,14 +20,16 @@ async def add_bytes(
         WITH here AS (
             INSERT INTO projects AS p (tenant, project, size_bytes, created_at)
             VALUES ($1, $2, greatest($3::int8, 0), $4)
-            ON CONFLICT (tenant, project) DO UPDATE SET size_bytes = greatest(p.size_bytes + $3::int8, 0)
+            ON CONFLICT (tenant, project) DO UPDATE
+                SET size_bytes = greatest(p.size_bytes + $3::int8, 0)
             RETURNING size_bytes
         ), whole AS (
             INSERT INTO usage AS u (tenant, size_bytes) SELECT $1, greatest($3::int8, 0) FROM here
             ON CONFLICT (tenant) DO UPDATE SET size_bytes = greatest(u.size_bytes + $3::int8, 0)
             RETURNING size_bytes
         )
-        SELECT here.size_bytes AS project_bytes, whole.size_bytes AS tenant_bytes FROM here CROSS JOIN whole
+        SELECT here.size_bytes AS project_bytes, whole.size_bytes AS tenant_bytes FROM here CROSS
+            JOIN whole
         """,
         delta_bytes,
         now,
@@ -41,7 +43,9 @@ async def add_bytes(
 async def check_tenant_quota(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int) -> None:
     """Raise QUOTA_EXCEEDED where the tenant may not spend so much more now. Holds no row."""
     if delta_bytes > 0 and tenant_bytes_max:
-        stored_bytes = await tx.fetchval("SELECT coalesce(sum(size_bytes), 0)::int8 FROM usage WHERE tenant = $1")
+        stored_bytes = await tx.fetchval(
+            "SELECT coalesce(sum(size_bytes), 0)::int8 FROM usage WHERE tenant = $1"
+        )
         _check_limit("tenant", stored_bytes + delta_bytes, tenant_bytes_max)
 
 
@@ -49,6 +53,7 @@ def _check_limit(level: str, stored_bytes: int, bytes_max: int | None) -> None:
     if bytes_max is not None and stored_bytes > bytes_max:
         raise MemsvcError(
             Code.QUOTA_EXCEEDED,
-            f"the {level}'s files may hold {bytes_max} bytes, and this write would make it {stored_bytes}",
+            f"the {level}'s files may hold {bytes_max} bytes, and this write would make it"
+            f" {stored_bytes}",
             recovery="delete or shorten some files",
         )

@@ -31,7 +31,8 @@ async def add_usage(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
             FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS told (bucket, used_s, number)
             ORDER BY told.number
             ON CONFLICT (tenant, bucket) DO UPDATE
-            SET empty_at = greatest(r.empty_at + excluded.used_s, excluded.empty_at), used_s = excluded.used_s
+            SET empty_at = greatest(r.empty_at + excluded.used_s, excluded.empty_at),
+                used_s = excluded.used_s
             RETURNING bucket, empty_at
         )
         SELECT bucket, empty_at - extract(epoch FROM now())::float8 AS ahead_s FROM noted
@@ -46,6 +47,7 @@ async def add_usage(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
 async def forget(tx: Tx) -> None:
     """Delete the rows of buckets that are long empty; in a transaction of the whole tenant."""
     await tx.execute(
-        "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())::float8 - $2::float8",
+        "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())::float8 -"
+        " $2::float8",
         float(QUIET_S),
     )

@@ -23,8 +23,8 @@ class EntryPlace(NamedTuple):
 class RecalledFilter:
     """Request of what to read.
 
-    `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any of
-    them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
+    `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
+    of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
     those at the places.
     """
 
@@ -51,7 +51,13 @@ async def read(
 
     With `as_of`, every fact of the indexes that held at that time, the latest BELIEVED_MOST.
     """
-    query = facts.VALID_AT if as_of is not None else facts.CURRENT if request.all_facts else facts.CURRENT_AT
+    query = (
+        facts.VALID_AT
+        if as_of is not None
+        else facts.CURRENT
+        if request.all_facts
+        else facts.CURRENT_AT
+    )
     row = await tx.fetchrow(
         _STATEMENTS[query],
         [place.index_id for place in request.facts],
@@ -66,22 +72,33 @@ async def read(
     )
     assert row is not None
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
-    columns = (row[name] or () for name in ("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"))
+    columns = (
+        row[name] or ()
+        for name in ("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens")
+    )
     items = map(Text, *columns)
     return RecallContent(
-        [facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at")) for item in row["facts"] or ()],
+        [
+            facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at"))
+            for item in row["facts"] or ()
+        ],
         {
             EntryPlace(item.index_id, item.entry): item
             for item in insight_rows
             if as_of is None or item.made_at <= as_of
         },
-        {EntryPlace(index_id, item.entry): item for index_id, item in zip(row["book"] or (), items, strict=True)},
+        {
+            EntryPlace(index_id, item.entry): item
+            for index_id, item in zip(row["book"] or (), items, strict=True)
+        },
     )
 
 
 def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return a row that came as JSON, with its times parsed."""
-    return fields | {name: datetime.fromisoformat(fields[name]) for name in names if fields[name] is not None}
+    return fields | {
+        name: datetime.fromisoformat(fields[name]) for name in names if fields[name] is not None
+    }
 
 
 # Parameters are typed here for the variants that do not use them all.
@@ -92,12 +109,16 @@ _READ: Final = f"""
     FROM (
         SELECT array_agg(place.book) AS book, array_agg(one.entry) AS entry, array_agg(ref) AS ref,
                array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
-               array_agg(said_at) AS said_at, array_agg(digest) AS digest, array_agg(tokens) AS tokens
+               array_agg(said_at) AS said_at, array_agg(digest) AS digest,
+                   array_agg(tokens) AS tokens
         FROM unnest($9::int8[], $10::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
-            SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens FROM entries
-            WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0) AS one
+            SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens
+                FROM entries
+            WHERE tenant = $1 AND project = $2 AND book = place.book
+                AND entry = place.entry OFFSET 0) AS one
     ) AS items
 """
 _STATEMENTS: Final = {
-    query: _READ.replace("{facts}", query) for query in (facts.CURRENT_AT, facts.CURRENT, facts.VALID_AT)
+    query: _READ.replace("{facts}", query)
+    for query in (facts.CURRENT_AT, facts.CURRENT, facts.VALID_AT)
 }

@@ -67,8 +67,10 @@ async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
     """Insert records, all of the transaction's scope; return how many were new."""
     return await tx.execute(
         """
-        INSERT INTO recalls (tenant, project, session, recalled_at, recall, turn, user_id, tokens, told)
-        SELECT $1, $2, r.* FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::text[], $7::text[], $8::int4[],
+        INSERT INTO recalls (tenant, project, session, recalled_at, recall, turn, user_id, tokens,
+            told)
+        SELECT $1, $2, r.* FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::text[],
+            $7::text[], $8::int4[],
                                        $9::jsonb[]) AS r
         ON CONFLICT DO NOTHING RETURNING 1
         """,
@@ -82,7 +84,9 @@ async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
     )
 
 
-async def page(tx: Tx, session: str, turn: str, before: RecallPosition | None, *, limit: int) -> list[RecallRecord]:
+async def page(
+    tx: Tx, session: str, turn: str, before: RecallPosition | None, *, limit: int
+) -> list[RecallRecord]:
     """Return the recalls of a session, or one turn of it, the latest first."""
     rows = await tx.fetch(
         """
@@ -112,17 +116,23 @@ async def page(tx: Tx, session: str, turn: str, before: RecallPosition | None, *
     ]
 
 
-async def read_places(tx: Tx, places: Sequence[EntryPlace], *, chars_max: int) -> Mapping[EntryPlace, PlaceContent]:
+async def read_places(
+    tx: Tx, places: Sequence[EntryPlace], *, chars_max: int
+) -> Mapping[EntryPlace, PlaceContent]:
     """Return the content of these places, cut to `chars_max` characters; nothing forgotten."""
     rows = await tx.fetch(
         """
-        SELECT e.book, e.entry, e.ref, left(coalesce(f.value, i.summary, e.text), $5) AS text, e.role, e.speaker,
+        SELECT e.book, e.entry, e.ref, left(coalesce(f.value, i.summary, e.text), $5) AS text,
+            e.role, e.speaker,
                e.said_at, f.key, f.tier, f.state, f.fact_id, f.evidence ->> 'session' AS session,
                f.evidence ->> 'turn' AS turn
         FROM unnest($3::int8[], $4::int4[]) AS p (book, entry)
-        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = p.book AND e.entry = p.entry
-        LEFT JOIN facts AS f ON f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
-        LEFT JOIN insights AS i ON i.tenant = $1 AND i.project = $2 AND i.book = p.book AND i.entry = p.entry
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = p.book
+            AND e.entry = p.entry
+        LEFT JOIN facts AS f ON f.tenant = $1 AND f.project = $2 AND f.book = p.book
+            AND f.entry = p.entry
+        LEFT JOIN insights AS i ON i.tenant = $1 AND i.project = $2 AND i.book = p.book
+            AND i.entry = p.entry
         WHERE CASE WHEN f.entry IS NULL THEN e.length >= 0 ELSE NOT f.forgotten END
         """,
         [place.index_id for place in places],
@@ -146,7 +156,8 @@ async def remove_candidates(tx: Tx, sessions: Collection[str], path: str, *, lim
     prefixes = (f"{path}:", f"{path}/") if path else ()
     rows = await tx.fetch(
         """
-        SELECT session, recalled_at, recall, told FROM recalls AS r WHERE tenant = $1 AND project = $2
+        SELECT session, recalled_at, recall, told FROM recalls AS r WHERE tenant = $1
+            AND project = $2
             AND EXISTS (SELECT FROM jsonb_array_elements(r.told -> 'candidates') AS one (told)
                         WHERE one.told ->> 'session' IN (SELECT unnest($3::text[]))
                             OR EXISTS (SELECT FROM unnest($4::text[]) AS path (start)
@@ -159,19 +170,26 @@ async def remove_candidates(tx: Tx, sessions: Collection[str], path: str, *, lim
     )
 
     def without(candidate: dict[str, Any]) -> dict[str, Any]:
-        if candidate.get("session") not in sessions and not (candidate["ref"] or "").startswith(prefixes or "\0"):
+        if candidate.get("session") not in sessions and not (candidate["ref"] or "").startswith(
+            prefixes or "\0"
+        ):
             return candidate
         return {name: candidate[name] for name in candidate if name != "place"} | REMOVED_FIELDS
 
     await tx.execute(
         """
         UPDATE recalls AS r SET told = c.told
-        FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::jsonb[]) AS c (session, recalled_at, recall, told)
-        WHERE r.tenant = $1 AND r.project = $2 AND r.session = c.session AND r.recalled_at = c.recalled_at
+        FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::jsonb[]) AS c (session,
+            recalled_at, recall, told)
+        WHERE r.tenant = $1 AND r.project = $2 AND r.session = c.session
+            AND r.recalled_at = c.recalled_at
             AND r.recall = c.recall
         """,
         *([row[name] for row in rows] for name in ("session", "recalled_at", "recall")),
-        [row["told"] | {"candidates": [without(one) for one in row["told"]["candidates"]]} for row in rows],
+        [
+            row["told"] | {"candidates": [without(one) for one in row["told"]["candidates"]]}
+            for row in rows
+        ],
     )
     return len(rows)
 
@@ -181,9 +199,11 @@ async def forget_before(tx: Tx, timestamp: datetime, *, limit: int) -> int:
     return await tx.execute(
         """
         DELETE FROM recalls AS r USING (
-            SELECT session, recalled_at, recall FROM recalls WHERE tenant = $1 AND project = $2 AND recalled_at < $3
+            SELECT session, recalled_at, recall FROM recalls WHERE tenant = $1 AND project = $2
+                AND recalled_at < $3
             ORDER BY recalled_at LIMIT $4) AS old
-        WHERE r.tenant = $1 AND r.project = $2 AND r.session = old.session AND r.recalled_at = old.recalled_at
+        WHERE r.tenant = $1 AND r.project = $2 AND r.session = old.session
+            AND r.recalled_at = old.recalled_at
             AND r.recall = old.recall
         """,
         timestamp,

@@ -42,8 +42,13 @@ async def build(tx: Tx) -> None:
         """
     )
     for row in index_rows:
-        if index_id_of(row["name"]) != row["book"] or not 0 <= row["segment_bits"] <= SEGMENT_BITS_MAX:
-            raise MemsvcError(Code.INVALID_CONTENT, "a book of the archive has another number than its name gives")
+        if (
+            index_id_of(row["name"]) != row["book"]
+            or not 0 <= row["segment_bits"] <= SEGMENT_BITS_MAX
+        ):
+            raise MemsvcError(
+                Code.INVALID_CONTENT, "a book of the archive has another number than its name gives"
+            )
         await _build(tx, row["book"], row["name"], row["segment_bits"], row["next_entry"])
 
 
@@ -69,10 +74,14 @@ async def _build(tx: Tx, index_id: int, name: str, bits: int, next_entry: int) -
             },
         )
         await _insert(tx, index_id, last >> bits, term_entries)
-    await derived_index.put_counters(tx, name, derived_index.expected_counters(bits, next_entry, entries, length))
+    await derived_index.put_counters(
+        tx, name, derived_index.expected_counters(bits, next_entry, entries, length)
+    )
 
 
-async def _insert(tx: Tx, index_id: int, segment: int, term_entries: derived_index.TermEntries) -> None:
+async def _insert(
+    tx: Tx, index_id: int, segment: int, term_entries: derived_index.TermEntries
+) -> None:
     """Add the postings of a segment that has none."""
     await tx.execute(
         """
@@ -92,7 +101,8 @@ async def _set_term_counts(tx: Tx, index_id: int, term_counts: dict[int, int]) -
     if term_counts:
         await tx.execute(
             """
-            UPDATE entries AS e SET length = w.length FROM unnest($4::int4[], $5::int2[]) AS w (entry, length)
+            UPDATE entries AS e SET length = w.length
+                FROM unnest($4::int4[], $5::int2[]) AS w (entry, length)
             WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = w.entry
             """,
             index_id,

@@ -62,7 +62,10 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
         *sorted(here.glob("schema*.py")),
-        *(here / name for name in ("policies.py", "isolation.py", "citus.py", "queue.py", "vector_table.py")),
+        *(
+            here / name
+            for name in ("policies.py", "isolation.py", "citus.py", "queue.py", "vector_table.py")
+        ),
     ]
     whole = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):
@@ -107,7 +110,9 @@ async def migrate_in_process(
     }
     output, _ = await process.communicate(orjson.dumps(request))
     if process.returncode != 0 or not output:
-        raise MemsvcError(Code.INTERNAL_ERROR, "the database could not be migrated", recovery="see the log above")
+        raise MemsvcError(
+            Code.INTERNAL_ERROR, "the database could not be migrated", recovery="see the log above"
+        )
     result = orjson.loads(output)
     if "code" in result:
         raise MemsvcError(

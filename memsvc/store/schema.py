@@ -97,7 +97,10 @@ calls = Table(
     Column("arguments", JSONB, nullable=False),
     Column("request_id", Text, nullable=False),
     PrimaryKeyConstraint("tenant", "called_at", "call"),
-    Index(*("calls_failed", "tenant", "called_at", "call"), postgresql_where=text("status <> 'success'")),
+    Index(
+        *("calls_failed", "tenant", "called_at", "call"),
+        postgresql_where=text("status <> 'success'"),
+    ),
     info={"tenant": True},
     postgresql_partition_by="RANGE (called_at)",
 )
@@ -146,7 +149,8 @@ files = tenant_table(
     ),
     # deleted files at a path, and those that wait to be purged
     Index(
-        *("files_deleted", "tenant", "project", "path", "deleted_at"), postgresql_where=text("deleted_at IS NOT NULL")
+        *("files_deleted", "tenant", "project", "path", "deleted_at"),
+        postgresql_where=text("deleted_at IS NOT NULL"),
     ),
     # deleted files that wait to be removed from the index
     Index(
@@ -216,7 +220,8 @@ entries = tenant_table(
     Column("text", Text, nullable=False),
     words("cues"),
     Index(
-        *("entries_documents", "tenant", "project", "book", "ref", "start"), postgresql_where=text("role = 'document'")
+        *("entries_documents", "tenant", "project", "book", "ref", "start"),
+        postgresql_where=text("role = 'document'"),
     ),
     # the digests of a session, whichever user's index they are in
     Index(
@@ -304,4 +309,6 @@ rates = Table(
     info={"tenant": True},
 )
 
-TENANT_TABLES: tuple[str, ...] = tuple(table.name for table in metadata.sorted_tables if table.info.get("tenant"))
+TENANT_TABLES: tuple[str, ...] = tuple(
+    table.name for table in metadata.sorted_tables if table.info.get("tenant")
+)

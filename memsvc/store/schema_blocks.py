@@ -38,12 +38,22 @@ blocks_table = tenant_table(
     timestamp_column("created_at"),
     _number("alignment", nullable=True),
     words("scored_by"),
-    Index("notions_digest", "tenant", "project", "book", "digest", unique=True, postgresql_where=_LIVE),
+    Index(
+        "notions_digest", "tenant", "project", "book", "digest", unique=True, postgresql_where=_LIVE
+    ),
     Index(
         *("notions_pending", "tenant", "project", "book", "created_at", "notion"),
         postgresql_where=text("status = 'inbox'"),
     ),
-    Index("notions_recent", "tenant", "project", "book", "tier", "reinforced_h", postgresql_where=_LIVE),
+    Index(
+        "notions_recent",
+        "tenant",
+        "project",
+        "book",
+        "tier",
+        "reinforced_h",
+        postgresql_where=_LIVE,
+    ),
     Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
     Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
     # archived blocks, by when they were remembered

@@ -1,6 +1,17 @@
 """Tables of turn memory: facts, turns that were stored, sessions, insights."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
 from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column
@@ -32,15 +43,23 @@ facts = tenant_table(
         postgresql_where=text("state = 'active'"),
     ),
     Index(
-        *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
+        *("facts_expiry", "tenant", "project", "book", "expires_at"),
+        postgresql_where=text("expires_at IS NOT NULL"),
     ),
     # an index's facts by when they began to hold, forgotten ones left out: the latest are listed
     Index(
-        *("facts_latest", "tenant", "project", "book", "valid_from", "entry"), postgresql_where=text("NOT forgotten")
+        *("facts_latest", "tenant", "project", "book", "valid_from", "entry"),
+        postgresql_where=text("NOT forgotten"),
     ),
     # expired facts in any index; the session that one was learned in cannot lead, as under row
     # level security no index on a member of JSON is used
-    Index("facts_past", "tenant", "project", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+    Index(
+        "facts_past",
+        "tenant",
+        "project",
+        "expires_at",
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
     key=("book", "entry"),
 )
 
@@ -83,9 +102,15 @@ sessions = tenant_table(
     Column("digested_entry", Integer, nullable=False, server_default=text("0")),
     Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
     Column("shared", Boolean, nullable=False, server_default=text("false")),
-    Index(*("sessions_user", "tenant", "project", "user_id", "updated_at"), postgresql_where=text("user_id <> ''")),
+    Index(
+        *("sessions_user", "tenant", "project", "user_id", "updated_at"),
+        postgresql_where=text("user_id <> ''"),
+    ),
     Index("sessions_latest", "tenant", "project", "updated_at", "session"),
-    Index(*("sessions_policies", "tenant", "project", "session"), postgresql_where=text("policy IS NOT NULL")),
+    Index(
+        *("sessions_policies", "tenant", "project", "session"),
+        postgresql_where=text("policy IS NOT NULL"),
+    ),
     key=("session",),
 )
 

@@ -21,8 +21,8 @@ _Kind = Literal["none", "active", "among"]
 class IndexQuery:
     """Index to search for its `best` entries by words, and `best_by_embedding` best by meaning.
 
-    `best_by_embedding` takes a vector. `neighbours` neighbours on either side of the first `expand_count` entries are
-    added.
+    `best_by_embedding` takes a vector. `neighbours` neighbours on either side of the first
+    `expand_count` entries are added.
     """
 
     index_id: int
@@ -53,7 +53,10 @@ class QueryEmbedding:
 
 
 async def search(
-    tx: Tx, queries: Sequence[IndexQuery], terms: Sequence[str], embedding: QueryEmbedding | None = None
+    tx: Tx,
+    queries: Sequence[IndexQuery],
+    terms: Sequence[str],
+    embedding: QueryEmbedding | None = None,
 ) -> dict[int, IndexMatches]:
     """Return the best entries of each index by exact BM25, and their neighbours.
 
@@ -118,8 +121,15 @@ async def _search(
         arguments += visitor[1:]
     if embedding is not None:
         best_by_embedding = [query.best_by_embedding for query in queries]
-        arguments += [best_by_embedding, list(embedding.vector), model_number(embedding.model), len(embedding.vector)]
-    rows = await tx.fetch(_STATEMENTS[embedding is not None, visitor[0] if visitor else "none"], *arguments)
+        arguments += [
+            best_by_embedding,
+            list(embedding.vector),
+            model_number(embedding.model),
+            len(embedding.vector),
+        ]
+    rows = await tx.fetch(
+        _STATEMENTS[embedding is not None, visitor[0] if visitor else "none"], *arguments
+    )
     sessions: list[str] = (rows[0]["sessions"] or []) if rows else []
     return {row["book"]: _found(row, terms) for row in rows if row["entries"]}, sessions
 
@@ -127,14 +137,18 @@ async def _search(
 def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
     """Return the result of one index, from a row that holds it as arrays."""
     scores: dict[int, dict[str, float]] = {}
-    for entry, number, score in zip(row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True):
+    for entry, number, score in zip(
+        row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True
+    ):
         scores.setdefault(entry, {})[terms[number - 1]] = score
     similarity = {
         entry: cosine
         for entry, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
         if isfinite(cosine)
     }
-    columns = (row[name] for name in ("entries", "length", "speaker", "role", "said_at", "asks", "ref"))
+    columns = (
+        row[name] for name in ("entries", "length", "speaker", "role", "said_at", "asks", "ref")
+    )
     candidates = [
         Candidate(
             entry,
@@ -149,7 +163,10 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
         )
         for entry, length, speaker, role, message_at, is_question, ref in zip(*columns, strict=True)
     ]
-    counts = {terms[number - 1]: count for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)}
+    counts = {
+        terms[number - 1]: count
+        for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)
+    }
     return IndexMatches(row["book_entries"], counts, candidates)
 
 
@@ -165,71 +182,95 @@ _SEARCH = """
         SELECT book, term, hit FROM (
             SELECT shelf.book, unnest(f.terms) AS term, unnest(f.hits) AS hit
             FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
-                SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0
+                SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = $2
+                    AND book = shelf.book OFFSET 0
             ) AS f OFFSET 0) AS h
         WHERE term = ANY($6::text[])
     ), terms AS MATERIALIZED (
-        SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching, asked.number::int4 AS number, m.held,
-               m.hits, ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
+        SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching,
+            asked.number::int4 AS number, m.held,
+               m.hits, ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS
+                   weight,
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
-        FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)
+        FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
+            reaching)
         CROSS JOIN LATERAL (
-            SELECT book, entries, length FROM books WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0
-        ) AS b CROSS JOIN LATERAL (SELECT greatest(b.length, 1)::float8 / greatest(b.entries, 1) AS average) AS mean
+            SELECT book, entries, length FROM books WHERE tenant = $1 AND project = $2
+                AND book = shelf.book OFFSET 0
+        ) AS b CROSS JOIN LATERAL (SELECT greatest(b.length, 1)::float8 / greatest(b.entries,
+            1) AS average) AS mean
         CROSS JOIN LATERAL (
-            SELECT average, 0.4::float8 + 0.6 * least(1, greatest(0, (average - $7) / ($8 - $7::float8))) AS b) AS tuned
+            SELECT average, 0.4::float8 + 0.6 * least(1, greatest(0,
+                (average - $7) / ($8 - $7::float8))) AS b) AS tuned
         CROSS JOIN unnest($6::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
             SELECT count(*) AS held, array_agg(hit) AS hits FROM (
                 SELECT unnest(hits) AS hit FROM postings
-                WHERE tenant = $1 AND project = $2 AND book = b.book AND term = asked.term COLLATE "C"
-                UNION ALL SELECT hit FROM fresh WHERE fresh.book = b.book AND fresh.term = asked.term) AS said) AS m
+                WHERE tenant = $1 AND project = $2 AND book = b.book
+                    AND term = asked.term COLLATE "C"
+                UNION ALL SELECT hit FROM fresh WHERE fresh.book = b.book
+                    AND fresh.term = asked.term) AS said) AS m
         WHERE m.held > 0
     ), {shelves}, best AS MATERIALIZED (
         SELECT s.book, heap.entry, CASE
-            WHEN row_number() OVER (PARTITION BY s.book ORDER BY heap.total DESC, heap.entry DESC) <= s.reaching
+            WHEN row_number() OVER (PARTITION BY s.book
+                ORDER BY heap.total DESC, heap.entry DESC) <= s.reaching
             THEN s.reach ELSE 0 END AS reach
         FROM shelves AS s CROSS JOIN LATERAL (
             SELECT (hit >> 32)::int4 AS entry,
-                   sum(weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))) AS total
-            FROM (SELECT weight, bare, each, unnest(hits) AS hit FROM terms WHERE book = s.book OFFSET 0) AS h
+                   sum(weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit &
+                       65535))) AS total
+            FROM (SELECT weight, bare, each, unnest(hits) AS hit FROM terms
+                WHERE book = s.book OFFSET 0) AS h
             GROUP BY 1 ORDER BY total DESC, entry DESC LIMIT s.best
         ) AS heap
     ), matched AS (
-        SELECT book, array_agg((hit >> 32)::int4) AS scored, array_agg(number) AS numbers, array_agg(
-            weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))) AS scores
+        SELECT book, array_agg((hit >> 32)::int4) AS scored, array_agg(number) AS numbers,
+            array_agg(
+            weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))) AS
+                scores
         FROM (SELECT book, number, weight, bare, each, unnest(hits) AS hit FROM terms OFFSET 0) AS h
         WHERE ((book, (hit >> 32)::int4) IN ({chosen})) IS TRUE GROUP BY book
     ), places AS (
         SELECT book, array_agg(entry) AS entries FROM (
             {chosen}
-            UNION ALL SELECT book, entry + step FROM best CROSS JOIN LATERAL generate_series(-reach, reach) AS step
+            UNION ALL SELECT book, entry + step FROM best CROSS
+                JOIN LATERAL generate_series(-reach, reach) AS step
             WHERE reach > 0{beside}) AS every GROUP BY book
     ), found AS (
-        SELECT book, s.entries AS book_entries, s.held_by, s.held, scored, numbers, scores, {cosines}, e.*
-        FROM places JOIN shelves AS s USING (book) LEFT JOIN matched USING (book){joined} CROSS JOIN LATERAL (
-            SELECT array_agg(entry) AS entries, array_agg(length) AS length, array_agg(speaker) AS speaker,
+        SELECT book, s.entries AS book_entries, s.held_by, s.held, scored, numbers, scores,
+            {cosines}, e.*
+        FROM places JOIN shelves AS s USING (book) LEFT JOIN matched USING (book){joined} CROSS
+            JOIN LATERAL (
+            SELECT array_agg(entry) AS entries, array_agg(length) AS length,
+                array_agg(speaker) AS speaker,
                    array_agg(role) AS role, array_agg(said_at) AS said_at, array_agg(asks) AS asks,
                    array_agg(ref) AS ref
-            FROM entries WHERE tenant = $1 AND project = $2 AND book = s.book AND entry = ANY(places.entries)
+            FROM entries WHERE tenant = $1 AND project = $2 AND book = s.book
+                AND entry = ANY(places.entries)
                 AND length >= 0) AS e
     )
     SELECT * FROM (SELECT {sessions} AS sessions) AS visited LEFT JOIN found ON true
 """
 _INDEXES_BY_TERMS = """shelves AS (
-        SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by, array_agg(held::int4) AS held
+        SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by,
+            array_agg(held::int4) AS held
         FROM terms GROUP BY book, entries, best, reach, reaching
     )"""
 # As `vectors.nearest` has them of one index: by how many signs differ, then exactly.
 _INDEXES_BY_EMBEDDING = f"""shelves AS (
         SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
-        FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)
+        FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
+            reaching)
         CROSS JOIN LATERAL (
-            SELECT entries FROM books WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0) AS b
+            SELECT entries FROM books WHERE tenant = $1 AND project = $2
+                AND book = shelf.book OFFSET 0) AS b
         CROSS JOIN LATERAL (
-            SELECT array_agg(number) AS held_by, array_agg(held::int4) AS held FROM terms WHERE book = shelf.book) AS t
+            SELECT array_agg(number) AS held_by, array_agg(held::int4) AS held FROM terms
+                WHERE book = shelf.book) AS t
     ), meant AS MATERIALIZED (
-        SELECT {{vector}}::float4[]::halfvec AS vector, binary_quantize({{vector}}::float4[]::halfvec) AS signs
+        SELECT {{vector}}::float4[]::halfvec AS vector,
+            binary_quantize({{vector}}::float4[]::halfvec) AS signs
     ), coarse AS MATERIALIZED (
         SELECT shelf.book, shelf.near, one.entry
         FROM unnest($3::int8[], {{near}}::int4[]) AS shelf (book, near) CROSS JOIN LATERAL (
@@ -242,7 +283,8 @@ _INDEXES_BY_EMBEDDING = f"""shelves AS (
     ), near AS MATERIALIZED (
         SELECT book, entry, 1 - distance AS cosine, place FROM (
             SELECT coarse.book, coarse.near, coarse.entry, one.distance,
-                   row_number() OVER (PARTITION BY coarse.book ORDER BY one.distance, coarse.entry DESC) AS place
+                   row_number() OVER (PARTITION BY coarse.book
+                       ORDER BY one.distance, coarse.entry DESC) AS place
             FROM coarse CROSS JOIN LATERAL (
                 SELECT vector <=> (SELECT vector FROM meant) AS distance FROM embeddings
                 WHERE tenant = $1 AND project = $2 AND book = coarse.book AND model = {{model}}
@@ -250,13 +292,16 @@ _INDEXES_BY_EMBEDDING = f"""shelves AS (
         WHERE place <= near
     )"""
 _EMBEDDING_NEIGHBOURS = """
-            UNION ALL SELECT book, entry + step FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE place <= 20"""
+            UNION ALL SELECT book, entry + step FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step)
+                WHERE place <= 20"""
 _SIMILARITY = """ LEFT JOIN (
-            SELECT book, array_agg(entry) AS alike, array_agg(cosine) AS cosines FROM near GROUP BY book
+            SELECT book, array_agg(entry) AS alike, array_agg(cosine) AS cosines FROM near
+                GROUP BY book
         ) AS meanings USING (book)"""
 _SESSIONS = """ARRAY(
         SELECT session FROM sessions
-        WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND NOT shared AND """
+        WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND NOT shared
+            AND """
 _VISITOR_SESSIONS: Final[dict[_Kind, str]] = {
     "none": "NULL::text[]",
     "active": f"{_SESSIONS}session <> $11 ORDER BY updated_at DESC LIMIT {SESSIONS_MAX})",
@@ -266,20 +311,26 @@ _VISITOR_SESSIONS: Final[dict[_Kind, str]] = {
 
 def _statement(*, with_embedding: bool, session_kind: _Kind) -> str:
     first = 10 if session_kind == "none" else 12
-    numbers = {name: f"${first + at}" for at, name in enumerate(("near", "vector", "model", "dimensions"))}
+    numbers = {
+        name: f"${first + at}" for at, name in enumerate(("near", "vector", "model", "dimensions"))
+    }
     all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     return _SEARCH.format(
         shelves=_INDEXES_BY_EMBEDDING.format(**numbers) if with_embedding else _INDEXES_BY_TERMS,
         chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
         beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",
-        cosines="alike, cosines" if with_embedding else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
+        cosines="alike, cosines"
+        if with_embedding
+        else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
         joined=_SIMILARITY if with_embedding else "",
         sessions=_VISITOR_SESSIONS[session_kind],
     )
 
 
 _STATEMENTS: Final = {
-    (with_embedding, session_kind): _statement(with_embedding=with_embedding, session_kind=session_kind)
+    (with_embedding, session_kind): _statement(
+        with_embedding=with_embedding, session_kind=session_kind
+    )
     for with_embedding in (False, True)
     for session_kind in _VISITOR_SESSIONS
 }

@@ -16,7 +16,8 @@ async def get_or_create(database: Database, name: str, now: datetime) -> bytes:
     rows = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
     if not rows:
         await database.registry(
-            "INSERT INTO server_secrets (name, secret, created_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
+            "INSERT INTO server_secrets (name, secret, created_at) VALUES ($1, $2, $3) ON"
+            " CONFLICT (name) DO NOTHING",
             name,
             secrets.token_bytes(SECRET_BYTES),
             now,

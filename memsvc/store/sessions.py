@@ -15,7 +15,8 @@ ENTRY_MAX = 2**31 - 1
 
 # The counters of a session `s` with others, given as an object, added to them.
 COUNTED = """s.counters || (
-    SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)), '{{}}')
+    SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8,
+        0)), '{{}}')
     FROM jsonb_each_text({}) AS c)"""
 
 
@@ -24,8 +25,8 @@ class StoredSession:
     """Counters and progress of a session.
 
     `context_start` is the entry that the recent context begins with, and `summary` the position of
-    the event that replaces older ones (`SummaryPosition`). `policy` is what the owner sets otherwise
-    than the options. `user_id` is the last speaker; `shared` says that others spoke too.
+    the event that replaces older ones (`SummaryPosition`). `policy` is what the owner sets
+    otherwise than the options. `user_id` is the last speaker; `shared` says that others spoke too.
     """
 
     session: str
@@ -58,7 +59,9 @@ class SessionStatus:
     only_user: str | None
 
 
-async def read_status(tx: Tx, session: str, turn: str, index_id: int, *, limit: int) -> SessionStatus:
+async def read_status(
+    tx: Tx, session: str, turn: str, index_id: int, *, limit: int
+) -> SessionStatus:
     """Return the state that a turn meets, in one round trip.
 
     Its guard is found also where the turn was purged since; the digests are those of up to `limit`
@@ -68,10 +71,13 @@ async def read_status(tx: Tx, session: str, turn: str, index_id: int, *, limit: 
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
             s.policy, CASE WHEN NOT s.shared THEN s.user_id END AS only_user,
-            ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2 AND e.book = $5
-                  AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC LIMIT $6) AS digests
+            ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2
+                AND e.book = $5
+                  AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC
+                      LIMIT $6) AS digests
         FROM (SELECT) AS one LEFT JOIN LATERAL (
-            SELECT found.* FROM (VALUES ($3, $4), ('', $8)) AS named (session, turn) CROSS JOIN LATERAL (
+            SELECT found.* FROM (VALUES ($3, $4), ('', $8)) AS named (session, turn) CROSS
+                JOIN LATERAL (
                 SELECT done, token, fingerprint, first_entry, result, claimed_at FROM guards
                 WHERE tenant = $1 AND project = $2 AND session = named.session COLLATE "C"
                     AND turn = named.turn COLLATE "C" OFFSET 0) AS found LIMIT 1) AS g ON true
@@ -86,15 +92,24 @@ async def read_status(tx: Tx, session: str, turn: str, index_id: int, *, limit: 
     )
     assert row is not None
     fields = dict(row)
-    digests, policy, only_user = fields.pop("digests")[::-1], fields.pop("policy"), fields.pop("only_user")
-    return SessionStatus(Guard(**fields) if fields["token"] is not None else None, digests, policy, only_user or None)
+    digests, policy, only_user = (
+        fields.pop("digests")[::-1],
+        fields.pop("policy"),
+        fields.pop("only_user"),
+    )
+    return SessionStatus(
+        Guard(**fields) if fields["token"] is not None else None, digests, policy, only_user or None
+    )
 
 
-async def set_consolidated(tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime) -> None:
+async def set_consolidated(
+    tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime
+) -> None:
     """Store that entries before this one were consolidated; `counters` are added."""
     await tx.execute(
         f"""
-        UPDATE sessions AS s SET consolidated_entry = $4, consolidated_at = $5, counters = {COUNTED.format("$6")}
+        UPDATE sessions AS s SET consolidated_entry = $4, consolidated_at = $5,
+            counters = {COUNTED.format("$6")}
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,
@@ -116,11 +131,14 @@ async def count(tx: Tx, session: str, counters: Mapping[str, int]) -> None:
     )
 
 
-async def set_policy(tx: Tx, session: str, policy: Mapping[str, Any] | None, *, now: datetime) -> None:
+async def set_policy(
+    tx: Tx, session: str, policy: Mapping[str, Any] | None, *, now: datetime
+) -> None:
     """Store a session's policy, None for the options; it may have no turns yet."""
     await tx.execute(
         """
-        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
+        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns,
+            context_start, counters,
                                    created_at, updated_at, policy)
         VALUES ($1, $2, $3, '', '', 0, 0, '{}', $5, $5, $4)
         ON CONFLICT (tenant, project, session) DO UPDATE SET policy = $4, updated_at = $5
@@ -131,7 +149,9 @@ async def set_policy(tx: Tx, session: str, policy: Mapping[str, Any] | None, *, 
     )
 
 
-async def list_pending_maintenance(tx: Tx, *, after: str, settle_time: timedelta, limit: int) -> list[str]:
+async def list_pending_maintenance(
+    tx: Tx, *, after: str, settle_time: timedelta, limit: int
+) -> list[str]:
     """Return the next sessions after `after`, by name, that may need maintenance now or soon.
 
     They were never maintained, or changed up to `settle_time` before they last were, or have a
@@ -140,7 +160,8 @@ async def list_pending_maintenance(tx: Tx, *, after: str, settle_time: timedelta
     rows = await tx.fetch(
         """
         SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND session > $3
-            AND (last_maintenance_at IS NULL OR last_maintenance_at < updated_at + $4::interval OR policy IS NOT NULL)
+            AND (last_maintenance_at IS NULL OR last_maintenance_at < updated_at + $4::interval
+                OR policy IS NOT NULL)
         ORDER BY session LIMIT $5
         """,
         after,
@@ -158,7 +179,8 @@ async def with_expiry(tx: Tx, *, after: str, since: datetime, limit: int) -> lis
     rows = await tx.fetch(
         """
         SELECT session FROM sessions
-        WHERE tenant = $1 AND project = $2 AND session > $3 AND policy IS NOT NULL AND policy ->> 'ttl_days' IS NOT NULL
+        WHERE tenant = $1 AND project = $2 AND session > $3 AND policy IS NOT NULL
+            AND policy ->> 'ttl_days' IS NOT NULL
             AND (last_maintenance_at IS NULL OR last_maintenance_at < $4)
         ORDER BY session LIMIT $5
         """,
@@ -192,8 +214,10 @@ async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, StoredSession]:
     """Return the counters of each of these sessions that has any turn."""
     rows = await tx.fetch(
         """
-        SELECT session, user_id, latest_turn, turns, context_start, counters, created_at, updated_at,
-               last_maintenance_at, policy, summary, compacted_at, consolidated_at, consolidated_entry,
+        SELECT session, user_id, latest_turn, turns, context_start, counters, created_at,
+            updated_at,
+               last_maintenance_at, policy, summary, compacted_at, consolidated_at,
+                   consolidated_entry,
                shared
         FROM sessions WHERE tenant = $1 AND project = $2 AND session = ANY ($3)
         """,
@@ -214,7 +238,9 @@ class StoredTurn:
     result: Any
 
 
-async def finish_turn(tx: Tx, done: StoredTurn, *, counters: Mapping[str, int], now: datetime) -> None:
+async def finish_turn(
+    tx: Tx, done: StoredTurn, *, counters: Mapping[str, int], now: datetime
+) -> None:
     """Store a turn as done and count it, in its transaction; the first begins the session.
 
     RESOURCE_BUSY, so that all of it rolls back, when somebody else stored the turn meanwhile.
@@ -222,20 +248,24 @@ async def finish_turn(tx: Tx, done: StoredTurn, *, counters: Mapping[str, int], 
     inserted = await tx.execute(
         """
         WITH noted AS (
-            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result,
+            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint,
+                first_entry, result,
                                 claimed_at)
             VALUES ($1, $2, $3, $5, true, $8, $9, $10, $11, $7)
             ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
         )
-        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
+        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns,
+            context_start, counters,
                                    created_at, updated_at)
         SELECT $1, $2, $3, $4, $5, 1, 0, $6, $7, $7 FROM noted
         ON CONFLICT (tenant, project, session) DO UPDATE SET
             user_id = CASE WHEN EXCLUDED.user_id = '' THEN s.user_id ELSE EXCLUDED.user_id END,
             latest_turn = EXCLUDED.latest_turn, turns = s.turns + 1,
-            shared = s.shared OR (s.user_id <> '' AND EXCLUDED.user_id <> '' AND s.user_id <> EXCLUDED.user_id),
+            shared = s.shared OR (s.user_id <> '' AND EXCLUDED.user_id <> ''
+                AND s.user_id <> EXCLUDED.user_id),
             updated_at = EXCLUDED.updated_at, counters = s.counters || (
-                SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)),
+                SELECT coalesce(jsonb_object_agg(c.key,
+                    c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)),
                                 '{}') FROM jsonb_each_text(EXCLUDED.counters) AS c)
         """,
         done.session,
@@ -249,7 +279,9 @@ async def finish_turn(tx: Tx, done: StoredTurn, *, counters: Mapping[str, int], 
         done.result,
     )
     if not inserted:
-        raise MemsvcError(Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=0.1)
+        raise MemsvcError(
+            Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=0.1
+        )
 
 
 async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
@@ -269,7 +301,9 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
     return {row["speaker"] for row in rows}
 
 
-async def set_maintenance_time(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:
+async def set_maintenance_time(
+    tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime
+) -> None:
     """Store that a session was maintained; add `counters` to its own."""
     await tx.execute(
         f"""

@@ -53,7 +53,9 @@ async def shard_all_tables(
                 async with connection.begin():
                     await connection.run_sync(_run, step)
         async with connection.begin():
-            left = await connection.run_sync(lambda c: list(_local_copies(c, steps if dry_run else [])))
+            left = await connection.run_sync(
+                lambda c: list(_local_copies(c, steps if dry_run else []))
+            )
         for step in left:
             report(step)
             if not dry_run:
@@ -68,40 +70,58 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         raise MemsvcError(
             Code.UNAVAILABLE,
             "this database has no Citus",
-            recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE EXTENSION citus and"
-            " SELECT citus_add_node(...) for each node; docs/operations.md says in which order",
+            recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE"
+            " EXTENSION citus and SELECT citus_add_node(...) for each node;"
+            " docs/operations.md says in which order",
         )
     if version < citus.VERSION_MIN:
         minimum = ".".join(map(str, citus.VERSION_MIN))
-        raise MemsvcError(Code.UNAVAILABLE, f"Citus has to be {minimum} or newer", recovery="update the extension")
+        raise MemsvcError(
+            Code.UNAVAILABLE, f"Citus has to be {minimum} or newer", recovery="update the extension"
+        )
     if not citus.is_primary_node(connection):
         raise MemsvcError(
             Code.CONFLICT,
             "this is a node of the cluster that is not its coordinator",
             recovery="let database.admin_url and database.url name the coordinator",
         )
-    revision = connection.scalar(text("SELECT to_regclass('alembic_version')")) and connection.scalar(
-        text("SELECT version_num FROM alembic_version")
-    )
-    if revision != Revisions.read_package().head or citus.settings_of_role(connection, app_role) is None:
+    revision = connection.scalar(
+        text("SELECT to_regclass('alembic_version')")
+    ) and connection.scalar(text("SELECT version_num FROM alembic_version"))
+    if (
+        revision != Revisions.read_package().head
+        or citus.settings_of_role(connection, app_role) is None
+    ):
         raise MemsvcError(
             Code.UNAVAILABLE,
-            "the database is not as this version of memsvc migrates it, or has no role for the application",
+            "the database is not as this version of memsvc migrates it, or has no role for the"
+            " application",
             recovery="run `memsvc migrate` before",
         )
     tables = citus.present(connection)
     errors = citus.shard_errors(connection, tables & {*citus.SHARD_TABLES})
-    errors += [f"{name} is unknown to this version of memsvc" for name in sorted(_unknown_tables(connection, tables))]
+    errors += [
+        f"{name} is unknown to this version of memsvc"
+        for name in sorted(_unknown_tables(connection, tables))
+    ]
     if errors:
         raise MemsvcError(Code.CONFLICT, "the schema cannot be distributed: " + "; ".join(errors))
     open_connections = connection.scalar(
-        text("SELECT count(*) FROM pg_stat_activity WHERE usename = :role AND datname = current_database()"),
+        text(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = :role AND datname ="
+            " current_database()"
+        ),
         {"role": app_role},
     )
-    if at_work and open_connections and not {*citus.SHARD_TABLES} & tables <= citus.shard_tables(connection).keys():
+    if (
+        at_work
+        and open_connections
+        and not {*citus.SHARD_TABLES} & tables <= citus.shard_tables(connection).keys()
+    ):
         raise MemsvcError(
             Code.CONFLICT,
-            f"{open_connections} connections of {app_role} are open: half of the tables would be elsewhere for them",
+            f"{open_connections} connections of {app_role} are open: half of the tables would be"
+            " elsewhere for them",
             recovery="stop servers, workers and poolers, and start them when all is distributed",
         )
 
@@ -109,7 +129,10 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
 def _unknown_tables(connection: Connection, tables: frozenset[str]) -> frozenset[str]:
     """Return the tables under row level security that this version does not know."""
     with_policy = connection.scalars(
-        text("SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relforcerowsecurity")
+        text(
+            "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND"
+            " relforcerowsecurity"
+        )
     )
     return (frozenset(with_policy) & tables) - {*citus.SHARD_TABLES, *citus.LOCAL}
 
@@ -117,7 +140,9 @@ def _unknown_tables(connection: Connection, tables: frozenset[str]) -> frozenset
 def _roles(connection: Connection, app_role: str) -> Iterator[ShardStep]:
     has = citus.settings_of_role(connection, app_role) or {}
     name = connection.dialect.identifier_preparer.quote(app_role)
-    missing = [(setting, value) for setting, value in citus.ROLE_SETTINGS if has.get(setting) != value]
+    missing = [
+        (setting, value) for setting, value in citus.ROLE_SETTINGS if has.get(setting) != value
+    ]
     if missing:
         yield ShardStep(
             f"the role {app_role}",
@@ -180,6 +205,6 @@ def _run(connection: Connection, step: ShardStep) -> None:
             raise MemsvcError(
                 code,
                 f"{step.description}: {statement}: {message}",
-                recovery="steps before it stay as they are; put right what is said, or run the statement as a"
-                " superuser, and start the command again",
+                recovery="steps before it stay as they are; put right what is said, or run the"
+                " statement as a superuser, and start the command again",
             ) from error

@@ -14,7 +14,8 @@ from memsvc.store.database import Tx
 from memsvc.store.files import File
 
 _COLUMNS = (
-    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at, updated_at, indexed_bytes, sha256"
+    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at,"
+    " updated_at, indexed_bytes, sha256"
 )
 
 
@@ -24,14 +25,17 @@ async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
         f"""
         SELECT f.* FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
             SELECT {_COLUMNS} FROM files
-            WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C" AND deleted_at IS NULL OFFSET 0) AS f
+            WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C"
+                AND deleted_at IS NULL OFFSET 0) AS f
         """,
         list(paths),
     )
     return {row["path"]: File(**dict(row)) for row in rows}
 
 
-async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime) -> dict[str, File]:
+async def put(
+    tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime
+) -> dict[str, File]:
     """Store these texts as the files at these paths, each of one block.
 
     Missing files are made; what others held stays as their history.
@@ -43,12 +47,14 @@ async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetim
             SELECT * FROM unnest($3::text[], $4::uuid[], $5::int8[], $6::bytea[], $7::bytea[])
                 AS a (path, incarnation, stream, content, sha256)
         ), written AS (
-            INSERT INTO files AS f (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+            INSERT INTO files AS f (tenant, project, incarnation, path, revision, stream,
+                size_bytes, is_text, owner,
                                     created_at, updated_at, sha256)
             SELECT $1, $2, incarnation, path, 1, stream, length(content), true, $8, $9, $9, sha256
             FROM asked ORDER BY path
             ON CONFLICT (tenant, project, path) WHERE deleted_at IS NULL DO UPDATE SET
-                revision = f.revision + 1, stream = EXCLUDED.stream, size_bytes = EXCLUDED.size_bytes, is_text = true,
+                revision = f.revision + 1, stream = EXCLUDED.stream,
+                    size_bytes = EXCLUDED.size_bytes, is_text = true,
                 updated_at = EXCLUDED.updated_at, sha256 = EXCLUDED.sha256
             RETURNING {", ".join(f"f.{name}" for name in _COLUMNS.split(", "))}
         ), begun AS (
@@ -83,7 +89,8 @@ async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.
         WHERE tenant = $1 AND project = $2 AND incarnation = ANY(ARRAY(
             SELECT f.incarnation FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
                 SELECT incarnation FROM files
-                WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C" AND deleted_at IS NULL OFFSET 0
+                WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C"
+                    AND deleted_at IS NULL OFFSET 0
             ) AS f))
         RETURNING incarnation
         """,

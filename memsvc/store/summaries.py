@@ -30,20 +30,26 @@ class ContentDescription:
 async def find(tx: Tx, file_id: uuid.UUID) -> Summary | None:
     """Return the present or past summary of a file."""
     row = await tx.fetchrow(
-        "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", file_id
+        "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND"
+        " incarnation = $3",
+        file_id,
     )
     return Summary(**row) if row else None
 
 
-async def put(tx: Tx, file: File, summary: Summary, *, words: int, model: str, now: datetime) -> None:
+async def put(
+    tx: Tx, file: File, summary: Summary, *, words: int, model: str, now: datetime
+) -> None:
     """Store the summary of the present content of a file, which is locked by the transaction."""
     await tx.execute(
         """
         INSERT INTO summaries AS s
-            (tenant, project, incarnation, stream, size_bytes, generation, words, text, model, updated_at)
+            (tenant, project, incarnation, stream, size_bytes, generation, words, text, model,
+                updated_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         ON CONFLICT (tenant, project, incarnation) DO UPDATE
-        SET stream = $4, size_bytes = $5, generation = $6, words = $7, text = $8, model = $9, updated_at = $10
+        SET stream = $4, size_bytes = $5, generation = $6, words = $7, text = $8, model = $9,
+            updated_at = $10
         """,
         file.incarnation,
         file.stream,
@@ -58,7 +64,9 @@ async def put(tx: Tx, file: File, summary: Summary, *, words: int, model: str, n
 
 async def remove(tx: Tx, file_id: uuid.UUID) -> None:
     """Delete the summary of a file, if it has one."""
-    await tx.execute("DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", file_id)
+    await tx.execute(
+        "DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", file_id
+    )
 
 
 # What stands for contents `c`: tenant, project, stream, size_bytes. The OFFSETs keep look-ups by
@@ -68,8 +76,10 @@ _DESCRIPTION = """
         SELECT text FROM summaries WHERE tenant = $1 AND project = c.project AND stream = c.stream
             AND size_bytes = c.size_bytes OFFSET 0) AS s ON true
     LEFT JOIN LATERAL (
-        SELECT substring(string_agg(substring(content FOR {most}), '' ORDER BY start) FOR {most}) AS head FROM blocks
-        WHERE tenant = $1 AND project = c.project AND stream = c.stream AND start < {most} AND s.text IS NULL
+        SELECT substring(string_agg(substring(content FOR {most}), ''
+            ORDER BY start) FOR {most}) AS head FROM blocks
+        WHERE tenant = $1 AND project = c.project AND stream = c.stream AND start < {most}
+            AND s.text IS NULL
         OFFSET 0) AS b ON true
 """
 
@@ -84,7 +94,8 @@ async def describe_contents(
     rows = await tx.fetch(
         f"""
         SELECT c.project, c.stream, c.size_bytes, true AS is_text, s.text, b.head
-        FROM unnest($2::text[], $3::int8[], $4::int8[]) AS c (project, stream, size_bytes) {_DESCRIPTION.format(most="$5")}
+        FROM unnest($2::text[], $3::int8[], $4::int8[]) AS c (project, stream,
+            size_bytes) {_DESCRIPTION.format(most="$5")}
         """,
         [project for project, _, _ in contents],
         [stream for _, stream, _ in contents],
@@ -94,14 +105,17 @@ async def describe_contents(
     return {(row["project"], row["stream"], row["size_bytes"]): _description(row) for row in rows}
 
 
-async def describe_paths(tx: Tx, paths: Sequence[str], *, head_bytes: int) -> dict[str, ContentDescription]:
+async def describe_paths(
+    tx: Tx, paths: Sequence[str], *, head_bytes: int
+) -> dict[str, ContentDescription]:
     """Return the descriptions of the existing files at some paths."""
     rows = await tx.fetch(
         f"""
         SELECT c.path, c.size_bytes, c.is_text, s.text, b.head
         FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
             SELECT project, path, stream, size_bytes, is_text FROM files
-            WHERE tenant = $1 AND project = $2 AND path = asked.path AND deleted_at IS NULL OFFSET 0) AS c
+            WHERE tenant = $1 AND project = $2 AND path = asked.path
+                AND deleted_at IS NULL OFFSET 0) AS c
         {_DESCRIPTION.format(most="$4")}
         """,
         list(paths),

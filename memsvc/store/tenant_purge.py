@@ -39,9 +39,19 @@ INDEX_TABLES: Final = (
 )
 """The tables of an index's data, in the order of deletion: what finds first, what is found by it
 last."""
-_FIRST: Final = ("job_refs", *INDEX_TABLES[:-2], "sessions", "guards", *INDEX_TABLES[-2:], "files", "summaries")
+_FIRST: Final = (
+    "job_refs",
+    *INDEX_TABLES[:-2],
+    "sessions",
+    "guards",
+    *INDEX_TABLES[-2:],
+    "files",
+    "summaries",
+)
 _LAST: Final = ("streams", "blocks", "memory_settings", "projects", "usage", "allowances", "calls")
-_KEYS: Final[dict[str, tuple[str, ...]]] = KEYS | {EMBEDDINGS: ("tenant", "project", "book", "model", "entry")}
+_KEYS: Final[dict[str, tuple[str, ...]]] = KEYS | {
+    EMBEDDINGS: ("tenant", "project", "book", "model", "entry")
+}
 
 
 def tables(*, of_project: bool, vectors: bool) -> list[str]:
@@ -51,7 +61,9 @@ def tables(*, of_project: bool, vectors: bool) -> list[str]:
     whether there are any.
     """
     known = [*_FIRST, *(name for name in KEYS if name not in (*_FIRST, *_LAST, CLOSING)), *_LAST]
-    left_out = (WITHOUT_PROJECT if of_project else frozenset()) | (frozenset() if vectors else {EMBEDDINGS})
+    left_out = (WITHOUT_PROJECT if of_project else frozenset()) | (
+        frozenset() if vectors else {EMBEDDINGS}
+    )
     return [name for name in known if name not in left_out]
 
 
@@ -83,8 +95,13 @@ def _where(tx: Tx, rows: TableRows) -> _Where:
         arguments += (rows.value,)
     if isinstance(rows.column, tuple):
         # a hash table of the values, which an array would be searched through for each row
-        condition_list = " OR ".join(f"{column} IN (SELECT unnest({parameter}::text[]))" for column in rows.column)
-        condition, within = f"{within} AND ({condition_list})", f"{within} AND {parameter}::text[] IS NOT NULL"
+        condition_list = " OR ".join(
+            f"{column} IN (SELECT unnest({parameter}::text[]))" for column in rows.column
+        )
+        condition, within = (
+            f"{within} AND ({condition_list})",
+            f"{within} AND {parameter}::text[] IS NOT NULL",
+        )
     elif rows.column:
         condition = within = f"{within} AND {rows.column} = {parameter}"
     # a column that is the same in all rows must not be compared as part of their key, or no range
@@ -97,7 +114,9 @@ def _where(tx: Tx, rows: TableRows) -> _Where:
 async def count(tx: Tx, rows: TableRows) -> int:
     """Return the number of these rows."""
     where = _where(tx, rows)
-    found: int = await tx.fetchval(f"SELECT count(*) FROM {where.table} WHERE {where.condition}", *where.arguments)
+    found: int = await tx.fetchval(
+        f"SELECT count(*) FROM {where.table} WHERE {where.condition}", *where.arguments
+    )
     return found
 
 
@@ -105,7 +124,9 @@ RowKey = tuple[Any, ...]
 """Key of the last deleted row."""
 
 
-async def erase(tx: Tx, rows: TableRows, *, after: RowKey | None, limit: int) -> tuple[int, RowKey | None]:
+async def erase(
+    tx: Tx, rows: TableRows, *, after: RowKey | None, limit: int
+) -> tuple[int, RowKey | None]:
     """Delete the next rows in the order of their key, up to `limit`; return how many.
 
     The second value is where to go on, None when there are no more. Without an index for them it
@@ -113,7 +134,9 @@ async def erase(tx: Tx, rows: TableRows, *, after: RowKey | None, limit: int) ->
     """
     where = _where(tx, rows)
     if not where.key:
-        return await tx.execute(f"DELETE FROM {where.table} WHERE {where.condition}", *where.arguments), None
+        return await tx.execute(
+            f"DELETE FROM {where.table} WHERE {where.condition}", *where.arguments
+        ), None
     key, first = ", ".join(where.key), tx.bound + len(where.arguments) + 1
     arguments, range_start = [*where.arguments], ""
     if after is not None:
@@ -121,14 +144,17 @@ async def erase(tx: Tx, rows: TableRows, *, after: RowKey | None, limit: int) ->
         arguments += after
     condition = where.condition + range_start
     last = await tx.fetchrow(
-        f"SELECT {key} FROM {where.table} WHERE {where.range}{range_start} ORDER BY {key} OFFSET {limit - 1} LIMIT 1",
+        f"SELECT {key} FROM {where.table} WHERE {where.range}{range_start} ORDER BY {key} OFFSET"
+        f" {limit - 1} LIMIT 1",
         *arguments,
     )
     if last is None:
         return await tx.execute(f"DELETE FROM {where.table} WHERE {condition}", *arguments), None
     last_key = tuple(last.values())
     condition += f" AND {_compare_key(key, '<=', tx.bound + len(arguments) + 1, len(where.key))}"
-    deleted = await tx.execute(f"DELETE FROM {where.table} WHERE {condition}", *arguments, *last_key)
+    deleted = await tx.execute(
+        f"DELETE FROM {where.table} WHERE {condition}", *arguments, *last_key
+    )
     return deleted, last_key
 
 
@@ -142,7 +168,8 @@ async def release_usage(tx: Tx) -> None:
     await tx.execute(
         """
         WITH gone AS (DELETE FROM projects WHERE tenant = $1 AND project = $2 RETURNING size_bytes)
-        UPDATE usage AS u SET size_bytes = greatest(u.size_bytes - gone.size_bytes, 0) FROM gone WHERE u.tenant = $1
+        UPDATE usage AS u SET size_bytes = greatest(u.size_bytes - gone.size_bytes, 0) FROM gone
+            WHERE u.tenant = $1
         """
     )
 
@@ -173,10 +200,12 @@ async def hide_files(tx: Tx, path: str, *, now: Any, limit: int) -> list[PurgeFi
             UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1
             WHERE tenant = $1 AND project = $2 AND incarnation = ANY(ARRAY(
                 SELECT incarnation FROM files WHERE {_AT} AND {_LIVE} ORDER BY path LIMIT $7))
-            RETURNING incarnation, path, CASE WHEN owner = '' THEN size_bytes ELSE 0 END AS size_bytes
+            RETURNING incarnation, path, CASE WHEN owner = '' THEN size_bytes ELSE 0
+                END AS size_bytes
         ), unread AS (
             UPDATE streams AS s SET first_revision = -s.first_revision FROM hidden
-            WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = hidden.incarnation AND s.first_revision > 0
+            WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = hidden.incarnation
+                AND s.first_revision > 0
         )
         SELECT * FROM hidden
         """,
@@ -190,7 +219,8 @@ async def hide_files(tx: Tx, path: str, *, now: Any, limit: int) -> list[PurgeFi
 async def deleted_files(tx: Tx, path: str, *, limit: int) -> list[PurgeFile]:
     """Return some deleted files at and below a path."""
     rows = await tx.fetch(
-        f"SELECT incarnation, path, 0::int8 AS size_bytes FROM files WHERE {_AT} AND {_DELETED} ORDER BY path LIMIT $6",
+        f"SELECT incarnation, path, 0::int8 AS size_bytes FROM files WHERE {_AT} AND {_DELETED}"
+        " ORDER BY path LIMIT $6",
         *(path, *children_range(path)),
         limit,
     )
@@ -212,7 +242,8 @@ async def erase_blocks(tx: Tx, file_ids: Sequence[Any], *, limit: int) -> int:
     return await tx.execute(
         """
         WITH doomed AS MATERIALIZED (
-            SELECT b.stream, b.start FROM unnest($3::uuid[]) AS one (incarnation) CROSS JOIN LATERAL (
+            SELECT b.stream, b.start FROM unnest($3::uuid[]) AS one (incarnation) CROSS
+                JOIN LATERAL (
                 SELECT stream FROM streams
                 WHERE tenant = $1 AND project = $2 AND incarnation = one.incarnation OFFSET 0) AS s
             CROSS JOIN LATERAL (
@@ -220,7 +251,8 @@ async def erase_blocks(tx: Tx, file_ids: Sequence[Any], *, limit: int) -> int:
                 WHERE tenant = $1 AND project = $2 AND stream = s.stream LIMIT $4) AS b LIMIT $4
         )
         DELETE FROM blocks AS b USING doomed
-        WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream AND b.start = doomed.start
+        WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream
+            AND b.start = doomed.start
         """,
         list(file_ids),
         limit,
@@ -235,11 +267,14 @@ async def erase_files(tx: Tx, file_ids: Sequence[Any]) -> Row:
     row = await tx.fetchrow(
         """
         WITH unread AS (
-            DELETE FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) RETURNING 1
+            DELETE FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[])
+                RETURNING 1
         ), untold AS (
-            DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) RETURNING 1
+            DELETE FROM summaries WHERE tenant = $1 AND project = $2
+                AND incarnation = ANY($3::uuid[]) RETURNING 1
         ), gone AS (
-            DELETE FROM files WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) RETURNING 1
+            DELETE FROM files WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[])
+                RETURNING 1
         )
         SELECT (SELECT count(*) FROM unread) AS streams, (SELECT count(*) FROM untold) AS summaries,
                (SELECT count(*) FROM gone) AS files
@@ -264,11 +299,15 @@ async def count_files(tx: Tx, path: str, *, index_id: int | None) -> dict[str, i
         )
         SELECT (SELECT count(*) FROM held) AS files, (SELECT count(*) FROM kept) AS streams,
                (SELECT count(*) FROM kept CROSS JOIN LATERAL (SELECT FROM blocks
-                WHERE tenant = $1 AND project = $2 AND stream = kept.stream OFFSET 0) AS b) AS blocks,
+                WHERE tenant = $1 AND project = $2
+                    AND stream = kept.stream OFFSET 0) AS b) AS blocks,
                (SELECT count(*) FROM held JOIN summaries AS s
-                ON s.tenant = $1 AND s.project = $2 AND s.incarnation = held.incarnation) AS summaries,
-               (SELECT count(*) FROM held JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $6
-                AND e.role = 'document' AND e.ref = replace(held.incarnation::text, '-', '')) AS entries
+                ON s.tenant = $1 AND s.project = $2
+                    AND s.incarnation = held.incarnation) AS summaries,
+               (SELECT count(*) FROM held JOIN entries AS e ON e.tenant = $1 AND e.project = $2
+                   AND e.book = $6
+                AND e.role = 'document' AND e.ref = replace(held.incarnation::text, '-',
+                    '')) AS entries
         """,
         *(path, *children_range(path)),
         index_id,

@@ -32,16 +32,20 @@ class SessionRow:
     last_maintenance_at: datetime | None
 
 
-async def sessions(tx: Tx, *, named: str, user: str, before: SessionPosition | None, limit: int) -> list[SessionRow]:
+async def sessions(
+    tx: Tx, *, named: str, user: str, before: SessionPosition | None, limit: int
+) -> list[SessionRow]:
     """Return the sessions of the project, or of a user, by name, the latest first.
 
     Their names have `named` in them. A search by name reads the latest LOOKED_THROUGH.
     """
     rows = await tx.fetch(
         """
-        SELECT session, user_id, shared, turns, counters, created_at, updated_at, last_maintenance_at FROM (
+        SELECT session, user_id, shared, turns, counters, created_at, updated_at,
+            last_maintenance_at FROM (
             SELECT * FROM sessions
-            WHERE tenant = $1 AND project = $2 AND (updated_at, session) < (coalesce($5::timestamptz, 'infinity'), $6)
+            WHERE tenant = $1 AND project = $2 AND (updated_at,
+                session) < (coalesce($5::timestamptz, 'infinity'), $6)
                 AND ($4 = '' OR user_id = $4)
             ORDER BY updated_at DESC, session DESC LIMIT $8
         ) AS latest
@@ -84,7 +88,8 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
     found: int = await tx.fetchval(
         """
         SELECT coalesce(max(e.entry) + 1, 0) FROM guards AS g CROSS JOIN LATERAL (
-            SELECT entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $4 AND length >= 0
+            SELECT entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
+                AND length >= 0
                 AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
                 AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn) AS e
         WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $5 AND g.done
@@ -108,11 +113,13 @@ async def items(
         """
         SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $6) AS text,
                char_length(e.text) AS chars, block.line
-        FROM (SELECT * FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry < $4 AND length >= 0
+        FROM (SELECT * FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry < $4
+            AND length >= 0
               ORDER BY entry DESC LIMIT $5) AS e
         LEFT JOIN LATERAL (
             SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
+                AND b.start <= e.start
                 AND e.size_bytes <= $7
             ORDER BY b.start DESC LIMIT 1) AS block ON true
         ORDER BY e.entry DESC

@@ -18,12 +18,12 @@ WRITES_S_MAX: Final = 120
 class TransactionSetup:
     """Needs of a transaction: locks in their order, and how long to wait for them.
 
-    One that is `purging` writes what is closed to others; one that is `exclusive` begins when nobody
-    else is writing the project or, where that is `*`, the tenant.
+    One that is `purging` writes what is closed to others; one that is `exclusive` begins when
+    nobody else is writing the project or, where that is `*`, the tenant.
 
-    One that is `has_timeout` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one whose
-    client vanished between the messages of one statement, which the driver sends apart when it
-    prepares it: neither idle nor running, it would keep its locks. Needs PostgreSQL 17.
+    One that is `has_timeout` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one
+    whose client vanished between the messages of one statement, which the driver sends apart when
+    it prepares it: neither idle nor running, it would keep its locks. Needs PostgreSQL 17.
     """
 
     locks: Sequence[Lock]
@@ -35,15 +35,22 @@ class TransactionSetup:
     def read_statement(self, scope: Scope) -> str:
         """Return the SQL that begins a read-only transaction with one snapshot."""
         timeout_ms = self.lock_timeout_ms if self.locks else 0
-        return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{_settings(scope, timeout_ms)}{self._lock_statements(scope)}"
+        return (
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ"
+            f" ONLY;{_settings(scope, timeout_ms)}{self._lock_statements(scope)}"
+        )
 
     def write_statement(self, scope: Scope) -> str:
         """Return the SQL that begins a writing transaction."""
-        head = f"BEGIN;{_settings(scope, self.lock_timeout_ms, WRITES_S_MAX if self.has_timeout else 0)}"
+        timeout_s = WRITES_S_MAX if self.has_timeout else 0
+        head = f"BEGIN;{_settings(scope, self.lock_timeout_ms, timeout_s)}"
         if self.purging:
             return head + self._lock_statements(scope)
         lock_keys = [lock.key(scope) for lock in self.locks]
-        return head + f"SELECT admit_writer({_text(scope.project)}, {_keys(shared_locks(scope))}, {_keys(lock_keys)});"
+        return (
+            head + f"SELECT admit_writer({_text(scope.project)}, {_keys(shared_locks(scope))},"
+            f" {_keys(lock_keys)});"
+        )
 
     def _lock_statements(self, scope: Scope) -> str:
         keys = [whole_lock(scope)] * self.exclusive + [lock.key(scope) for lock in self.locks]
@@ -58,7 +65,9 @@ def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0
     Rows are looked up by index: a plan is made once and kept, and one made while a table had a page
     would later read all of the grown table for each row.
     """
-    set_tenant_call = f"set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s})"
+    set_tenant_call = (
+        f"set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s})"
+    )
     return f"SELECT {set_tenant_call}, set_config('enable_seqscan', 'off', true);"
 
 

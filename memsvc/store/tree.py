@@ -25,7 +25,8 @@ async def is_directory(tx: Tx, path: str) -> bool:
     """Return whether any file is inside this path."""
     inside: bool = await tx.fetchval(
         """
-        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
+        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3
+            AND path < $4
                        AND deleted_at IS NULL)
         """,
         *children_range(path),
@@ -52,12 +53,14 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) ->
         f"""
         WITH RECURSIVE walk AS (
             (SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
-             WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4 AND path > $5
+             WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4
+                 AND path > $5
              ORDER BY path LIMIT 1)
             UNION ALL
             SELECT following.* FROM walk CROSS JOIN LATERAL (
                 SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
-                WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path < $4 AND path > walk.behind
+                WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path < $4
+                    AND path > walk.behind
                 ORDER BY path LIMIT 1) AS following
         )
         SELECT * FROM walk LIMIT $7
@@ -76,9 +79,11 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
     rows = await tx.fetch(
         """
         SELECT asked.path, inside.updated_at
-        FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high) CROSS JOIN LATERAL (
+        FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high) CROSS
+            JOIN LATERAL (
             SELECT max(updated_at) AS updated_at FROM files WHERE tenant = $1 AND project = $2
-            AND files.path >= asked.low COLLATE "C" AND files.path < asked.high COLLATE "C" AND deleted_at IS NULL
+            AND files.path >= asked.low COLLATE "C" AND files.path < asked.high COLLATE "C"
+                AND deleted_at IS NULL
         ) AS inside
         WHERE inside.updated_at IS NOT NULL
         """,
@@ -96,8 +101,10 @@ async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
         """
         SELECT asked.path FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high)
         CROSS JOIN LATERAL (
-            SELECT FROM files WHERE tenant = $1 AND project = $2 AND files.path >= asked.low COLLATE "C"
-            AND files.path < asked.high COLLATE "C" AND deleted_at IS NULL ORDER BY files.path LIMIT 1
+            SELECT FROM files WHERE tenant = $1 AND project = $2
+                AND files.path >= asked.low COLLATE "C"
+            AND files.path < asked.high COLLATE "C" AND deleted_at IS NULL ORDER BY files.path
+                LIMIT 1
         ) AS inside
         """,
         list(paths),
@@ -113,10 +120,12 @@ async def files_at(tx: Tx, path: str, *, after: str, limit: int) -> list[str]:
     rows = await tx.fetch(
         """
         SELECT path FROM (
-            SELECT path FROM files WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path = $3 AND path > $6
+            SELECT path FROM files WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL
+                AND path = $3 AND path > $6
             UNION ALL (
                 SELECT path FROM files
-                WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $4 AND path < $5 AND path > $6
+                WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $4
+                    AND path < $5 AND path > $6
                 ORDER BY path LIMIT $7)
         ) AS found ORDER BY path LIMIT $7
         """,
@@ -134,7 +143,8 @@ async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:
     rows = await tx.fetch(
         """
         SELECT path FROM files
-        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4 ORDER BY path LIMIT $5
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4
+            ORDER BY path LIMIT $5
         """,
         *prefix_range(text),
         limit,
@@ -174,7 +184,8 @@ async def count(tx: Tx, directory: str, *, limit: int) -> int:
     found: int = await tx.fetchval(
         """
         SELECT count(*) FROM (
-            SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
+            SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
+                AND deleted_at IS NULL
             LIMIT $5) AS f
         """,
         *children_range(directory),
@@ -205,10 +216,13 @@ async def count_by_directory(
     low, high = children_range(directory)
     rows = await tx.fetch(
         r"""
-        SELECT directory, count(*) AS files, sum(size_bytes)::int8 AS size_bytes, min(created_at) AS created_at,
+        SELECT directory, count(*) AS files, sum(size_bytes)::int8 AS size_bytes,
+            min(created_at) AS created_at,
                max(updated_at) AS updated_at, (array_agg(path ORDER BY path))[1:$5] AS samples
-        FROM (SELECT regexp_replace(path, '/[^/]*$', '') AS directory, path, size_bytes, created_at, updated_at
-              FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
+        FROM (SELECT regexp_replace(path, '/[^/]*$', '') AS directory, path, size_bytes, created_at,
+            updated_at
+              FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
+                  AND deleted_at IS NULL
                 AND NOT substring(path FROM '[^/]*$') = ANY($6::text[])) AS f
         GROUP BY directory ORDER BY directory
         """,

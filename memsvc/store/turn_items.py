@@ -24,12 +24,15 @@ async def list_visible(
     """
     rows = await tx.fetch(
         """
-        SELECT g.turn, e.entry, e.ref, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS indexed
+        SELECT g.turn, e.entry, e.ref, CASE e.cues WHEN '' THEN e.text
+            ELSE e.text || E'\\n' || e.cues END AS indexed
         FROM guards AS g LEFT JOIN LATERAL (
-            SELECT entry, ref, text, cues FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
+            SELECT entry, ref, text, cues FROM entries WHERE tenant = $1 AND project = $2
+                AND book = $4
             AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6 AND length >= 0
             AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn) AS e ON true
-        WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = ANY($5::text[]) AND g.done
+        WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = ANY($5::text[])
+            AND g.done
         ORDER BY e.entry
         """,
         session,

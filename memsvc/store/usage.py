@@ -34,7 +34,9 @@ class Quota:
 
     async def unbounded_until(self, tx: Tx, now: datetime) -> datetime | None:
         """Return until when the tenant may store more; None for one who is held to the quota."""
-        rows = await tx.unbound("SELECT bounded_since FROM tenants WHERE tenant = $1", tx.scope.tenant)
+        rows = await tx.unbound(
+            "SELECT bounded_since FROM tenants WHERE tenant = $1", tx.scope.tenant
+        )
         if not self.bytes_max or not rows or (since := rows[0]["bounded_since"]) is None:
             return None
         until: datetime = since + timedelta(days=self.grace_days)
@@ -45,7 +47,8 @@ class Quota:
         return MemsvcError(
             Code.QUOTA_EXCEEDED,
             f"the tenant may store {self.bytes_max} bytes, and holds {stored_bytes}",
-            recovery="purge (tenant_purge) or delete something, or have limits.stored.tenant_bytes_max raised",
+            recovery="purge (tenant_purge) or delete something, or have"
+            " limits.stored.tenant_bytes_max raised",
         )
 
 
@@ -60,18 +63,23 @@ QUOTA_STATEMENTS: Final[Sequence[str]] = (
     FROM files WHERE {scope} GROUP BY project
     """,
     """
-    SELECT f.project, sum(octet_length(b.content))::int8 AS past_bytes, sum(octet_length(b.content))::int8 AS held_bytes
+    SELECT f.project, sum(octet_length(b.content))::int8 AS past_bytes,
+        sum(octet_length(b.content))::int8 AS held_bytes
     FROM (SELECT project, incarnation, stream FROM files WHERE {scope}) AS f
     CROSS JOIN LATERAL (
         SELECT stream FROM streams
-        WHERE tenant = $1 AND project = f.project AND incarnation = f.incarnation AND stream <> f.stream OFFSET 0) AS s
+        WHERE tenant = $1 AND project = f.project AND incarnation = f.incarnation
+            AND stream <> f.stream OFFSET 0) AS s
     CROSS JOIN LATERAL (
-        SELECT content FROM blocks WHERE tenant = $1 AND project = f.project AND stream = s.stream OFFSET 0) AS b
+        SELECT content FROM blocks WHERE tenant = $1 AND project = f.project
+            AND stream = s.stream OFFSET 0) AS b
     GROUP BY f.project
     """,
     """
-    SELECT b.project, coalesce(sum(e.size_bytes) FILTER (WHERE b.name = 'knowledge'), 0)::int8 AS knowledge_bytes,
-           coalesce(sum(e.size_bytes) FILTER (WHERE b.name <> 'knowledge'), 0)::int8 AS memories_bytes,
+    SELECT b.project, coalesce(sum(e.size_bytes) FILTER (WHERE b.name = 'knowledge'),
+        0)::int8 AS knowledge_bytes,
+           coalesce(sum(e.size_bytes) FILTER (WHERE b.name <> 'knowledge'),
+               0)::int8 AS memories_bytes,
            coalesce(sum(e.size_bytes), 0)::int8 AS held_bytes
     FROM (SELECT project, book, name FROM books
           WHERE {scope} AND (name = 'knowledge' OR starts_with(name, 'memories/'))) AS b
@@ -83,16 +91,19 @@ QUOTA_STATEMENTS: Final[Sequence[str]] = (
     f"""
     SELECT *, derived_bytes AS held_bytes FROM (
         SELECT project, sum(entries)::int8 AS index_entries,
-               (sum(entries::int8) * {ENTRY_BYTES} + sum(length) * {TERM_BYTES})::int8 AS derived_bytes
+               (sum(entries::int8) * {ENTRY_BYTES} + sum(length) * {TERM_BYTES})::int8 AS
+                   derived_bytes
         FROM books WHERE {{scope}} GROUP BY project) AS counted
     """,
     f"""
-    SELECT project, count(*) FILTER (WHERE state = 'active') AS facts, count(*) * {FACT_BYTES} AS derived_bytes,
+    SELECT project, count(*) FILTER (WHERE state = 'active') AS facts,
+        count(*) * {FACT_BYTES} AS derived_bytes,
            count(*) * {FACT_BYTES} AS held_bytes
     FROM facts WHERE {{scope}} GROUP BY project
     """,
     f"""
-    SELECT project, count(*) * {TRACE_BYTES} AS derived_bytes, count(*) * {TRACE_BYTES} AS held_bytes
+    SELECT project, count(*) * {TRACE_BYTES} AS derived_bytes,
+        count(*) * {TRACE_BYTES} AS held_bytes
     FROM recalls WHERE {{scope}} GROUP BY project
     """,
 )
@@ -110,7 +121,8 @@ _COUNTED: Final[Sequence[str]] = (
     """,
     *QUOTA_STATEMENTS,
     """
-    SELECT project, count(*) AS contents FROM streams WHERE {scope} AND first_revision > 0 GROUP BY project
+    SELECT project, count(*) AS contents FROM streams WHERE {scope} AND first_revision > 0
+        GROUP BY project
     """,
     """
     SELECT project, coalesce(sum(octet_length(content)), 0)::int8 AS stored_bytes FROM blocks
@@ -124,7 +136,8 @@ _COUNTED: Final[Sequence[str]] = (
     SELECT project, count(*) AS memories FROM memories WHERE {scope} GROUP BY project
     """,
     """
-    SELECT project, sum(inbox + active + archived)::int8 AS blocks FROM activity WHERE {scope} GROUP BY project
+    SELECT project, sum(inbox + active + archived)::int8 AS blocks FROM activity WHERE {scope}
+        GROUP BY project
     """,
 )
 _VECTORS: Final = f"""
@@ -134,7 +147,8 @@ _VECTORS: Final = f"""
         )) AS derived_bytes FROM embeddings WHERE {{scope}} GROUP BY project) AS counted
 """
 _CALLS: Final = """
-    SELECT project, status, count(*) AS calls FROM calls WHERE {scope} AND called_at >= {since} GROUP BY project, status
+    SELECT project, status, count(*) AS calls FROM calls WHERE {scope} AND called_at >= {since}
+        GROUP BY project, status
 """
 
 
@@ -145,7 +159,9 @@ def _scoped(sql: str, tx: Tx) -> str:
 
 async def statements(tx: Tx, kinds: Sequence[str] = _COUNTED) -> list[str]:
     """Return the statements of `count_usage` or, of `QUOTA_STATEMENTS`, those of `held_bytes`."""
-    return [_scoped(sql, tx) for sql in (*kinds, *([_VECTORS] if await vectors.available(tx) else []))]
+    return [
+        _scoped(sql, tx) for sql in (*kinds, *([_VECTORS] if await vectors.available(tx) else []))
+    ]
 
 
 async def count_usage(tx: Tx) -> dict[str, Counter[str]]:
@@ -177,7 +193,8 @@ async def jobs_queued(tx: Tx) -> list[Row]:
     return await tx.unbound(
         f"""
         SELECT headers ->> 'project' AS project, count(*) AS jobs FROM {QUEUE}
-        WHERE headers ->> 'tenant' = $1 AND ($2::text IS NULL OR headers ->> 'project' = $2) GROUP BY 1
+        WHERE headers ->> 'tenant' = $1 AND ($2::text IS NULL OR headers ->> 'project' = $2)
+            GROUP BY 1
         """,
         tx.scope.tenant.hex(),
         None if tx.bound == 1 else tx.scope.project,
@@ -189,5 +206,7 @@ async def allowance_usage(tx: Tx, day: date) -> dict[str, int]:
 
     For a transaction over the tenant.
     """
-    rows = await tx.fetch("SELECT purpose, times FROM allowances WHERE tenant = $1 AND day = $2", day)
+    rows = await tx.fetch(
+        "SELECT purpose, times FROM allowances WHERE tenant = $1 AND day = $2", day
+    )
     return {row["purpose"]: row["times"] for row in rows}

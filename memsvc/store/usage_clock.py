@@ -37,7 +37,9 @@ _COLUMNS = [one.name for one in fields(UsageClock)]
 async def find(tx: Tx, index_id: int) -> UsageClock | None:
     """Return the use of an index so far, or None."""
     row = await tx.fetchrow(
-        f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book = $3", index_id
+        f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book"
+        " = $3",
+        index_id,
     )
     return UsageClock(**dict(row)) if row else None
 

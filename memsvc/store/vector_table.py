@@ -17,7 +17,8 @@ VECTOR_VERSION_MIN: Final = (0, 7)
 _TABLE: Final = (
     """
     CREATE TABLE embeddings (
-        tenant bytea NOT NULL, project text COLLATE "C" NOT NULL, book bigint NOT NULL, model bigint NOT NULL,
+        tenant bytea NOT NULL, project text COLLATE "C" NOT NULL, book bigint NOT NULL,
+            model bigint NOT NULL,
         entry integer NOT NULL, signs bit varying NOT NULL, vector halfvec NOT NULL,
         PRIMARY KEY (tenant, project, book, model, entry) INCLUDE (signs)
     ) WITH (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 1000)
@@ -27,13 +28,17 @@ _TABLE: Final = (
         ALTER tenant SET STORAGE PLAIN, ALTER project SET STORAGE PLAIN
     """,
     "ALTER TABLE embeddings ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
-    f"CREATE POLICY {POLICY} ON embeddings USING ({TENANT_IS_CURRENT}) WITH CHECK ({TENANT_IS_CURRENT})",
+    (
+        f"CREATE POLICY {POLICY} ON embeddings USING ({TENANT_IS_CURRENT}) WITH CHECK"
+        f" ({TENANT_IS_CURRENT})"
+    ),
 )
 # Who may write entries may write what they mean.
 _MISSING_GRANTS: Final = """
     SELECT DISTINCT held.grantee::regrole::text
     FROM pg_class AS c CROSS JOIN aclexplode(c.relacl) AS held
-    WHERE c.oid = to_regclass('entries') AND held.grantee NOT IN (0, c.relowner) AND held.privilege_type = 'INSERT'
+    WHERE c.oid = to_regclass('entries') AND held.grantee NOT IN (0, c.relowner)
+        AND held.privilege_type = 'INSERT'
       AND NOT has_table_privilege(held.grantee, to_regclass('embeddings'), 'INSERT')
 """
 _CREATE_ERRORS: Final = ("42501", "58P01", "0A000", "42710")
@@ -63,7 +68,10 @@ def drop(connection: Connection) -> None:
 
 def _has_vector_extension(connection: Connection) -> bool:
     row = connection.execute(
-        text("SELECT default_version, installed_version FROM pg_available_extensions WHERE name = 'vector'")
+        text(
+            "SELECT default_version, installed_version FROM pg_available_extensions WHERE name ="
+            " 'vector'"
+        )
     ).first()
     if row is None or _numbers(row.installed_version or row.default_version) < VECTOR_VERSION_MIN:
         return False

@@ -16,7 +16,8 @@ CANDIDATE_FACTOR: Final = 10
 CANDIDATES_MIN: Final = 400
 
 _USABLE: Final = (
-    "SELECT coalesce(has_table_privilege(to_regclass('embeddings'), 'SELECT, INSERT, UPDATE, DELETE'), false)"
+    "SELECT coalesce(has_table_privilege(to_regclass('embeddings'), 'SELECT, INSERT,"
+    " UPDATE, DELETE'), false)"
 )
 
 
@@ -34,7 +35,9 @@ async def available(tx: Tx) -> bool:
 
 def model_number(model: str) -> int:
     """Return the number under which the vectors of a model are kept."""
-    return int.from_bytes(hashlib.blake2b(model.encode(), digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(model.encode(), digest_size=8).digest(), "big", signed=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,13 @@ async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) 
     """
     rows = await tx.fetch(
         """
-        SELECT e.entry, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS text FROM entries AS e
-        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry > $5 AND e.length > 0 AND NOT EXISTS (
+        SELECT e.entry, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS text
+            FROM entries AS e
+        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry > $5 AND e.length > 0
+            AND NOT EXISTS (
             SELECT FROM embeddings AS v
-            WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = $4 AND v.entry = e.entry)
+            WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = $4
+                AND v.entry = e.entry)
         ORDER BY e.entry LIMIT $6
         """,
         index_id,
@@ -97,8 +103,10 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
         INSERT INTO embeddings (tenant, project, book, model, entry, signs, vector)
         SELECT e.tenant, e.project, e.book, $4, e.entry, binary_quantize(cut.vector), cut.vector
         FROM unnest($5::int4[]) WITH ORDINALITY AS n (entry, at)
-        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = n.entry AND e.length > 0
-        CROSS JOIN LATERAL (SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = n.entry
+            AND e.length > 0
+        CROSS JOIN LATERAL (SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS
+            vector) AS cut
         ON CONFLICT (tenant, project, book, model, entry) DO NOTHING
         """,
         index_id,
@@ -109,7 +117,9 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
     )
 
 
-async def search_vectors(tx: Tx, index_id: int, model: str, vector: Sequence[float], best: int) -> dict[int, float]:
+async def search_vectors(
+    tx: Tx, index_id: int, model: str, vector: Sequence[float], best: int
+) -> dict[int, float]:
     """Return the cosines of the best entries of an index that can be found, nearest first.
 
     Two passes in one statement: by how many signs differ (in the index alone), then exactly over
@@ -133,7 +143,8 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
         """
         SELECT asked.entry, one.vector FROM unnest($5::int4[]) AS asked (entry) CROSS JOIN LATERAL (
             SELECT vector::float4[] AS vector FROM embeddings
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND entry = asked.entry OFFSET 0) AS one
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
+                AND entry = asked.entry OFFSET 0) AS one
         """,
         index_id,
         model_number(model),
@@ -154,13 +165,15 @@ _SEARCH_VECTORS: Final = """
     ), near AS MATERIALIZED (
         SELECT coarse.entry, one.distance FROM coarse CROSS JOIN LATERAL (
             SELECT vector <=> (SELECT vector FROM asked) AS distance FROM embeddings
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND entry = coarse.entry OFFSET 0
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
+                AND entry = coarse.entry OFFSET 0
         ) AS one
         ORDER BY one.distance, coarse.entry DESC LIMIT $8
     )
     SELECT near.entry, near.distance FROM near CROSS JOIN LATERAL (
         SELECT FROM entries AS e
-        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = near.entry AND e.length >= 0 OFFSET 0
+        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = near.entry
+            AND e.length >= 0 OFFSET 0
     ) AS live ORDER BY near.distance, near.entry DESC
 """
 
@@ -172,7 +185,8 @@ async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
         DELETE FROM embeddings AS v USING (
             SELECT DISTINCT model FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3
         ) AS kept
-        WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = kept.model AND v.entry = ANY($4::int4[])
+        WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = kept.model
+            AND v.entry = ANY($4::int4[])
         """,
         index_id,
         list(entries),
@@ -183,9 +197,11 @@ async def prune(tx: Tx, index_id: int) -> int:
     """Delete the vectors of entries that can no longer be found; return how many."""
     return await tx.execute(
         """
-        DELETE FROM embeddings AS v WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND NOT EXISTS (
+        DELETE FROM embeddings AS v WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3
+            AND NOT EXISTS (
             SELECT FROM entries AS e
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = v.entry AND e.length > 0)
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = v.entry
+                AND e.length > 0)
         """,
         index_id,
     )
@@ -196,9 +212,11 @@ async def drop_other_models(tx: Tx, index_id: int, model: str) -> int:
     dropped: int = await tx.fetchval(
         """
         WITH below AS (
-            DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model < $4 RETURNING 1
+            DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model < $4
+                RETURNING 1
         ), above AS (
-            DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model > $4 RETURNING 1
+            DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model > $4
+                RETURNING 1
         )
         SELECT (SELECT count(*) FROM below) + (SELECT count(*) FROM above)
         """,
@@ -208,7 +226,9 @@ async def drop_other_models(tx: Tx, index_id: int, model: str) -> int:
     return dropped
 
 
-async def progress(tx: Tx, model: str, index_ids: Sequence[int] | None = None) -> dict[int, VectorProgress]:
+async def progress(
+    tx: Tx, model: str, index_ids: Sequence[int] | None = None
+) -> dict[int, VectorProgress]:
     """Return the progress of the model with each index of the project, or some.
 
     Empty ones are left out.
@@ -216,7 +236,8 @@ async def progress(tx: Tx, model: str, index_ids: Sequence[int] | None = None) -
     rows = await tx.fetch(
         f"""
         SELECT b.book, b.entries, {_VECTOR_COUNT} AS vectors FROM books AS b
-        WHERE b.tenant = $1 AND b.project = $2 AND b.entries > 0 {"" if index_ids is None else "AND b.book = ANY($4)"}
+        WHERE b.tenant = $1 AND b.project = $2 AND b.entries > 0
+            {"" if index_ids is None else "AND b.book = ANY($4)"}
         """,
         model_number(model),
         *([] if index_ids is None else [list(index_ids)]),

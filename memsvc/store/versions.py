@@ -49,11 +49,12 @@ class FileState:
 def states_of(start_max: str, limit: str) -> str:
     """Return the SQL of the newest states of a stream `s` of a file `f`.
 
-    They are of blocks that start at `start_max` or before: `limit` of them and the empty one. A step a
-    state, and no content is read: the lengths are enough.
+    They are of blocks that start at `start_max` or before: `limit` of them and the empty one. A
+    step a state, and no content is read: the lengths are enough.
     """
     last = """
-        SELECT start, greatest(revision, s.first_revision) AS revision, start + octet_length(content) AS size_bytes,
+        SELECT start, greatest(revision, s.first_revision) AS revision,
+            start + octet_length(content) AS size_bytes,
                created_at
         FROM blocks WHERE tenant = $1 AND project = $2 AND stream = s.stream
     """
@@ -62,13 +63,15 @@ def states_of(start_max: str, limit: str) -> str:
             ({last} AND start <= {start_max} ORDER BY start DESC LIMIT 1)
             UNION ALL
             SELECT earlier.* FROM walk CROSS JOIN LATERAL (
-                {last} AND start < walk.start AND revision < walk.revision ORDER BY start DESC LIMIT 1) AS earlier
+                {last} AND start < walk.start AND revision < walk.revision ORDER BY start DESC
+                    LIMIT 1) AS earlier
             WHERE walk.revision > s.first_revision
         ) SELECT revision, size_bytes, created_at FROM walk LIMIT {limit})
         UNION ALL
         SELECT s.first_revision, 0, coalesce(s.created_at, f.created_at) WHERE NOT EXISTS (
             SELECT FROM blocks
-            WHERE tenant = $1 AND project = $2 AND stream = s.stream AND start = 0 AND revision <= s.first_revision)
+            WHERE tenant = $1 AND project = $2 AND stream = s.stream AND start = 0
+                AND revision <= s.first_revision)
     """
 
 
@@ -76,15 +79,19 @@ async def is_known(tx: Tx, path: str) -> bool:
     """Return whether a file exists at a path, or existed there and has not been purged."""
     known: bool = await tx.fetchval(
         """
-        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL)
-            OR EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NOT NULL)
+        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3
+            AND deleted_at IS NULL)
+            OR EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3
+                AND deleted_at IS NOT NULL)
         """,
         path,
     )
     return known
 
 
-async def history(tx: Tx, path: str, *, before: FileRevision | None, limit: int) -> list[FileState] | None:
+async def history(
+    tx: Tx, path: str, *, before: FileRevision | None, limit: int
+) -> list[FileState] | None:
     """Return past states of the files at a path, live or deleted there, newest first.
 
     With `before`, from there on. The present state of the live file is no past one. None when no
@@ -99,13 +106,16 @@ async def history(tx: Tx, path: str, *, before: FileRevision | None, limit: int)
         f"""
         SELECT s.incarnation, state.revision, s.stream, state.size_bytes, state.created_at
         FROM (
-            SELECT f.incarnation, f.created_at AS file_created_at, f.gone_at, f.present, f.present_bytes,
+            SELECT f.incarnation, f.created_at AS file_created_at, f.gone_at, f.present,
+                f.present_bytes,
                    s.stream, s.first_revision, s.created_at
             FROM (
-                (SELECT incarnation, created_at, 'infinity'::timestamptz AS gone_at, stream AS present,
+                (SELECT incarnation, created_at, 'infinity'::timestamptz AS gone_at,
+                    stream AS present,
                         size_bytes AS present_bytes
                  FROM files
-                 WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL AND $4::timestamptz IS NULL)
+                 WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL
+                     AND $4::timestamptz IS NULL)
                 UNION ALL
                 (SELECT incarnation, created_at, deleted_at, NULL, NULL FROM files
                  WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NOT NULL
@@ -114,7 +124,8 @@ async def history(tx: Tx, path: str, *, before: FileRevision | None, limit: int)
                  ORDER BY deleted_at DESC, incarnation DESC LIMIT $9)
             ) AS f CROSS JOIN LATERAL (
                 SELECT stream, first_revision, created_at FROM streams
-                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation AND first_revision BETWEEN 1
+                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+                    AND first_revision BETWEEN 1
                     AND CASE WHEN f.incarnation = $5 THEN $6 ELSE {REVISION_MAX} END
                 ORDER BY first_revision DESC LIMIT $9
             ) AS s
@@ -161,7 +172,8 @@ async def content(tx: Tx, of: FileState) -> bytes:
     """Return the whole content of a state."""
     rows = await tx.fetch(
         """
-        SELECT content FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start < $4 ORDER BY start
+        SELECT content FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start < $4
+            ORDER BY start
         """,
         of.stream,
         of.size_bytes,
@@ -192,21 +204,25 @@ async def _locate(tx: Tx, path: str, at: FileRevision) -> Row | None:
     return await tx.fetchrow(
         """
         WITH RECURSIVE place AS (
-            SELECT f.deleted_at, f.revision - (f.deleted_at IS NOT NULL)::int AS latest, s.stream, s.first_revision,
+            SELECT f.deleted_at, f.revision - (f.deleted_at IS NOT NULL)::int AS latest, s.stream,
+                s.first_revision,
                    coalesce(s.created_at, f.created_at) AS begun_at
             FROM files AS f LEFT JOIN LATERAL (
                 SELECT stream, first_revision, created_at FROM streams
-                WHERE tenant = $1 AND project = $2 AND incarnation = $4 AND first_revision BETWEEN 1 AND $5
+                WHERE tenant = $1 AND project = $2 AND incarnation = $4 AND first_revision BETWEEN 1
+                    AND $5
                 ORDER BY first_revision DESC LIMIT 1) AS s ON true
             WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = $4 AND f.path = $3
         ), halves (stream, low, high) AS (
             SELECT stream, 0::int8, (
-                SELECT max(start) FROM blocks WHERE tenant = $1 AND project = $2 AND stream = place.stream)
+                SELECT max(start) FROM blocks WHERE tenant = $1 AND project = $2
+                    AND stream = place.stream)
             FROM place
             UNION ALL
             SELECT halves.stream, CASE WHEN probe.revision <= $5 THEN middle ELSE low END,
                    CASE WHEN probe.revision <= $5 THEN high ELSE probe.start - 1 END
-            FROM halves CROSS JOIN LATERAL (SELECT (low + high + 1) / 2 AS middle) AS half CROSS JOIN LATERAL (
+            FROM halves CROSS JOIN LATERAL (SELECT (low + high + 1) / 2 AS middle) AS half CROSS
+                JOIN LATERAL (
                 SELECT start, revision FROM blocks
                 WHERE tenant = $1 AND project = $2 AND stream = halves.stream AND start <= middle
                 ORDER BY start DESC LIMIT 1) AS probe
@@ -214,7 +230,8 @@ async def _locate(tx: Tx, path: str, at: FileRevision) -> Row | None:
         )
         SELECT place.*, last.start, last.revision, last.size_bytes, last.created_at
         FROM place LEFT JOIN (halves CROSS JOIN LATERAL (
-            SELECT start, revision, start + octet_length(content) AS size_bytes, created_at FROM blocks
+            SELECT start, revision, start + octet_length(content) AS size_bytes, created_at
+                FROM blocks
             WHERE tenant = $1 AND project = $2 AND stream = halves.stream AND start <= low
             ORDER BY start DESC LIMIT 1) AS last) ON low >= high AND last.revision <= $5
         """,

@@ -54,10 +54,14 @@ async def lock_purge(tx: Tx, purge: UUID) -> None:
     """
     of_project = "AND project = $2" if tx.bound > 1 else "AND project = '*'"
     rows = await tx.fetch(
-        f"SELECT unit FROM purges WHERE tenant = $1 {of_project} AND purge = ${tx.bound + 1} FOR SHARE", purge
+        f"SELECT unit FROM purges WHERE tenant = $1 {of_project} AND purge = ${tx.bound + 1} FOR"
+        " SHARE",
+        purge,
     )
     if not rows:
-        raise MemsvcError(Code.RESOURCE_BUSY, "another call has taken this purge over", retry_after_s=2.0)
+        raise MemsvcError(
+            Code.RESOURCE_BUSY, "another call has taken this purge over", retry_after_s=2.0
+        )
 
 
 async def release(tx: Tx, purge: UUID) -> None:
@@ -67,4 +71,6 @@ async def release(tx: Tx, purge: UUID) -> None:
 
 async def release_all(tx: Tx) -> None:
     """Admit writers again everywhere in the project, or in the tenant."""
-    await tx.execute("DELETE FROM purges WHERE tenant = $1" + (" AND project = $2" if tx.bound > 1 else ""))
+    await tx.execute(
+        "DELETE FROM purges WHERE tenant = $1" + (" AND project = $2" if tx.bound > 1 else "")
+    )

@@ -72,7 +72,9 @@ class Embedding:
         # that has a vector
         await self._fill(scope, index_id, after)
         async with self._database.begin(scope) as tx:
-            done = (await vectors.progress(tx, model, [index_id])).get(index_id, VectorProgress(0, 0))
+            done = (await vectors.progress(tx, model, [index_id])).get(
+                index_id, VectorProgress(0, 0)
+            )
             if done.entries != done.vectors:
                 await vectors.prune(tx, index_id)
         if done.entries != done.vectors:
@@ -85,7 +87,9 @@ class Embedding:
     async def _fill(self, scope: Scope, index_id: int, after: int) -> None:
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
-                texts = await vectors.missing(tx, index_id, self.model, after=after, limit=BATCH_ENTRIES)
+                texts = await vectors.missing(
+                    tx, index_id, self.model, after=after, limit=BATCH_ENTRIES
+                )
             if not texts:
                 return
             made = await self.embed_texts(list(texts.values()))
@@ -114,7 +118,9 @@ class Embedding:
         """
         async with self._database.begin(scope) as tx:
             if await vectors.available(tx):
-                for index_id in await vectors.list_incomplete(tx, self.model, limit=INDEXES_PER_SWEEP):
+                for index_id in await vectors.list_incomplete(
+                    tx, self.model, limit=INDEXES_PER_SWEEP
+                ):
                     await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=self._clock.now())
 
     async def question(self, text: str) -> list[float] | None:
@@ -127,7 +133,9 @@ class Embedding:
             self._questions.move_to_end(key)
             self._meter.add("memsvc_embedding_cached_total")
             return kept
-        if not text.strip() or (self._paused_until is not None and self._clock.now() < self._paused_until):
+        if not text.strip() or (
+            self._paused_until is not None and self._clock.now() < self._paused_until
+        ):
             return None
         started = perf_counter()
         try:
@@ -136,7 +144,9 @@ class Embedding:
             self._record_failure("question", error)
             if error.code is Code.UNAVAILABLE:
                 self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
-            log.warning("search goes on without vectors", code=error.code.value, reason=error.message)
+            log.warning(
+                "search goes on without vectors", code=error.code.value, reason=error.message
+            )
             return None
         self._record_success("question", started)
         self._questions[key] = vector
@@ -146,7 +156,9 @@ class Embedding:
 
     def _record_success(self, kind: str, started: float) -> None:
         self._meter.add("memsvc_embedding_calls_total", kind=kind, status="success")
-        self._meter.add("memsvc_embedding_duration_ms", (perf_counter() - started) * 1000, kind=kind)
+        self._meter.add(
+            "memsvc_embedding_duration_ms", (perf_counter() - started) * 1000, kind=kind
+        )
 
     def _record_failure(self, kind: str, error: MemsvcError) -> None:
         self._meter.add("memsvc_embedding_calls_total", kind=kind, status="error")

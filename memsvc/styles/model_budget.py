@@ -27,7 +27,9 @@ class ModelBudget:
         self._clock = clock
         self._calls_a_day = calls_a_day
 
-    async def consume(self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0) -> None:
+    async def consume(
+        self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0
+    ) -> None:
         """Count model calls, and one for a purpose that has its own limit.
 
         Raises `BudgetExhaustedError`, and counts nothing, when either limit is reached.
@@ -43,7 +45,9 @@ class ModelBudget:
             ):
                 raise BudgetExhaustedError
 
-    async def release(self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0) -> None:
+    async def release(
+        self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0
+    ) -> None:
         """Uncount calls, as the model could not be reached."""
         if not (limit or self._calls_a_day):
             return

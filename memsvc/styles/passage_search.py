@@ -36,7 +36,9 @@ async def scores(
     """
     query = query_terms(question)
     limit = best if vector is None else candidates
-    matched = await passages.search(tx, where, query, best=limit) if query and where.projects else {}
+    matched = (
+        await passages.search(tx, where, query, best=limit) if query and where.projects else {}
+    )
     if vector is None:
         return matched
     by_embedding = await passages.match_embedding(tx, where, model, vector, best=limit)

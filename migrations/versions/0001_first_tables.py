@@ -23,7 +23,9 @@ def _moment(name: str, *, nullable: bool = False) -> sa.Column[Any]:
     return sa.Column(name, sa.DateTime(timezone=True), nullable=nullable)
 
 
-def _tenant_table(name: str, *columns: sa.Column[Any], key: tuple[str, ...], **options: Any) -> None:
+def _tenant_table(
+    name: str, *columns: sa.Column[Any], key: tuple[str, ...], **options: Any
+) -> None:
     op.create_table(
         name,
         _column("tenant", sa.LargeBinary()),

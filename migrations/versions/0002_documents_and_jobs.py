@@ -47,13 +47,18 @@ def upgrade() -> None:
     )
     # the policies bind the owner too, who has no tenant
     op.execute("ALTER TABLE projects NO FORCE ROW LEVEL SECURITY")
-    op.execute("INSERT INTO usage (tenant, size_bytes) SELECT tenant, sum(size_bytes) FROM projects GROUP BY tenant")
+    op.execute(
+        "INSERT INTO usage (tenant, size_bytes) SELECT tenant, sum(size_bytes) FROM projects GROUP BY tenant"
+    )
     op.execute("ALTER TABLE projects FORCE ROW LEVEL SECURITY")
 
     op.add_column("files", sa.Column("sha256", sa.LargeBinary(), nullable=True))
     op.add_column("streams", sa.Column("created_at", sa.DateTime(timezone=True), nullable=True))
 
-    op.add_column("books", sa.Column("segment_bits", sa.SmallInteger(), nullable=False, server_default=sa.text("10")))
+    op.add_column(
+        "books",
+        sa.Column("segment_bits", sa.SmallInteger(), nullable=False, server_default=sa.text("10")),
+    )
     op.add_column("entries", sa.Column("cues", sa.Text(), nullable=False, server_default=""))
 
     op.create_table(

@@ -29,7 +29,10 @@ def upgrade() -> None:
         ["tenant", "project", "user_id", "updated_at"],
         postgresql_where=sa.text("user_id <> ''"),
     )
-    op.add_column("books", sa.Column("folded_entry", sa.Integer(), nullable=False, server_default=sa.text("0")))
+    op.add_column(
+        "books",
+        sa.Column("folded_entry", sa.Integer(), nullable=False, server_default=sa.text("0")),
+    )
     # the policies bind the owner too, who has no tenant
     op.execute("ALTER TABLE books NO FORCE ROW LEVEL SECURITY")
     op.execute("UPDATE books SET folded_entry = next_entry")
@@ -44,15 +47,24 @@ def upgrade() -> None:
         sa.Column("hits", sa.ARRAY(sa.BigInteger()), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "project", "book", "entry"),
     )
-    op.add_column("facts", sa.Column("forgotten", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    op.add_column(
+        "facts",
+        sa.Column("forgotten", sa.Boolean(), nullable=False, server_default=sa.text("false")),
+    )
     for name in ("policy", "summary"):
         op.add_column("sessions", sa.Column(name, postgresql.JSONB(), nullable=True))
     for name in ("compacted_at", "consolidated_at"):
         op.add_column("sessions", sa.Column(name, sa.DateTime(timezone=True), nullable=True))
     for name in ("consolidated_entry", "digested_entry", "extracted_entry"):
-        op.add_column("sessions", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0")))
-    op.add_column("sessions", sa.Column("shared", sa.Boolean(), nullable=False, server_default=sa.text("false")))
-    # nobody noted yet who else spoke there: what has a user stays within its session until a rebuild has looked
+        op.add_column(
+            "sessions", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0"))
+        )
+    op.add_column(
+        "sessions",
+        sa.Column("shared", sa.Boolean(), nullable=False, server_default=sa.text("false")),
+    )
+    # nobody noted yet who else spoke there: what has a user stays within its session until a
+    # rebuild has looked
     op.execute("ALTER TABLE sessions NO FORCE ROW LEVEL SECURITY")
     op.execute("UPDATE sessions SET shared = true WHERE user_id <> ''")
     op.execute("ALTER TABLE sessions FORCE ROW LEVEL SECURITY")
@@ -70,7 +82,9 @@ def upgrade() -> None:
         sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "project", "book", "entry"),
     )
-    op.create_index("insights_once", "insights", ["tenant", "project", "book", "insight"], unique=True)
+    op.create_index(
+        "insights_once", "insights", ["tenant", "project", "book", "insight"], unique=True
+    )
     op.create_table(
         "server_secrets",
         sa.Column("name", sa.Text(), nullable=False),

@@ -1,4 +1,5 @@
-"""What agents keep of what they learnt: notions, their edges and contradictions, outcomes, and the clock of a book."""
+"""What agents keep of what they learnt: notions, their edges and contradictions, outcomes, and the
+clock of a book."""
 
 from collections.abc import Sequence
 
@@ -65,11 +66,18 @@ def upgrade() -> None:
         key("notion"),
     )
     within = ["tenant", "project", "book"]
-    op.create_index("notions_digest", "notions", [*within, "digest"], unique=True, postgresql_where=LIVE)
     op.create_index(
-        "notions_pending", "notions", [*within, "created_at", "notion"], postgresql_where=sa.text("status = 'inbox'")
+        "notions_digest", "notions", [*within, "digest"], unique=True, postgresql_where=LIVE
     )
-    op.create_index("notions_recent", "notions", [*within, "tier", "reinforced_h"], postgresql_where=LIVE)
+    op.create_index(
+        "notions_pending",
+        "notions",
+        [*within, "created_at", "notion"],
+        postgresql_where=sa.text("status = 'inbox'"),
+    )
+    op.create_index(
+        "notions_recent", "notions", [*within, "tier", "reinforced_h"], postgresql_where=LIVE
+    )
     op.create_index("notions_used", "notions", [*within, "reinforcements"], postgresql_where=LIVE)
     op.create_index("notions_sure", "notions", [*within, "confidence"], postgresql_where=LIVE)
     op.create_table("notion_tags", *scope(), name("tag"), name("notion"), key("tag", "notion"))
@@ -122,7 +130,10 @@ def upgrade() -> None:
         sa.Column("revision", sa.BigInteger(), nullable=False),
         moment("consolidated_at", nullable=True),
         number("curated_h", nullable=True),
-        *(sa.Column(of, postgresql.JSONB(), nullable=False) for of in ("session_tokens", "lifetime_tokens")),
+        *(
+            sa.Column(of, postgresql.JSONB(), nullable=False)
+            for of in ("session_tokens", "lifetime_tokens")
+        ),
         key(),
     )
 

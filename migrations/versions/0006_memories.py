@@ -1,4 +1,5 @@
-"""Memories: what is kept beside the facts that they are, what was found when, and what a project wants otherwise."""
+"""Memories: what is kept beside the facts that they are, what was found when, and what a project
+wants otherwise."""
 
 from collections.abc import Sequence
 
@@ -15,7 +16,10 @@ Name = sa.Text(collation="C")
 
 
 def scope() -> list[sa.Column[object]]:
-    return [sa.Column("tenant", sa.LargeBinary(), nullable=False), sa.Column("project", Name, nullable=False)]
+    return [
+        sa.Column("tenant", sa.LargeBinary(), nullable=False),
+        sa.Column("project", Name, nullable=False),
+    ]
 
 
 def moment(of: str) -> sa.Column[object]:
@@ -48,7 +52,9 @@ def upgrade() -> None:
     op.create_table(
         "memory_settings",
         *scope(),
-        sa.Column("wanted", postgresql.JSONB(), nullable=False, server_default=sa.text("'{}'::jsonb")),
+        sa.Column(
+            "wanted", postgresql.JSONB(), nullable=False, server_default=sa.text("'{}'::jsonb")
+        ),
         sa.Column("prompt", sa.Text(), nullable=True),
         sa.Column("findings", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
         sa.PrimaryKeyConstraint("tenant", "project"),

@@ -1,4 +1,5 @@
-"""What before_turn recalled and why, and the sessions of a project by when they were last written."""
+"""What before_turn recalled and why, and the sessions of a project by when they were last
+written."""
 
 from collections.abc import Sequence
 
@@ -15,7 +16,9 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    concurrent_index.build("sessions_latest", "sessions", ["tenant", "project", "updated_at", "session"])
+    concurrent_index.build(
+        "sessions_latest", "sessions", ["tenant", "project", "updated_at", "session"]
+    )
     op.create_table(
         "recalls",
         sa.Column("tenant", sa.LargeBinary(), nullable=False),

@@ -10,8 +10,9 @@ down_revision: str | None = "0011"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
-# What the log held before becomes its first part, up to the end of the week, without a row being moved. Whoever could
-# read and write the log still can; the parts themselves are nobody's but the owner's.
+# What the log held before becomes its first part, up to the end of the week, without a row being
+# moved. Whoever could read and write the log still can; the parts themselves are nobody's but the
+# owner's.
 PARTED = """
 DO $$
 DECLARE
@@ -43,9 +44,10 @@ END
 $$
 """
 
-# Run by the application, as the owner: it makes the parts of this week and the next two, into which what came too early
-# is moved, and drops those whose last call is past its time. It can be asked for nothing else, and not to keep less
-# than the owner says, who may put another number into this function:
+# Run by the application, as the owner: it makes the parts of this week and the next two, into which
+# what came too early is moved, and drops those whose last call is past its time. It can be asked
+# for nothing else, and not to keep less than the owner says, who may put another number into this
+# function:
 LEAST = """
 CREATE FUNCTION memsvc_calls_kept_days_min() RETURNS integer LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -10,7 +10,8 @@ down_revision: str | None = "0013"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
-# The tenant is looked up before it is compared: Citus sends a statement to one node by a value, not by an expression.
+# The tenant is looked up before it is compared: Citus sends a statement to one node by a value, not
+# by an expression.
 ADMIT = """
 CREATE OR REPLACE FUNCTION admit_writer(written text, shared bigint[], own bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -53,9 +54,10 @@ END
 $$
 """
 
-# As in 0012 but for what {moved} and {mode} are. Two statements move rows where one did: nobody else is in the table
-# meanwhile. One connection to each node is enough, and what was changed over several could not be altered any more;
-# PostgreSQL without Citus takes the setting for one of nobody's.
+# As in 0012 but for what {moved} and {mode} are. Two statements move rows where one did: nobody
+# else is in the table meanwhile. One connection to each node is enough, and what was changed over
+# several could not be altered any more; PostgreSQL without Citus takes the setting for one of
+# nobody's.
 ROLL = """
 CREATE OR REPLACE FUNCTION
     memsvc_roll_calls(keep_days integer, OUT made integer, OUT dropped integer, OUT kept_days integer)

@@ -1,5 +1,5 @@
-"""A transaction is told its tenant and its timeouts by a function: Citus repeats on the nodes the whole message that a
-SET stands in, and the string that EXECUTE runs holds nothing else."""
+"""A transaction is told its tenant and its timeouts by a function: Citus repeats on the nodes the
+whole message that a SET stands in, and the string that EXECUTE runs holds nothing else."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,8 @@ down_revision: str | None = "0014"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
-# It runs as its caller and sets nothing that the caller could not set. A timeout of 0 stays as it is.
+# It runs as its caller and sets nothing that the caller could not set. A timeout of 0 stays as it
+# is.
 SET_TENANT = """
 CREATE FUNCTION set_tenant(tenant bytea, lock_timeout_ms integer, transaction_timeout_s integer) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,5 @@
-"""A folder of documents: whole files, names that come back, and nothing of anybody else's touched."""
+"""A folder of documents: whole files, names that come back, and nothing of anybody else's
+touched."""
 
 from pathlib import Path
 
@@ -39,25 +40,38 @@ def test_what_is_no_longer_there_is_removed(place: Path, folder: DocumentFolder)
     assert (place / "a.md").read_bytes() == b"3"
 
 
-def test_a_file_of_somebody_else_is_neither_written_nor_removed(place: Path, folder: DocumentFolder) -> None:
+def test_a_file_of_somebody_else_is_neither_written_nor_removed(
+    place: Path, folder: DocumentFolder
+) -> None:
     (place / "mine.md").write_bytes(b"mine")
     folder.write({"a": b"1"}, ["a"])
     (place / "a.md").write_bytes(b"changed")
     told = folder.write({"mine": b"theirs", "a": b"2"}, ["mine", "a"])
-    assert told == [f"{name}.md was changed by somebody else and was left as it is" for name in ("mine", "a")]
+    assert told == [
+        f"{name}.md was changed by somebody else and was left as it is" for name in ("mine", "a")
+    ]
     assert folder.write({}, []) == ["a.md was changed by somebody else and was not removed"]
-    assert ((place / "mine.md").read_bytes(), (place / "a.md").read_bytes()) == (b"mine", b"changed")
+    assert ((place / "mine.md").read_bytes(), (place / "a.md").read_bytes()) == (
+        b"mine",
+        b"changed",
+    )
 
 
-def test_a_write_that_was_not_remembered_is_taken_for_ours(place: Path, folder: DocumentFolder) -> None:
+def test_a_write_that_was_not_remembered_is_taken_for_ours(
+    place: Path, folder: DocumentFolder
+) -> None:
     folder.write({"a": b"1"}, ["a"])
-    (place / "a.md").write_bytes(b"2")  # as if the process had ended between the file and the memory of it
+    (place / "a.md").write_bytes(
+        b"2"
+    )  # as if the process had ended between the file and the memory of it
     assert folder.write({"a": b"2"}, ["a"]) == []
     assert folder.write({"a": b"3"}, ["a"]) == []
     assert (place / "a.md").read_bytes() == b"3"
 
 
-def test_a_file_that_is_gone_is_not_known_to_be_written(place: Path, folder: DocumentFolder) -> None:
+def test_a_file_that_is_gone_is_not_known_to_be_written(
+    place: Path, folder: DocumentFolder
+) -> None:
     folder.write({"a": b"1"}, ["a"])
     (place / "a.md").unlink()
     assert folder.written() == {}

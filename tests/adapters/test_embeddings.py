@@ -33,7 +33,10 @@ async def there() -> AsyncIterator[Provider]:
 @asynccontextmanager
 async def asking(there: Provider, **options: Any) -> AsyncIterator[HttpEmbedder]:
     chosen = EmbeddingOptions(
-        **({"provider": "openai", "base_url": f"{there.url}/v1/", "api_key": KEY, "model": "m"} | options)
+        **(
+            {"provider": "openai", "base_url": f"{there.url}/v1/", "api_key": KEY, "model": "m"}
+            | options
+        )
     )
     async with HttpEmbedder.endpoint(chosen) as endpoint:
         yield HttpEmbedder(endpoint, chosen, backoff_s=0.001)
@@ -60,7 +63,12 @@ async def test_texts_become_vectors_in_their_order(there: Provider) -> None:
 
 
 async def test_what_the_options_say_is_what_is_sent(there: Provider) -> None:
-    chosen = {"dimensions": 12, "chars_max": 100, "document_prefix": "passage: ", "question_prefix": "query: "}
+    chosen = {
+        "dimensions": 12,
+        "chars_max": 100,
+        "document_prefix": "passage: ",
+        "question_prefix": "query: ",
+    }
     async with asking(there, **chosen, api_key="") as model:
         (vector,) = await model.embed(["x" * 500])
         await model.embed_question("why \ud800?")
@@ -79,7 +87,9 @@ async def test_a_text_without_anything_in_it_is_not_sent_empty(there: Provider) 
 
 
 @pytest.mark.parametrize("fault", ["shuffled", "no index"])
-async def test_an_answer_may_come_in_another_order_or_without_numbers(there: Provider, fault: Fault) -> None:
+async def test_an_answer_may_come_in_another_order_or_without_numbers(
+    there: Provider, fault: Fault
+) -> None:
     there.plan.append(fault)
     async with asking(there) as model:
         vectors = await model.embed(["walrus", "kumquat", "zeppelin"])
@@ -95,7 +105,11 @@ async def test_many_texts_go_in_batches(there: Provider) -> None:
 
 def test_a_batch_has_no_more_characters_than_fit_unless_one_text_alone_does() -> None:
     texts = ["a" * 4, "b" * 4, "c" * 20, "d", "e" * 9]
-    assert list(batches(texts, 10, chars_max=10)) == [["a" * 4, "b" * 4], ["c" * 20], ["d", "e" * 9]]
+    assert list(batches(texts, 10, chars_max=10)) == [
+        ["a" * 4, "b" * 4],
+        ["c" * 20],
+        ["d", "e" * 9],
+    ]
     assert list(batches([], 10)) == []
 
 
@@ -116,7 +130,9 @@ async def test_what_passes_is_tried_again_until_it_works(there: Provider, fault:
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_what_does_not_pass_is_unavailable_after_the_last_attempt(there: Provider, fault: Fault) -> None:
+async def test_what_does_not_pass_is_unavailable_after_the_last_attempt(
+    there: Provider, fault: Fault
+) -> None:
     there.always = fault
     async with asking(there, retries=2) as model:
         await refused(model.embed([TEXT]), Code.UNAVAILABLE)
@@ -168,7 +184,9 @@ async def test_a_question_is_asked_once(there: Provider) -> None:
     assert len(there.calls) == 1
 
 
-async def test_an_endpoint_that_wants_to_be_left_alone_for_long_is_left_alone(there: Provider) -> None:
+async def test_an_endpoint_that_wants_to_be_left_alone_for_long_is_left_alone(
+    there: Provider,
+) -> None:
     there.always = "busy for an hour"
     async with asking(there) as model:
         error = await refused(model.embed([TEXT]), Code.UNAVAILABLE)
@@ -183,7 +201,9 @@ async def test_nobody_listening_is_unavailable() -> None:
         await refused(model.embed([TEXT]), Code.UNAVAILABLE)
 
 
-async def test_no_proxy_of_the_environment_sees_a_text(there: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_of_the_environment_sees_a_text(
+    there: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with asking(there) as model:
@@ -207,7 +227,13 @@ def test_models_whose_vectors_cannot_be_compared_have_other_names() -> None:
 
     assert name(model="m") == "openai/m"
     assert name(model="m", dimensions=256) == "openai/m/256"
-    names = {name(), name(model="m"), name(dimensions=5), name(document_prefix="a"), name(document_prefix="b")}
+    names = {
+        name(),
+        name(model="m"),
+        name(dimensions=5),
+        name(document_prefix="a"),
+        name(document_prefix="b"),
+    }
     assert len(names) == 5
     assert name(question_prefix="query: ") == name()
 

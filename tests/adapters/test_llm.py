@@ -1,4 +1,5 @@
-"""A model answers what was asked, or there is an error that gives nothing away; no other address is ever called."""
+"""A model answers what was asked, or there is an error that gives nothing away; no other address is
+ever called."""
 
 import json
 import subprocess
@@ -21,8 +22,19 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-very-secret"
 TEXT = "the secret text of somebody"
 MODELS = ("openai:m", "openai-chat:m", "anthropic:m")
-PATHS = {"openai:m": "/v1/responses", "openai-chat:m": "/v1/chat/completions", "anthropic:m": "/v1/messages"}
-PASSING: tuple[Fault, ...] = ("hang up", "busy", "busy for 0 s", "broken", "truncated", "refuses the key")
+PATHS = {
+    "openai:m": "/v1/responses",
+    "openai-chat:m": "/v1/chat/completions",
+    "anthropic:m": "/v1/messages",
+}
+PASSING: tuple[Fault, ...] = (
+    "hang up",
+    "busy",
+    "busy for 0 s",
+    "broken",
+    "truncated",
+    "refuses the key",
+)
 WRONG: tuple[Fault, ...] = (
     "garbage", "a list", "half", "nothing", "huge", "compressed", "redirect", "refuses",
 )  # fmt: skip
@@ -44,8 +56,16 @@ async def there(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Provider]:
 
 
 @asynccontextmanager
-async def asking(there: Provider, meter: RecordingMeter, **options: Any) -> AsyncIterator[ModelClient]:
-    chosen = {"model": "openai:m", "base_url": there.url, "api_key": KEY, "retries": 0, "timeout_ms": 20_000} | options
+async def asking(
+    there: Provider, meter: RecordingMeter, **options: Any
+) -> AsyncIterator[ModelClient]:
+    chosen = {
+        "model": "openai:m",
+        "base_url": there.url,
+        "api_key": KEY,
+        "retries": 0,
+        "timeout_ms": 20_000,
+    } | options
     async with llm(ModelOptions(**chosen), meter) as made:
         assert made is not None
         yield made
@@ -62,7 +82,9 @@ async def test_a_text_is_asked_for_with_instructions_and_within_tokens(
 ) -> None:
     async with asking(there, meter, model=model) as made:
         assert made.model == model
-        assert await made.complete("Say what it is about.", TEXT, output_tokens_max=321) == there.says
+        assert (
+            await made.complete("Say what it is about.", TEXT, output_tokens_max=321) == there.says
+        )
     (call,) = there.calls
     assert call.path == PATHS[model]
     assert "Say what it is about." in told(call)
@@ -70,14 +92,19 @@ async def test_a_text_is_asked_for_with_instructions_and_within_tokens(
     assert call.body["model"] == "m"
     limits = ("max_output_tokens", "max_completion_tokens", "max_tokens")
     assert [call.body[name] for name in limits if name in call.body] == [321]
-    assert (meter.total("memsvc_model_tokens_total", direction="input"), meter.total("memsvc_model_tokens_total")) == (
+    assert (
+        meter.total("memsvc_model_tokens_total", direction="input"),
+        meter.total("memsvc_model_tokens_total"),
+    ) == (
         70,
         77,
     )
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_what_is_found_has_the_shape_asked_for(there: Provider, meter: RecordingMeter, model: str) -> None:
+async def test_what_is_found_has_the_shape_asked_for(
+    there: Provider, meter: RecordingMeter, model: str
+) -> None:
     there.finds = {"place": "Vienna", "trains": 2}
     async with asking(there, meter, model=model) as made:
         found = await made.extract("Find the trains.", TEXT, Found, output_tokens_max=99)
@@ -86,14 +113,18 @@ async def test_what_is_found_has_the_shape_asked_for(there: Provider, meter: Rec
     assert meter.total("memsvc_model_tokens_total", direction="output") == 7
 
 
-async def test_an_openai_response_is_not_kept_by_the_provider(there: Provider, meter: RecordingMeter) -> None:
+async def test_an_openai_response_is_not_kept_by_the_provider(
+    there: Provider, meter: RecordingMeter
+) -> None:
     async with asking(there, meter) as made:
         await made.complete("x", TEXT, output_tokens_max=9)
     assert there.calls[0].body["store"] is False
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_another_shape_is_an_error_after_one_more_try(there: Provider, meter: RecordingMeter, model: str) -> None:
+async def test_another_shape_is_an_error_after_one_more_try(
+    there: Provider, meter: RecordingMeter, model: str
+) -> None:
     there.finds = {"place": "the secret text came back"}
     async with asking(there, meter, model=model) as made:
         with pytest.raises(MemsvcError) as refused:
@@ -124,7 +155,9 @@ async def test_a_fault_is_named_and_tells_nothing(
     async with asking(there, meter, model=model) as made:
         with pytest.raises(MemsvcError) as refused:
             await made.complete("x", TEXT, output_tokens_max=9)
-    assert refused.value.code is (Code.UNAVAILABLE if fault in PASSING else Code.INTERNAL_ERROR), refused.value.message
+    assert refused.value.code is (Code.UNAVAILABLE if fault in PASSING else Code.INTERNAL_ERROR), (
+        refused.value.message
+    )
     body = json.dumps(refused.value.body())
     assert "secret" not in body
     assert KEY not in body
@@ -149,7 +182,9 @@ async def test_a_refused_key_is_told_to_operators_and_passes_once_it_is_mended(
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_what_may_pass_is_tried_again_so_often(there: Provider, meter: RecordingMeter, model: str) -> None:
+async def test_what_may_pass_is_tried_again_so_often(
+    there: Provider, meter: RecordingMeter, model: str
+) -> None:
     there.plan.extend(["busy for 0 s", "broken"])
     async with asking(there, meter, model=model, retries=2) as made:
         assert await made.complete("x", TEXT, output_tokens_max=9) == there.says
@@ -162,7 +197,9 @@ async def test_what_may_pass_is_tried_again_so_often(there: Provider, meter: Rec
     assert len(there.calls) == 5
 
 
-@pytest.mark.parametrize(("fault", "retries"), [("slow", 0), ("slow", 5), ("busy for an hour", 5), ("broken", 20)])
+@pytest.mark.parametrize(
+    ("fault", "retries"), [("slow", 0), ("slow", 5), ("busy for an hour", 5), ("broken", 20)]
+)
 @pytest.mark.parametrize("model", MODELS)
 async def test_all_attempts_together_are_within_the_time(
     there: Provider, meter: RecordingMeter, model: str, fault: Fault, retries: int
@@ -184,9 +221,15 @@ async def test_nobody_there_is_unavailable(meter: RecordingMeter) -> None:
     assert refused.value.code is Code.UNAVAILABLE
 
 
-@pytest.mark.parametrize(("model", "variable"), [("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")])
+@pytest.mark.parametrize(
+    ("model", "variable"), [("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")]
+)
 async def test_the_key_is_that_of_the_settings_or_of_the_environment_or_none(
-    there: Provider, meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch, model: str, variable: str
+    there: Provider,
+    meter: RecordingMeter,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    variable: str,
 ) -> None:
     for key, environment in ((KEY, "sk-other"), ("", "sk-other"), ("", None)):
         if environment:
@@ -208,7 +251,9 @@ async def test_a_providers_own_endpoint_is_not_opened_without_a_key(
             pass
     assert refused.value.code is Code.INVALID_ARGUMENT
     assert refused.value.message == "the model of the.section has no key"
-    assert refused.value.recovery in (f"set the.section.api_key or {name}" for name in set(KEYS.values()))
+    assert refused.value.recovery in (
+        f"set the.section.api_key or {name}" for name in set(KEYS.values())
+    )
 
 
 async def test_nothing_of_the_environment_changes_where_a_call_goes(
@@ -257,7 +302,9 @@ async def test_without_a_name_there_is_no_model(meter: RecordingMeter) -> None:
         ("https://host/api/v3/responses/", "https://host/api/v3"),
     ],
 )
-def test_a_base_url_may_be_the_root_the_version_or_the_call(model: str, given: str, meant: str) -> None:
+def test_a_base_url_may_be_the_root_the_version_or_the_call(
+    model: str, given: str, meant: str
+) -> None:
     assert ModelOptions(model=model, base_url=given).endpoint_url == meant
 
 
@@ -289,7 +336,8 @@ def test_options_never_show_their_key() -> None:
 @pytest.mark.slow
 def test_starting_without_a_model_imports_none_of_its_packages() -> None:
     code = (
-        "import asyncio, sys; import memsvc.app; from memsvc.adapters.llm import ModelOptions, llm\n"
+        "import asyncio, sys; import memsvc.app; from memsvc.adapters.llm import ModelOptions,"
+        " llm\n"
         "async def none():\n    async with llm(ModelOptions(), None) as made: assert made is None\n"
         "asyncio.run(none())\n"
         "print([name for name in ('pydantic_ai', 'openai', 'anthropic') if name in sys.modules])"

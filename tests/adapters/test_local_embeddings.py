@@ -1,4 +1,5 @@
-"""A model in a folder makes vectors without any host, and one that cannot be used says so at the start."""
+"""A model in a folder makes vectors without any host, and one that cannot be used says so at the
+start."""
 
 import asyncio
 import importlib.util
@@ -17,15 +18,25 @@ from memsvc.core.errors import Code, MemsvcError
 pytestmark = pytest.mark.anyio
 WORDS = ("[PAD]", "[UNK]", "train", "vienna", "marzipan", "walrus")
 # by word: what the tiny model "means" by it; padding would be noticed in any mean
-MEANINGS = [[100.0, 100.0, 100.0], [0.1, 0.1, 0.1], [1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.0, 2.0], [0.0, 3.0, 0.0]]
+MEANINGS = [
+    [100.0, 100.0, 100.0],
+    [0.1, 0.1, 0.1],
+    [1.0, 0.0, 0.0],
+    [0.8, 0.6, 0.0],
+    [0.0, 0.0, 2.0],
+    [0.0, 3.0, 0.0],
+]
 needs_runtime = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "tokenizers")),
     reason="onnx, onnxruntime and tokenizers are not installed",
 )
 
 
-def write(folder: Path, *, name: str = "model.onnx", output: str = "last_hidden_state", inputs: int = 2) -> Path:
-    """A model that looks each token up in a table, with its tokenizer; `sentence_embedding` takes the first token."""
+def write(
+    folder: Path, *, name: str = "model.onnx", output: str = "last_hidden_state", inputs: int = 2
+) -> Path:
+    """A model that looks each token up in a table, with its tokenizer; `sentence_embedding` takes
+    the first token."""
     import numpy  # noqa: PLC0415
     import onnx  # noqa: PLC0415
     import tokenizers  # noqa: PLC0415
@@ -42,7 +53,10 @@ def write(folder: Path, *, name: str = "model.onnx", output: str = "last_hidden_
     graph = helper.make_graph(
         nodes,
         "tiny",
-        [helper.make_tensor_value_info(one, TensorProto.INT64, ["batch", "tokens"]) for one in taken],
+        [
+            helper.make_tensor_value_info(one, TensorProto.INT64, ["batch", "tokens"])
+            for one in taken
+        ],
         [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
         [table, first],
     )
@@ -55,7 +69,9 @@ def write(folder: Path, *, name: str = "model.onnx", output: str = "last_hidden_
     )
     tokenizer.normalizer = tokenizers.normalizers.Lowercase()
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer.enable_padding(length=64, pad_id=0, pad_token="[PAD]")  # as sentence-transformers saves it
+    tokenizer.enable_padding(
+        length=64, pad_id=0, pad_token="[PAD]"
+    )  # as sentence-transformers saves it
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
@@ -65,8 +81,12 @@ def options(folder: Path, **given: Any) -> EmbeddingOptions:
 
 
 @needs_runtime
-@pytest.mark.parametrize("name", ["model.onnx", "model_quantized.onnx", "onnx/model.onnx", "onnx/model_O2.onnx"])
-async def test_a_vector_is_the_mean_of_the_tokens_without_padding(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["model.onnx", "model_quantized.onnx", "onnx/model.onnx", "onnx/model_O2.onnx"]
+)
+async def test_a_vector_is_the_mean_of_the_tokens_without_padding(
+    tmp_path: Path, name: str
+) -> None:
     model = await LocalEmbedder.load(options(write(tmp_path, name=name)))
     both, alone, long = await model.embed(["Train Vienna", "marzipan", "walrus " * 5000])
     length = math.hypot(1.8, 0.6)
@@ -87,7 +107,9 @@ async def test_a_model_that_pools_by_itself_is_left_to_it(tmp_path: Path, inputs
 
 @needs_runtime
 async def test_prefixes_and_batches_are_as_the_options_say(tmp_path: Path) -> None:
-    chosen = options(write(tmp_path), batch_size=2, document_prefix="walrus ", question_prefix="marzipan ")
+    chosen = options(
+        write(tmp_path), batch_size=2, document_prefix="walrus ", question_prefix="marzipan "
+    )
     async with embedder(chosen) as model:
         assert model is not None
         vectors = await model.embed(["train"] * 5)
@@ -101,13 +123,17 @@ async def test_prefixes_and_batches_are_as_the_options_say(tmp_path: Path) -> No
 async def test_the_name_tells_models_apart_by_their_content(tmp_path: Path) -> None:
     one = await LocalEmbedder.load(options(write(tmp_path / "m")))
     same = await LocalEmbedder.load(options(tmp_path / "m"))
-    other = await LocalEmbedder.load(options(write(tmp_path / "x" / "m", output="sentence_embedding")))
+    other = await LocalEmbedder.load(
+        options(write(tmp_path / "x" / "m", output="sentence_embedding"))
+    )
     assert one.model == same.model != other.model
     assert one.model.startswith("local/m@")
 
 
 @needs_runtime
-async def test_the_event_loop_stays_free_and_a_question_does_not_wait_for_documents(tmp_path: Path) -> None:
+async def test_the_event_loop_stays_free_and_a_question_does_not_wait_for_documents(
+    tmp_path: Path,
+) -> None:
     model = await LocalEmbedder.load(options(write(tmp_path)))
     gate, run = threading.Event(), model._run
 
@@ -149,7 +175,9 @@ async def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     assert "tokenizer.json" in (await unusable(options(tmp_path))).message
 
 
-async def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def absent(name: str) -> Any:
         raise ImportError(name)
 
@@ -169,5 +197,8 @@ async def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
 @needs_runtime
 async def test_a_model_of_another_kind_or_length_is_refused_at_the_start(tmp_path: Path) -> None:
     assert "pixel_values" in (await unusable(options(write(tmp_path / "a", inputs=4)))).message
-    assert "3 dimensions, not 4" in (await unusable(options(write(tmp_path / "b"), dimensions=4))).message
+    assert (
+        "3 dimensions, not 4"
+        in (await unusable(options(write(tmp_path / "b"), dimensions=4))).message
+    )
     assert (await LocalEmbedder.load(options(tmp_path / "b", dimensions=3))).model.endswith("/3")

@@ -1,4 +1,5 @@
-"""The embedded PostgreSQL: it comes up, is shared, survives kills, and lets nobody in without a password."""
+"""The embedded PostgreSQL: it comes up, is shared, survives kills, and lets nobody in without a
+password."""
 
 import asyncio
 import json
@@ -35,7 +36,9 @@ print("stopped", flush=True)
 class Holder:
     def __init__(self, data_dir: Path) -> None:
         command = [sys.executable, "-c", HOLDER, str(data_dir)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def wait_until_held(self) -> str:
         return self._said()
@@ -279,7 +282,9 @@ def test_lost_passwords_are_replaced_and_the_data_stay(data_dir: Path) -> None:
     embedded.stop()
 
 
-def test_passwords_of_another_cluster_are_explained_and_the_server_does_not_stay(data_dir: Path) -> None:
+def test_passwords_of_another_cluster_are_explained_and_the_server_does_not_stay(
+    data_dir: Path,
+) -> None:
     embedded = EmbeddedPostgres(data_dir)
     urls = embedded.start()
     embedded.stop()
@@ -336,7 +341,11 @@ def test_roles_are_unprivileged(server: EmbeddedUrls) -> None:
         own = "from pg_roles where rolname = current_user"
         assert run(url, "select current_user::text") == name
         assert (
-            run(url, f"select rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication {own}")
+            run(
+                url,
+                "select rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or"
+                f" rolreplication {own}",
+            )
             is False
         )
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -354,7 +363,9 @@ def test_the_owner_can_force_row_level_security_and_use_vectors(server: Embedded
     )
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
         run(server.admin_url, *made)
-    assert run(server.superuser_url, "select count(*) from pg_extension where extname = 'vector'") == 0
+    assert (
+        run(server.superuser_url, "select count(*) from pg_extension where extname = 'vector'") == 0
+    )
 
 
 def test_nobody_gets_in_without_a_password(server: EmbeddedUrls, server_dir: Path) -> None:
@@ -376,33 +387,59 @@ def test_nobody_gets_in_without_a_password(server: EmbeddedUrls, server_dir: Pat
             "-d",
             "memsvc",
         ]
-        refused = subprocess.run([*without, "-c", "select 1"], capture_output=True, text=True, env={}, check=False)
+        refused = subprocess.run(
+            [*without, "-c", "select 1"], capture_output=True, text=True, env={}, check=False
+        )
         assert "no password supplied" in refused.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_another_user_of_the_machine_cannot_reach_the_server(server: EmbeddedUrls, server_dir: Path) -> None:
+def test_another_user_of_the_machine_cannot_reach_the_server(
+    server: EmbeddedUrls, server_dir: Path
+) -> None:
     command = [str(program_dir() / "psql"), "-X", "-w", "-c", "select 1", server.app_url]
     refused = subprocess.run(
-        command, user="nobody", group="nogroup", extra_groups=[], capture_output=True, text=True, check=False, cwd="/"
+        command,
+        user="nobody",
+        group="nogroup",
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
     )
     assert "Permission denied" in refused.stderr
     for path in ("postgres-passwords.json", "postgres/PG_VERSION", "postgres/log"):
-        read = subprocess.run(["cat", server_dir / path], user="nobody", capture_output=True, text=True, check=False)
+        read = subprocess.run(
+            ["cat", server_dir / path], user="nobody", capture_output=True, text=True, check=False
+        )
         assert "Permission denied" in read.stderr
 
 
-def test_secrets_are_for_the_owner_only_and_not_in_the_repr(server: EmbeddedUrls, server_dir: Path) -> None:
+def test_secrets_are_for_the_owner_only_and_not_in_the_repr(
+    server: EmbeddedUrls, server_dir: Path
+) -> None:
     file = server_dir / "postgres-passwords.json"
     assert file.stat().st_mode & 0o777 == 0o600
     assert (server_dir / "postgres").stat().st_mode & 0o077 == 0
     assert not any(password in repr(server) for password in json.loads(file.read_text()).values())
 
 
-def test_what_is_stored_never_reaches_the_servers_log(server: EmbeddedUrls, server_dir: Path) -> None:
+def test_what_is_stored_never_reaches_the_servers_log(
+    server: EmbeddedUrls, server_dir: Path
+) -> None:
     twice = "insert into once values ('canary'), ('canary')"
-    failing = ["select 'canary'::int", 'select 1 as "canary" frm', "do $$ begin raise 'canary'; end $$", twice]
-    run(server.admin_url, "create table once (word text primary key)", "grant insert on once to memsvc_app")
+    failing = [
+        "select 'canary'::int",
+        'select 1 as "canary" frm',
+        "do $$ begin raise 'canary'; end $$",
+        twice,
+    ]
+    run(
+        server.admin_url,
+        "create table once (word text primary key)",
+        "grant insert on once to memsvc_app",
+    )
     for url in (server.app_url, server.admin_url):
         for statement in failing:
             with pytest.raises(asyncpg.PostgresError):

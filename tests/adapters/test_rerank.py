@@ -29,18 +29,27 @@ async def there() -> AsyncIterator[Provider]:
 
 @asynccontextmanager
 async def asking(there: Provider, **options: Any) -> AsyncIterator[Reranker]:
-    async with reranker(RerankOptions(endpoint=f"{there.url}/v2/rerank", api_key=KEY, **options)) as made:
+    async with reranker(
+        RerankOptions(endpoint=f"{there.url}/v2/rerank", api_key=KEY, **options)
+    ) as made:
         assert made is not None
         yield made
 
 
 async def test_each_text_has_its_score_in_the_order_of_the_texts(there: Provider) -> None:
     async with asking(there, model="m") as scores:
-        assert await scores("Which trains go to Vienna?", TEXTS) == pytest.approx([1 / 3, 0.0, 2 / 3], abs=0.2)
+        assert await scores("Which trains go to Vienna?", TEXTS) == pytest.approx(
+            [1 / 3, 0.0, 2 / 3], abs=0.2
+        )
     (call,) = there.calls
     assert call.path == "/v2/rerank"
     assert call.headers["authorization"] == f"Bearer {KEY}"
-    assert call.body == {"model": "m", "query": "Which trains go to Vienna?", "documents": TEXTS, "top_n": 3}
+    assert call.body == {
+        "model": "m",
+        "query": "Which trains go to Vienna?",
+        "documents": TEXTS,
+        "top_n": 3,
+    }
 
 
 async def test_no_texts_need_no_call(there: Provider) -> None:
@@ -57,7 +66,9 @@ async def test_long_and_broken_texts_are_sent_as_far_as_they_can_be(there: Provi
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_whatever_goes_wrong_is_unavailable_at_once_and_tells_nothing(there: Provider, fault: Fault) -> None:
+async def test_whatever_goes_wrong_is_unavailable_at_once_and_tells_nothing(
+    there: Provider, fault: Fault
+) -> None:
     there.always = fault
     async with asking(there, timeout_ms=30 if fault == "slow" else 5000) as scores:
         with pytest.raises(MemsvcError) as error:
@@ -72,7 +83,9 @@ async def test_without_an_endpoint_there_is_no_reranker() -> None:
         assert none is None
 
 
-@pytest.mark.parametrize("options", [{"endpoint": "example.com/rerank"}, {"candidates": 0}, {"timeout_ms": 0}])
+@pytest.mark.parametrize(
+    "options", [{"endpoint": "example.com/rerank"}, {"candidates": 0}, {"timeout_ms": 0}]
+)
 def test_options_that_cannot_be_right_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         RerankOptions.model_validate(options)

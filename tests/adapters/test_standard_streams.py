@@ -14,8 +14,8 @@ LONG_S = 30
 class Pipes:
     """Two pipes: what comes in by `into` is read, and what is written comes out of `excluded`.
 
-    The other ends stay open, as `claimed_streams` leaves them: a thread that comes to read late would take the bytes of
-    whichever file has been opened under the number meanwhile.
+    The other ends stay open, as `claimed_streams` leaves them: a thread that comes to read late
+    would take the bytes of whichever file has been opened under the number meanwhile.
     """
 
     def __init__(self) -> None:
@@ -46,12 +46,20 @@ async def _lines(pipes: Pipes, *pieces: bytes, line_bytes_max: int = 10) -> list
 
 
 async def test_lines_come_out_as_they_went_in(pipes: Pipes) -> None:
-    assert await _lines(pipes, b"one\ntw", b"o\n", b"\n\xff\xfe\nend") == [b"one", b"two", b"", b"\xff\xfe", b"end"]
+    assert await _lines(pipes, b"one\ntw", b"o\n", b"\n\xff\xfe\nend") == [
+        b"one",
+        b"two",
+        b"",
+        b"\xff\xfe",
+        b"end",
+    ]
 
 
 async def test_a_line_that_is_too_long_is_told_once_and_the_next_one_is_read(pipes: Pipes) -> None:
     long = b"x" * 200_000
-    reading = asyncio.create_task(asyncio.to_thread(os.write, pipes.into, b"1234567890\n" + long[:50_000]))
+    reading = asyncio.create_task(
+        asyncio.to_thread(os.write, pipes.into, b"1234567890\n" + long[:50_000])
+    )
     await reading
     assert await _lines(pipes, b"yyy\nok\n12345678901\n") == [b"1234567890", None, b"ok", None]
 

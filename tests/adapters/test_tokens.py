@@ -55,10 +55,15 @@ def test_the_pattern_is_the_published_one(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_special_tokens_are_plain_text(tokens: O200kCounter) -> None:
-    assert tokens.count("a <|endofprompt|> b") == tokens.count("a <|endofprompt") + tokens.count("|> b")
+    assert tokens.count("a <|endofprompt|> b") == tokens.count("a <|endofprompt") + tokens.count(
+        "|> b"
+    )
 
 
-@given(st.lists(st.text(alphabet=WORD, max_size=12), max_size=12), st.sampled_from(["x, ", "é ", "中。", "Z9x/"]))
+@given(
+    st.lists(st.text(alphabet=WORD, max_size=12), max_size=12),
+    st.sampled_from(["x, ", "é ", "中。", "Z9x/"]),
+)
 def test_reading_a_text_in_parts_does_not_change_a_count(
     tokens: O200kCounter, parting: O200kCounter, words: list[str], end: str
 ) -> None:
@@ -77,8 +82,12 @@ def test_any_text_can_be_counted(tokens: O200kCounter, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ud83d\ude00 \ud83d", "\udcff" * 1000])
-def test_a_lone_surrogate_counts_as_the_replacement_character(tokens: O200kCounter, text: str) -> None:
-    assert tokens.count(text) == tokens.count(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+def test_a_lone_surrogate_counts_as_the_replacement_character(
+    tokens: O200kCounter, text: str
+) -> None:
+    assert tokens.count(text) == tokens.count(
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,21 +126,36 @@ def test_a_megabyte_never_takes_a_second(tokens: O200kCounter, text: str) -> Non
 
 def test_a_million_blanks_between_words_are_counted_exactly(tokens: O200kCounter) -> None:
     blanks = MEGABYTE * 2
-    assert tokens.count(f"a{' ' * blanks}b") == 1 + tokens.count(" " * (blanks - 1)) + tokens.count(" b")
+    assert tokens.count(f"a{' ' * blanks}b") == 1 + tokens.count(" " * (blanks - 1)) + tokens.count(
+        " b"
+    )
 
 
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
         pytest.param(lambda file: file.unlink(), "is missing", id="missing"),
-        pytest.param(lambda file: (file.unlink(), file.mkdir()), r"cannot be read: .+ \(errno \d+\)", id="unreadable"),
-        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:1000]), "1000 bytes, not whole gzip", id="cut"),
-        pytest.param(lambda file: file.write_bytes(file.read_bytes()[1:]), "not whole gzip", id="shifted"),
+        pytest.param(
+            lambda file: (file.unlink(), file.mkdir()),
+            r"cannot be read: .+ \(errno \d+\)",
+            id="unreadable",
+        ),
+        pytest.param(
+            lambda file: file.write_bytes(file.read_bytes()[:1000]),
+            "1000 bytes, not whole gzip",
+            id="cut",
+        ),
+        pytest.param(
+            lambda file: file.write_bytes(file.read_bytes()[1:]), "not whole gzip", id="shifted"
+        ),
         pytest.param(lambda file: file.write_bytes(gzip.compress(b"a 1")), "SHA-256", id="another"),
     ],
 )
 def test_a_vocabulary_that_is_not_the_published_one_is_refused_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: Callable[[Path], object], complaint: str
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    damage: Callable[[Path], object],
+    complaint: str,
 ) -> None:
     file = tmp_path / module.ENCODING_FILE
     file.write_bytes((Path(module.__file__).parent / module.ENCODING_FILE).read_bytes())

@@ -31,7 +31,9 @@ def test_a_server_that_traces_nothing_does_not_load_what_traces_need() -> None:
     )
     loaded = told.stdout.split()
     assert "memsvc.adapters.tracing" in loaded
-    assert [name for name in loaded if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))] == []
+    assert [
+        name for name in loaded if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))
+    ] == []
 
 
 async def test_an_endpoint_without_the_packages_stops_the_start(
@@ -43,7 +45,9 @@ async def test_an_endpoint_without_the_packages_stops_the_start(
             pass
 
 
-async def test_a_kind_or_an_attribute_outside_the_closed_sets_is_a_fault(meter: RecordingMeter) -> None:
+async def test_a_kind_or_an_attribute_outside_the_closed_sets_is_a_fault(
+    meter: RecordingMeter,
+) -> None:
     async with opened_tracer(TracingOptions(endpoint="http://127.0.0.1:1"), meter, "1") as tracer:
         with pytest.raises(KeyError), tracer.span("thought"):
             pass
@@ -66,7 +70,9 @@ def test_an_endpoint_without_a_path_gets_the_usual_one(endpoint: str, url: str) 
     assert TracingOptions(endpoint=endpoint).url == url
 
 
-@pytest.mark.parametrize("header", ["no value", "=value", "name=", "na me=value", "name=va\nlue", "name=v\u00e4lue"])
+@pytest.mark.parametrize(
+    "header", ["no value", "=value", "name=", "na me=value", "name=va\nlue", "name=v\u00e4lue"]
+)
 def test_a_header_that_is_none_is_refused_and_none_is_shown(header: str) -> None:
     with pytest.raises(ValidationError):
         TracingOptions(headers=(header,))

@@ -26,20 +26,28 @@ CARRIED = sorted({*TENANT_TABLES} - {*LEFT_OUT} - {"calls", "job_refs"})
 
 def archives(door: Door, *, allowed: FileQuotas = ROOMY, **options: Any) -> ArchiveTransfer:
     assert door.database is not None
-    return ArchiveTransfer(door.database, FakeClock(), ArchiveOptions(**options), allowed, known_jobs=door.jobs)
+    return ArchiveTransfer(
+        door.database, FakeClock(), ArchiveOptions(**options), allowed, known_jobs=door.jobs
+    )
 
 
-async def exported(door: Door, project: str = "*", *, gzip: bool = False, calls: bool = False) -> bytes:
+async def exported(
+    door: Door, project: str = "*", *, gzip: bool = False, calls: bool = False
+) -> bytes:
     """A tenant's memory as an archive."""
     asked = ArchiveExportArguments(project=project, gzip=gzip, calls=calls)
     async with archives(door).opened(scope_of(door, project), asked) as archive:
         return b"".join([piece async for piece in archive.chunks])
 
 
-async def restored(door: Door, archive: bytes, project: str = "*", *, check: bool = False, **options: Any) -> Any:
+async def restored(
+    door: Door, archive: bytes, project: str = "*", *, check: bool = False, **options: Any
+) -> Any:
     """What became of an archive."""
     asked = ArchiveImportArguments(project=project, check=check)
-    return await archives(door, **options).restored(scope_of(door, project), asked, io.BytesIO(archive))
+    return await archives(door, **options).restored(
+        scope_of(door, project), asked, io.BytesIO(archive)
+    )
 
 
 def scope_of(door: Door, project: str) -> Scope:
@@ -47,9 +55,14 @@ def scope_of(door: Door, project: str) -> Scope:
     return Scope(door.caller.tenant, project, door.caller.projects)
 
 
-async def write(call: Door, path: str, content: str, *, mode: str = "TRUNCATE", **more: Any) -> None:
+async def write(
+    call: Door, path: str, content: str, *, mode: str = "TRUNCATE", **more: Any
+) -> None:
     """Write a file."""
-    await call("file_write", **{"project": "default", "path": path, "content": content, "mode": mode} | more)
+    await call(
+        "file_write",
+        **{"project": "default", "path": path, "content": content, "mode": mode} | more,
+    )
 
 
 async def fill(call: Door) -> None:
@@ -69,14 +82,17 @@ async def fill(call: Door) -> None:
     await call.work()
 
 
-async def rows(admin: asyncpg.Connection, tenant: bytes, tables: list[str] = CARRIED) -> dict[str, list[str]]:
-    """Every row of a tenant as text, but for what says how far the index has come, which is what it is made of."""
+async def rows(
+    admin: asyncpg.Connection, tenant: bytes, tables: list[str] = CARRIED
+) -> dict[str, list[str]]:
+    """Every row of a tenant as text, but for what says how far the index has come, which is what it
+    is made of."""
     return {
         table: [
             row[0]
             for row in await admin.fetch(
-                f"SELECT (to_jsonb(t) - 'tenant' - 'folded_entry')::text AS row FROM {table} AS t WHERE tenant = $1"
-                " ORDER BY 1",
+                f"SELECT (to_jsonb(t) - 'tenant' - 'folded_entry')::text AS row FROM {table} AS t"
+                " WHERE tenant = $1 ORDER BY 1",
                 tenant,
             )
         ]
@@ -90,7 +106,8 @@ async def hits(admin: asyncpg.Connection, tenant: bytes) -> set[tuple[Any, ...]]
         """
         SELECT project, book, term, hit FROM postings, unnest(hits) AS hit WHERE tenant = $1
         UNION ALL
-        SELECT project, book, u.term, u.hit FROM fresh_terms, unnest(terms, hits) AS u (term, hit) WHERE tenant = $1
+        SELECT project, book, u.term, u.hit FROM fresh_terms, unnest(terms, hits) AS u (term, hit)
+            WHERE tenant = $1
         """,
         tenant,
     )

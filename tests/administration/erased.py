@@ -1,4 +1,5 @@
-"""Words planted through every style, and every column of every table in which one of them stands."""
+"""Words planted through every style, and every column of every table in which one of them
+stands."""
 
 import re
 from collections import defaultdict
@@ -14,8 +15,10 @@ from tests.door import Door
 
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _COLUMNS: Final = """
-    SELECT n.nspname AS schema, c.relname AS name, array_agg(quote_ident(a.attname) ORDER BY a.attnum) AS columns
-    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace JOIN pg_attribute AS a ON a.attrelid = c.oid
+    SELECT n.nspname AS schema, c.relname AS name, array_agg(quote_ident(a.attname)
+        ORDER BY a.attnum) AS columns
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace JOIN pg_attribute AS a
+        ON a.attrelid = c.oid
     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
         AND n.nspname NOT IN ('pg_catalog', 'information_schema')
     GROUP BY 1, 2 ORDER BY 1, 2
@@ -23,8 +26,8 @@ _COLUMNS: Final = """
 
 
 async def places(admin: asyncpg.Connection, words: Collection[str]) -> dict[str, set[str]]:
-    """In which columns of which tables each of these words stands, packed content unpacked; of all tables there are,
-    those of the queue too. A partition counts as its table."""
+    """In which columns of which tables each of these words stands, packed content unpacked; of all
+    tables there are, those of the queue too. A partition counts as its table."""
     found: dict[str, set[str]] = defaultdict(set)
     any_of = re.compile("|".join(sorted(map(re.escape, words), key=len, reverse=True)))
     for table in await admin.fetch(_COLUMNS):
@@ -48,7 +51,8 @@ def readable(value: str) -> str:
 
 
 class Garden:
-    """One project with words of its own: `content` is said in it, `user`, `friend`, `session` and `path` are names."""
+    """One project with words of its own: `content` is said in it, `user`, `friend`, `session` and
+    `path` are names."""
 
     def __init__(self, call: Door, mark: str) -> None:
         self.call = call
@@ -76,14 +80,26 @@ class Garden:
         )
 
     async def turns(self, *, shared: bool = True) -> None:
-        """A session with digests, a summary, packed days, facts, an insight and a trace in another session of its user;
-        if `shared`, another user speaks in it at last."""
-        await self.talk("t0", self.user, f"My name is {self.content}.", *(f"Plan {n} is fine." for n in range(70)))
-        await self.talk("t1", self.user, f"As I said, my name is {self.content}.", f"Then {self.content} it is.")
+        """A session with digests, a summary, packed days, facts, an insight and a trace in another
+        session of its user; if `shared`, another user speaks in it at last."""
+        await self.talk(
+            "t0",
+            self.user,
+            f"My name is {self.content}.",
+            *(f"Plan {n} is fine." for n in range(70)),
+        )
+        await self.talk(
+            "t1", self.user, f"As I said, my name is {self.content}.", f"Then {self.content} it is."
+        )
         await self.call.work()
         await self("memory_run_maintenance", session_id=self.session)
         async with self.call.at_work():
-            await self("memory_before_turn", session_id="work", user_id=self.user, current_input=f"{self.content}?")
+            await self(
+                "memory_before_turn",
+                session_id="work",
+                user_id=self.user,
+                current_input=f"{self.content}?",
+            )
         if shared:
             await self.talk("t2", self.friend, f"I like {self.content} too.")
         await self("memory_list_facts", session_id=self.session)
@@ -93,10 +109,14 @@ class Garden:
         """Something by each other style."""
         await self.turns()
         turn = [{"role": "user", "content": f"I live in {self.content}."}]
-        await self("memories_add", user_id=self.user, messages=turn, metadata={"session_id": self.session})
+        await self(
+            "memories_add", user_id=self.user, messages=turn, metadata={"session_id": self.session}
+        )
         await self.board()
         await self.file()
-        await self("elfmem_remember", content=f"The coast of {self.content} is white.", tags=[self.content])
+        await self(
+            "elfmem_remember", content=f"The coast of {self.content} is white.", tags=[self.content]
+        )
         await self.document()
         await self("memories_put_prompt", prompt=f"Find {self.content} in\n{{conversation}}")
 

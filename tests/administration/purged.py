@@ -13,7 +13,9 @@ def said(text: str, role: str = "user") -> dict[str, Any]:
     return {"type": "message", "role": role, "content": text}
 
 
-async def talk(call: Door, session: str, user: str, word: str, *, project: str = "default", turn: str = "t1") -> Any:
+async def talk(
+    call: Door, session: str, user: str, word: str, *, project: str = "default", turn: str = "t1"
+) -> Any:
     """A turn that leaves items, a fact about the user, and a job or two."""
     return await call(
         "memory_after_turn",
@@ -31,7 +33,10 @@ async def fill(call: Door, project: str, mark: str) -> None:
     for user, session in ((f"{mark}u", f"{mark}s1"), (f"{mark}u2", f"{mark}s10")):
         await talk(call, session, user, f"{mark}Ann{user}", project=project)
         await call(
-            "memories_add", project=project, user_id=user, messages=[{"role": "user", "content": "I live in Rome."}]
+            "memories_add",
+            project=project,
+            user_id=user,
+            messages=[{"role": "user", "content": "I live in Rome."}],
         )
         await call(
             "context_update",
@@ -41,16 +46,42 @@ async def fill(call: Door, project: str, mark: str) -> None:
             entries=[{"role": "user", "content": f"{mark} likes tea"}],
         )
     for path in (f"/{mark}/a", f"/{mark}/ab", f"/{mark}/a_b"):
-        await call("file_write", project=project, path=path, content=f"about {mark}", mode="TRUNCATE")
-        await call("file_write", project=project, path=path, content=f"about {mark} again", mode="TRUNCATE")
-    await call("file_write", project=project, path=f"/{mark}/gone/x", content=f"{mark} was here", mode="TRUNCATE")
+        await call(
+            "file_write", project=project, path=path, content=f"about {mark}", mode="TRUNCATE"
+        )
+        await call(
+            "file_write", project=project, path=path, content=f"about {mark} again", mode="TRUNCATE"
+        )
+    await call(
+        "file_write",
+        project=project,
+        path=f"/{mark}/gone/x",
+        content=f"{mark} was here",
+        mode="TRUNCATE",
+    )
     await call("file_delete", project=project, path=f"/{mark}/gone/x")
-    await call("elfmem_remember", project=project, content=f"The coast of {mark} is white.", tags=[mark])
-    await call("elfmem_remember", project=project, content=f"The cloves of {mark} are brown.", tags=[mark])
-    await call("update_document", project=project, id="root", content=f"# About {mark}\n- [[{mark}]]\n")
+    await call(
+        "elfmem_remember", project=project, content=f"The coast of {mark} is white.", tags=[mark]
+    )
+    await call(
+        "elfmem_remember", project=project, content=f"The cloves of {mark} are brown.", tags=[mark]
+    )
+    await call(
+        "update_document", project=project, id="root", content=f"# About {mark}\n- [[{mark}]]\n"
+    )
     many = [said(f"{mark} says {number}", "assistant") for number in range(40)]
-    await call("memory_after_turn", project=project, session_id=f"{mark}s10", turn_id="t2", output_items=many)
-    await call("memories_put_prompt", project=project, prompt=f"Find what is said of {mark} in\n{{conversation}}")
+    await call(
+        "memory_after_turn",
+        project=project,
+        session_id=f"{mark}s10",
+        turn_id="t2",
+        output_items=many,
+    )
+    await call(
+        "memories_put_prompt",
+        project=project,
+        prompt=f"Find what is said of {mark} in\n{{conversation}}",
+    )
 
 
 async def rows(admin: asyncpg.Connection) -> dict[str, list[dict[str, Any]]]:
@@ -60,7 +91,9 @@ async def rows(admin: asyncpg.Connection) -> dict[str, list[dict[str, Any]]]:
         table: sorted(
             (
                 json.loads(row[0])
-                for row in await admin.fetch(f"SELECT to_jsonb(t)::text FROM {table} AS t {where.get(table, '')}")
+                for row in await admin.fetch(
+                    f"SELECT to_jsonb(t)::text FROM {table} AS t {where.get(table, '')}"
+                )
             ),
             key=json.dumps,
         )
@@ -70,22 +103,29 @@ async def rows(admin: asyncpg.Connection) -> dict[str, list[dict[str, Any]]]:
 
 
 async def queued(admin: asyncpg.Connection) -> list[str]:
-    return [row[0] for row in await admin.fetch("SELECT headers::text FROM memsvc_queue ORDER BY id")]
+    return [
+        row[0] for row in await admin.fetch("SELECT headers::text FROM memsvc_queue ORDER BY id")
+    ]
 
 
-def of(held: dict[str, list[dict[str, Any]]], tenant: bytes, project: str | None) -> dict[str, list[dict[str, Any]]]:
+def of(
+    held: dict[str, list[dict[str, Any]]], tenant: bytes, project: str | None
+) -> dict[str, list[dict[str, Any]]]:
     """The rows of a tenant, or of one of its projects."""
     return {
         table: [
             row
             for row in found
-            if row["tenant"] == f"\\x{tenant.hex()}" and (project is None or row.get("project", project) == project)
+            if row["tenant"] == f"\\x{tenant.hex()}"
+            and (project is None or row.get("project", project) == project)
         ]
         for table, found in held.items()
     }
 
 
-def without(held: dict[str, list[dict[str, Any]]], tenant: bytes, project: str | None) -> dict[str, Any]:
+def without(
+    held: dict[str, list[dict[str, Any]]], tenant: bytes, project: str | None
+) -> dict[str, Any]:
     """The rows of everybody else."""
     gone = of(held, tenant, project)
     return {
@@ -95,5 +135,9 @@ def without(held: dict[str, list[dict[str, Any]]], tenant: bytes, project: str |
     }
 
 
-async def purge(call: Door, level: str, name: str = "", *, project: str = "default", **more: Any) -> dict[str, Any]:
-    return await call("tenant_purge", project=project, level=level, name=name, confirm=name or project, **more)
+async def purge(
+    call: Door, level: str, name: str = "", *, project: str = "default", **more: Any
+) -> dict[str, Any]:
+    return await call(
+        "tenant_purge", project=project, level=level, name=name, confirm=name or project, **more
+    )

@@ -14,7 +14,15 @@ from memsvc.store import export_tables, restored_index, usage
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows, write
-from tests.administration.test_archive_refusals import FACTS, Change, manifest, member, memory, opened, packed
+from tests.administration.test_archive_refusals import (
+    FACTS,
+    Change,
+    manifest,
+    member,
+    memory,
+    opened,
+    packed,
+)
 from tests.door import Door
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +41,11 @@ async def test_an_archive_of_many_projects_takes_no_lock_for_each(
     looked = export_tables.has_rows
 
     async def looking(tx: Tx) -> bool:
-        held.append(await admin.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"))
+        held.append(
+            await admin.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            )
+        )
         return await looked(tx)
 
     monkeypatch.setattr(export_tables, "has_rows", looking)
@@ -64,7 +76,11 @@ async def test_writers_go_on_while_an_archive_is_checked(
 
         monkeypatch.setattr(module, name, writing)
 
-    for module, name in ((restored_index, "build"), (export_tables, "set_restored"), (usage, "quota_bytes")):
+    for module, name in (
+        (restored_index, "build"),
+        (export_tables, "set_restored"),
+        (usage, "quota_bytes"),
+    ):
         writing_at(module, name)
     allowed = FileQuotas(10**9, 10**9, Quota(10**9))
     checked = await restored(other_call, archive, check=True, allowed=allowed)
@@ -91,8 +107,14 @@ async def test_an_archive_brings_so_much_and_no_more(
     members = opened(await memory(call))
     job = b'{"name":"no_such_job","subject":"%s"}\n'
     for change, code in (
-        (manifest(projects=["default", *(f"p{number}" for number in range(1000))]), Code.INVALID_CONTENT),
-        (member(FACTS, lambda content: content + b"{}\n" * (ROWS_BYTES // 3)), Code.INVALID_CONTENT),
+        (
+            manifest(projects=["default", *(f"p{number}" for number in range(1000))]),
+            Code.INVALID_CONTENT,
+        ),
+        (
+            member(FACTS, lambda content: content + b"{}\n" * (ROWS_BYTES // 3)),
+            Code.INVALID_CONTENT,
+        ),
         (jobs(job * 11 % tuple(b"%d" % number for number in range(11))), Code.PAYLOAD_TOO_LARGE),
         (jobs(job % (b"x" * 513)), Code.INVALID_CONTENT),
     ):

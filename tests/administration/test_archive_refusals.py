@@ -28,13 +28,22 @@ Change = Callable[[Members], Members]
 
 def opened(archive: bytes) -> Members:
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        return [(one.name, file.read()) for one in tar if (file := tar.extractfile(one)) is not None]
+        return [
+            (one.name, file.read()) for one in tar if (file := tar.extractfile(one)) is not None
+        ]
 
 
 def packed(members: Members) -> bytes:
-    """An archive of these members, with sums that are right: whoever makes one to do harm gets them right."""
-    told = [(name, content) for name, content in members if not name.startswith("checksums/") and name != "end.json"]
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in told).encode()
+    """An archive of these members, with sums that are right: whoever makes one to do harm gets them
+    right."""
+    told = [
+        (name, content)
+        for name, content in members
+        if not name.startswith("checksums/") and name != "end.json"
+    ]
+    sums = "".join(
+        f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in told
+    ).encode()
     (end,) = [orjson.loads(content) for name, content in members if name == "end.json"]
     end |= {
         "members": len(told),
@@ -55,7 +64,9 @@ def plain(members: Members) -> bytes:
 
 
 def member(name: str, change: Callable[[bytes], bytes]) -> Change:
-    return lambda members: [(one, change(content) if one == name else content) for one, content in members]
+    return lambda members: [
+        (one, change(content) if one == name else content) for one, content in members
+    ]
 
 
 def row(table: str, **columns: Any) -> Change:
@@ -89,7 +100,9 @@ HARM: dict[str, Change] = {
     "a name from the root": renamed(HEAVY, "/etc/passwd"),
     "another table": renamed(FACTS, "projects/default/rows/api_keys/00000001.jsonl"),
     "a part too many": renamed(FACTS, "projects/default/rows/entries/00000002.jsonl"),
-    "a member twice": lambda found: [one for one in found for _ in range(2 if one[0] == FACTS else 1)],
+    "a member twice": lambda found: [
+        one for one in found for _ in range(2 if one[0] == FACTS else 1)
+    ],
     "a member less": lambda found: [one for one in found if one[0] != HEAVY],
     "members in another order": lambda found: [found[0], *reversed(found[1:])],
     "no manifest": lambda found: found[1:],
@@ -141,7 +154,14 @@ HARM: dict[str, Change] = {
 async def memory(call: Door) -> bytes:
     """A small memory of facts and files as an archive."""
     said = {"type": "message", "role": "user", "content": "My name is Ada. I like herons."}
-    await call("memory_after_turn", project="default", session_id="s", turn_id="t", user_id="u", input_items=[said])
+    await call(
+        "memory_after_turn",
+        project="default",
+        session_id="s",
+        turn_id="t",
+        user_id="u",
+        input_items=[said],
+    )
     await write(call, "/heavy.md", "heron " * 60_000)
     await call.work()
     return await exported(call)
@@ -182,7 +202,15 @@ def test_json_has_the_shape_that_its_readers_need() -> None:
     }
     told = {"candidates": [shown], "limits": {}}
     rests = {"facts": ["user_name"], "turns": [{"session": "s", "turn": "t"}], "holds": [[7, 0]]}
-    place = {"event": "e", "path": "/p", "stream": 1, "start": 0, "size_bytes": 9, "first": 0, "next_entry": 4}
+    place = {
+        "event": "e",
+        "path": "/p",
+        "stream": 1,
+        "start": 0,
+        "size_bytes": 9,
+        "first": 0,
+        "next_entry": 4,
+    }
     for table, column, value in (
         ("recalls", "told", told),
         ("insights", "evidence", rests),
@@ -224,7 +252,9 @@ async def test_an_archive_that_ends_early_or_was_changed_on_its_way_is_refused(
         await nothing_of(other_call, admin, broken, "INVALID_CONTENT")
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE]
+)
 async def test_an_archive_holds_plain_files_alone(
     call: Door, other_call: Door, admin: asyncpg.Connection, kind: bytes
 ) -> None:
@@ -246,7 +276,9 @@ async def test_sizes_are_believed_as_far_as_they_may_go(
     archive = await memory(call)
     huge = tarfile.TarInfo("manifest.json")
     huge.size = 8 * 2**30 - 1
-    await nothing_of(other_call, admin, huge.tobuf(tarfile.PAX_FORMAT) + archive[512:], "PAYLOAD_TOO_LARGE")
+    await nothing_of(
+        other_call, admin, huge.tobuf(tarfile.PAX_FORMAT) + archive[512:], "PAYLOAD_TOO_LARGE"
+    )
     with pytest.raises(MemsvcError) as refusal:
         await restored(other_call, gzip.compress(archive), expanded_bytes_max=len(archive) - 20_000)
     assert refusal.value.code is Code.PAYLOAD_TOO_LARGE
@@ -254,13 +286,19 @@ async def test_sizes_are_believed_as_far_as_they_may_go(
 
 
 _TABLES = {
-    name: Table(name, (Column("entry", "integer", False, True), Column("text", "text", False, True)), ("entry",))
+    name: Table(
+        name,
+        (Column("entry", "integer", False, True), Column("text", "text", False, True)),
+        ("entry",),
+    )
     for name in (*PLAIN, *FILES, CALLS)
 }
 
 
 def steps(archive: bytes) -> None:
-    for _ in TenantArchiveReader(_TABLES, "0001", expanded_bytes_max=10**6).steps(io.BytesIO(archive)):
+    for _ in TenantArchiveReader(_TABLES, "0001", expanded_bytes_max=10**6).steps(
+        io.BytesIO(archive)
+    ):
         pass
 
 

@@ -1,4 +1,5 @@
-"""The call log as those see it who may: filtered, a page at a time, and no further than it is kept."""
+"""The call log as those see it who may: filtered, a page at a time, and no further than it is
+kept."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -37,7 +38,9 @@ def log(database: Database, clock: FakeClock, scope: Scope) -> Log:
             "called_at": clock.advance(seconds=1),
         } | like
         async with database.begin(Scope(tenant, project)) as tx:
-            await insert_calls(tx, [CallRecord(tenant=tenant, project=project, call=uuid4(), **fields)])
+            await insert_calls(
+                tx, [CallRecord(tenant=tenant, project=project, call=uuid4(), **fields)]
+            )
 
     return one
 
@@ -91,7 +94,13 @@ async def test_calls_are_listed_newest_first_by_what_they_were(
     await log(request_id="a", arguments={"session_id": "s1"})
     await log(request_id="b", tool="file_write")
     await log("other", request_id="c", surface="rest", status="error", code="NOT_FOUND")
-    await log(request_id="d", key_label="phone", status="error", code="CONFLICT", arguments={"session_id": "s10"})
+    await log(
+        request_id="d",
+        key_label="phone",
+        status="error",
+        code="CONFLICT",
+        arguments={"session_id": "s10"},
+    )
     assert await listed(call, "request_id", **narrowed) == found
 
 
@@ -99,7 +108,10 @@ async def test_pages_follow_each_other_without_a_gap_even_within_one_moment(
     call: Door, log: Log, clock: FakeClock
 ) -> None:
     for number in range(7):
-        await log(request_id=str(number), called_at=clock.now() if number < 4 else clock.advance(seconds=1))
+        await log(
+            request_id=str(number),
+            called_at=clock.now() if number < 4 else clock.advance(seconds=1),
+        )
     seen: list[str] = []
     asked: dict[str, Any] = {}
     pages = 0
@@ -130,7 +142,8 @@ async def test_a_page_that_looked_at_many_and_found_few_says_where_to_go_on(
 
 
 @pytest.mark.parametrize(
-    "cursor", ["x", "MjAyNg", "AAAA", "MjAyNi0wMS0wNSAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMA", "é"]
+    "cursor",
+    ["x", "MjAyNg", "AAAA", "MjAyNi0wMS0wNSAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMA", "é"],
 )
 async def test_a_cursor_that_is_none_is_refused(call: Door, cursor: str) -> None:
     await call.refuses("INVALID_ARGUMENT", "calls_list", cursor=cursor)
@@ -150,7 +163,9 @@ async def test_a_key_sees_the_calls_of_its_tenant_and_its_projects_alone(
     assert await listed(other_call) == []
 
 
-async def test_what_is_past_its_time_is_shown_no_more(call: Door, log: Log, clock: FakeClock) -> None:
+async def test_what_is_past_its_time_is_shown_no_more(
+    call: Door, log: Log, clock: FakeClock
+) -> None:
     await log(request_id="old")
     clock.advance(days=20)
     await log(request_id="new")
@@ -160,7 +175,9 @@ async def test_what_is_past_its_time_is_shown_no_more(call: Door, log: Log, cloc
     assert await listed(call, "request_id", since="2026-01-01T00:00:00Z") == ["new"]
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-05T12:00:00"])
+@pytest.mark.parametrize(
+    "moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-05T12:00:00"]
+)
 async def test_a_moment_that_no_clock_shows_everywhere_is_refused(call: Door, moment: str) -> None:
     await call.refuses("INVALID_ARGUMENT", "calls_list", until=moment)
     await call.refuses("INVALID_ARGUMENT", "keys_create", expires_at=moment)
@@ -173,7 +190,9 @@ async def test_what_an_administrator_changed_is_in_the_log_when_the_answer_is_th
     await call("keys_update", key_id=made["key"]["key_id"], label="laptop")
     await call("keys_revoke", key_id=made["key"]["key_id"], even_last=True)
     await call("keys_list")
-    await call.refuses("INVALID_ARGUMENT", "tenant_purge", project="default", level="project", confirm="another")
+    await call.refuses(
+        "INVALID_ARGUMENT", "tenant_purge", project="default", level="project", confirm="another"
+    )
     await call("file_write", project="default", path="/a", content="b", mode="TRUNCATE")
     await call("tenant_purge", project="default", level="project", confirm="default")
     logged = [row["tool"] for row in await admin.fetch("SELECT tool FROM calls ORDER BY tool")]

@@ -1,4 +1,5 @@
-"""What a deletion promises to be gone is in no column of any table, whoever planted it and whichever way it went."""
+"""What a deletion promises to be gone is in no column of any table, whoever planted it and
+whichever way it went."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,8 +24,8 @@ Act = Callable[[Garden], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Way:
-    """A deletion: what is planted before it, how it goes, of which of the garden's words nothing may be left, and in
-    which columns its promise lets the content stand all the same."""
+    """A deletion: what is planted before it, how it goes, of which of the garden's words nothing
+    may be left, and in which columns its promise lets the content stand all the same."""
 
     plant: Act
     delete: Act
@@ -38,12 +39,19 @@ def door(database: Any, clock: FakeClock, tokens: Any, meter: Any, scope: Scope)
     return open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder())
 
 
-async def all_gone(call: Door, admin: asyncpg.Connection, gardens: dict[str, tuple[Way, Garden]]) -> None:
+async def all_gone(
+    call: Door, admin: asyncpg.Connection, gardens: dict[str, tuple[Way, Garden]]
+) -> None:
     """Nothing is left of what each way promises."""
     await call.dispatch.call_log.flush()
-    wanted = {getattr(one, word): (name, way) for name, (way, one) in gardens.items() for word in way.gone}
+    wanted = {
+        getattr(one, word): (name, way) for name, (way, one) in gardens.items() for word in way.gone
+    }
     found = await places(admin, wanted)
-    left = {(wanted[word][0], word): sorted(where - wanted[word][1].kept) for word, where in found.items()}
+    left = {
+        (wanted[word][0], word): sorted(where - wanted[word][1].kept)
+        for word, where in found.items()
+    }
     assert {name: where for name, where in left.items() if where} == {}
 
 
@@ -67,15 +75,23 @@ async def alone(one: Garden) -> None:
 
 
 PURGES = {
-    "session": Way(Garden.turns, purged("session", lambda one: one.session), ("content", "session")),
+    "session": Way(
+        Garden.turns, purged("session", lambda one: one.session), ("content", "session")
+    ),
     "user": Way(alone, purged("user", lambda one: one.user), ("content", "session", "user")),
     "path": Way(Garden.file, purged("path", lambda one: f"/{one.path}"), ("content", "path")),
-    "project": Way(Garden.everything, purged("project", lambda _: ""), ("content", "session", "user", "path")),
-    "tenant": Way(Garden.everything, tenant_purged, ("content", "session", "user", "friend", "path")),
+    "project": Way(
+        Garden.everything, purged("project", lambda _: ""), ("content", "session", "user", "path")
+    ),
+    "tenant": Way(
+        Garden.everything, tenant_purged, ("content", "session", "user", "friend", "path")
+    ),
 }
 
 
-async def test_a_purge_leaves_no_word_of_what_it_took_and_no_name(call: Door, admin: asyncpg.Connection) -> None:
+async def test_a_purge_leaves_no_word_of_what_it_took_and_no_name(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     gardens = {}
     for name, way in PURGES.items():
         door = call.as_caller(Caller(b"\x07" * 32, "test")) if name == "tenant" else call
@@ -86,20 +102,34 @@ async def test_a_purge_leaves_no_word_of_what_it_took_and_no_name(call: Door, ad
     planted = await places(admin, {one.content for _, one in gardens.values()})
     assert planted.keys() == {one.content for _, one in gardens.values()}
     assert {
-        *("blocks.content", "entries.text", "entries.cues", "facts.value", "insights.summary", "postings.term"),
+        *(
+            "blocks.content",
+            "entries.text",
+            "entries.cues",
+            "facts.value",
+            "insights.summary",
+            "postings.term",
+        ),
         *("fresh_terms.terms", "notion_tags.tag", "memory_settings.prompt"),
     } <= set().union(*planted.values())
     async with call.dispatch.call_log.running():
         for way, one in gardens.values():
             # logged behind the answer, when the purge may have begun
-            await one("memory_before_turn", session_id=one.session, user_id=one.user, current_input="Hello?")
+            await one(
+                "memory_before_turn",
+                session_id=one.session,
+                user_id=one.user,
+                current_input="Hello?",
+            )
             await one("file_stat", path=f"/{one.path}/f.md")
             await way.delete(one)
     await all_gone(call, admin, gardens)
 
 
 async def forgotten(one: Garden) -> None:
-    await one("memory_forget", session_id=one.session, user_id=one.user, turn_ids=["t0", "t1", "t2"])
+    await one(
+        "memory_forget", session_id=one.session, user_id=one.user, turn_ids=["t0", "t1", "t2"]
+    )
 
 
 async def outlived(one: Garden) -> None:
@@ -130,14 +160,19 @@ DELETIONS = {
     "forgotten": Way(
         Garden.turns,
         forgotten,
-        # the session's files keep the record of what was said, and rows of it are kept as they are, to be found by none
+        # the session's files keep the record of what was said, and rows of it are kept as they are,
+        # to be found by none
         kept=frozenset({"blocks.content", "entries.text", "facts.value"}),
     ),
     "ttl": Way(outlived, nothing),
     "ttl of two": Way(outlived_by_two, nothing),
     "file": Way(Garden.file, lambda one: one("file_delete", path=f"/{one.path}", recursive=True)),
-    "board": Way(Garden.board, lambda one: one("whiteboard_delete", user_id=one.user, conversation_id="c")),
-    "document": Way(Garden.document, lambda one: one("update_document", id="root", content="# Notes\n")),
+    "board": Way(
+        Garden.board, lambda one: one("whiteboard_delete", user_id=one.user, conversation_id="c")
+    ),
+    "document": Way(
+        Garden.document, lambda one: one("update_document", id="root", content="# Notes\n")
+    ),
     "block": Way(
         lambda one: one("elfmem_remember", content=f"Of {one.content}.", tags=[one.content]),
         lambda one: one("elfmem_forget", block_id=block_id(f"Of {one.content}.")),
@@ -149,7 +184,9 @@ DELETIONS = {
 async def test_what_is_deleted_is_gone_after_its_retention(
     call: Door, admin: asyncpg.Connection, clock: FakeClock
 ) -> None:
-    gardens = {name: (way, Garden(call, f"d{at}")) for at, (name, way) in enumerate(DELETIONS.items())}
+    gardens = {
+        name: (way, Garden(call, f"d{at}")) for at, (name, way) in enumerate(DELETIONS.items())
+    }
     for way, one in gardens.values():
         await way.plant(one)
     await call.work()

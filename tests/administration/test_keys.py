@@ -1,4 +1,5 @@
-"""Keys that manage keys: what each may give, what it cannot take away by accident, and who hears of it."""
+"""Keys that manage keys: what each may give, what it cannot take away by accident, and who hears of
+it."""
 
 from asyncio import gather
 from datetime import timedelta
@@ -42,7 +43,9 @@ async def narrow(root: Door, doorman: Authenticator, **rights: Any) -> Door:
     return await by(root, doorman, (await root("keys_create", label="narrow", **rights))["text"])
 
 
-async def test_a_new_key_opens_the_same_tenant_and_may_what_was_said(root: Door, doorman: Authenticator) -> None:
+async def test_a_new_key_opens_the_same_tenant_and_may_what_was_said(
+    root: Door, doorman: Authenticator
+) -> None:
     made = await root(
         "keys_create",
         label="  laptop ",
@@ -81,12 +84,17 @@ async def test_the_text_of_a_key_is_shown_once_and_stands_in_no_table(
     clock.advance(seconds=1)
     text = (await root("keys_create"))["text"]
     listed = await root("keys_list")
-    assert [(key["label"], key["is_yours"]) for key in listed["keys"]] == [("root", True), ("key", False)]
+    assert [(key["label"], key["is_yours"]) for key in listed["keys"]] == [
+        ("root", True),
+        ("key", False),
+    ]
     assert text not in str(listed)
     assert text not in str(await admin.fetch("SELECT * FROM api_keys"))
 
 
-async def test_a_key_sees_and_changes_keys_of_its_own_tenant_alone(root: Door, other_call: Door) -> None:
+async def test_a_key_sees_and_changes_keys_of_its_own_tenant_alone(
+    root: Door, other_call: Door
+) -> None:
     mine = root.caller.key_id
     assert (await other_call("keys_list"))["keys"] == []
     for tool in ("keys_rotate", "keys_revoke", "keys_update"):
@@ -95,7 +103,9 @@ async def test_a_key_sees_and_changes_keys_of_its_own_tenant_alone(root: Door, o
 
 
 @pytest.mark.parametrize("permission", ["read", "write"])
-async def test_only_an_admin_key_manages_keys(root: Door, doorman: Authenticator, permission: str) -> None:
+async def test_only_an_admin_key_manages_keys(
+    root: Door, doorman: Authenticator, permission: str
+) -> None:
     door = await narrow(root, doorman, permissions=[permission])
     await door.refuses("PERMISSION_DENIED", "keys_list")
     await door.refuses("PERMISSION_DENIED", "keys_create")
@@ -120,7 +130,9 @@ async def test_no_key_makes_a_key_that_may_more_than_itself(
     await door.refuses("PERMISSION_DENIED", "keys_update", key_id=made["key"]["key_id"], **more)
 
 
-async def test_what_is_hidden_from_a_key_is_hidden_from_those_that_it_makes(root: Door, doorman: Authenticator) -> None:
+async def test_what_is_hidden_from_a_key_is_hidden_from_those_that_it_makes(
+    root: Door, doorman: Authenticator
+) -> None:
     door = await narrow(root, doorman, hidden_tools=["file_read"])
     made = await door("keys_create", hidden_tools=["file_write"])
     assert made["key"]["hidden_tools"] == ["file_read", "file_write"]
@@ -129,7 +141,9 @@ async def test_what_is_hidden_from_a_key_is_hidden_from_those_that_it_makes(root
 
 
 @pytest.mark.parametrize(
-    "mine", [{"permissions": ["admin"]}, {"hidden_tools": ["file_read"]}], ids=["permissions", "hidden tools"]
+    "mine",
+    [{"permissions": ["admin"]}, {"hidden_tools": ["file_read"]}],
+    ids=["permissions", "hidden tools"],
 )
 async def test_a_key_that_may_more_cannot_be_rotated_revoked_or_changed(
     root: Door, doorman: Authenticator, mine: dict[str, Any]
@@ -139,21 +153,27 @@ async def test_a_key_that_may_more_cannot_be_rotated_revoked_or_changed(
         await door.refuses("PERMISSION_DENIED", tool, key_id=str(root.caller.key_id))
 
 
-async def test_a_key_confined_to_projects_knows_only_keys_so_confined(root: Door, doorman: Authenticator) -> None:
+async def test_a_key_confined_to_projects_knows_only_keys_so_confined(
+    root: Door, doorman: Authenticator
+) -> None:
     door = await narrow(root, doorman, projects=["a", "b"])
     within = (await root("keys_create", label="within", projects=["a"]))["key"]
     beyond = (await root("keys_create", label="beyond", projects=["a", "c"]))["key"]
     assert {key["label"] for key in (await door("keys_list"))["keys"]} == {"narrow", "within"}
     await door.refuses("NOT_FOUND", "keys_revoke", key_id=beyond["key_id"])
     await door.refuses("NOT_FOUND", "keys_rotate", key_id=str(root.caller.key_id))
-    await door.refuses("PERMISSION_DENIED", "keys_update", key_id=within["key_id"], all_projects=True)
+    await door.refuses(
+        "PERMISSION_DENIED", "keys_update", key_id=within["key_id"], all_projects=True
+    )
     assert (await door("keys_revoke", key_id=within["key_id"]))["key"]["state"] == "revoked"
 
 
 async def test_a_rotated_key_opens_until_the_overlap_is_over(
     root: Door, doorman: Authenticator, clock: FakeClock
 ) -> None:
-    old = await root("keys_create", permissions=["read"], projects=["a"], hidden_tools=["file_write"])
+    old = await root(
+        "keys_create", permissions=["read"], projects=["a"], hidden_tools=["file_write"]
+    )
     made = await root("keys_rotate", key_id=old["key"]["key_id"], overlap_hours=2)
     rights = ("permissions", "projects", "hidden_tools", "label")
     assert [made["key"][name] for name in rights] == [old["key"][name] for name in rights]
@@ -210,21 +230,33 @@ async def test_a_key_that_expires_does_not_rotate_the_last_one_that_does_not(
     assert (await brief("keys_rotate", key_id=last))["key"]["expires_at"] == "2026-02-01T00:00:00Z"
 
 
-async def test_a_key_is_changed_in_what_is_given_and_stays_in_the_rest(root: Door, doorman: Authenticator) -> None:
-    made = await root("keys_create", label="a", permissions=["read", "write"], expires_at="2026-02-01T00:00:00Z")
+async def test_a_key_is_changed_in_what_is_given_and_stays_in_the_rest(
+    root: Door, doorman: Authenticator
+) -> None:
+    made = await root(
+        "keys_create", label="a", permissions=["read", "write"], expires_at="2026-02-01T00:00:00Z"
+    )
     key_id = made["key"]["key_id"]
     changed = (await root("keys_update", key_id=key_id, label="b", projects=["p"]))["key"]
     assert changed == made["key"] | {"label": "b", "projects": ["p"], "last_used_at": None}
-    widened = (await root("keys_update", key_id=key_id, all_projects=True, never_expires=True))["key"]
+    widened = (await root("keys_update", key_id=key_id, all_projects=True, never_expires=True))[
+        "key"
+    ]
     assert (widened["projects"], widened["expires_at"]) == (None, None)
     assert (await doorman.resolve(made["text"])) is not None
-    await root.refuses("INVALID_ARGUMENT", "keys_update", key_id=key_id, projects=["p"], all_projects=True)
-    await root.refuses("INVALID_ARGUMENT", "keys_update", key_id=key_id, expires_at="2025-01-01T00:00:00Z")
+    await root.refuses(
+        "INVALID_ARGUMENT", "keys_update", key_id=key_id, projects=["p"], all_projects=True
+    )
+    await root.refuses(
+        "INVALID_ARGUMENT", "keys_update", key_id=key_id, expires_at="2025-01-01T00:00:00Z"
+    )
     await root("keys_revoke", key_id=key_id)
     await root.refuses("CONFLICT", "keys_update", key_id=key_id, label="c")
 
 
-async def test_a_tenant_of_open_mode_makes_keys_for_itself(call: Door, doorman: Authenticator) -> None:
+async def test_a_tenant_of_open_mode_makes_keys_for_itself(
+    call: Door, doorman: Authenticator
+) -> None:
     made = await call("keys_create", label="listed now")
     caller = await doorman.resolve(made["text"])
     assert caller is not None
@@ -233,14 +265,29 @@ async def test_a_tenant_of_open_mode_makes_keys_for_itself(call: Door, doorman: 
 
 async def test_agents_do_not_see_these_tools_unless_settings_say_so(call: Door) -> None:
     names = {tool.name for tool in call.dispatch.catalogue if tool.is_admin}
-    assert {"keys_list", "keys_create", "keys_rotate", "keys_revoke", "keys_update", "calls_list"} <= names
+    assert {
+        "keys_list",
+        "keys_create",
+        "keys_rotate",
+        "keys_revoke",
+        "keys_update",
+        "calls_list",
+    } <= names
 
 
-async def test_of_two_keys_that_revoke_each_other_at_once_one_is_left(root: Door, doorman: Authenticator) -> None:
+async def test_of_two_keys_that_revoke_each_other_at_once_one_is_left(
+    root: Door, doorman: Authenticator
+) -> None:
     other = await narrow(root, doorman)
     outcomes = await gather(
         *(
-            door.dispatch.call(door.caller, "keys_revoke", {"key_id": str(key_id)}, surface="test", request_id="test")
+            door.dispatch.call(
+                door.caller,
+                "keys_revoke",
+                {"key_id": str(key_id)},
+                surface="test",
+                request_id="test",
+            )
             for door, key_id in ((root, other.caller.key_id), (other, root.caller.key_id))
         )
     )

@@ -1,4 +1,5 @@
-"""Purging takes all of what was named, and nothing of anybody else, whoever asks and however often."""
+"""Purging takes all of what was named, and nothing of anybody else, whoever asks and however
+often."""
 
 import json
 from typing import Any
@@ -30,8 +31,14 @@ async def filled(call: Door, other_call: Door) -> None:
     await talk(call, "ashs10", "ashu2", "ashBen", turn="t3")
 
 
-async def test_every_table_of_a_tenant_has_rows_to_purge(filled: None, call: Door, admin: asyncpg.Connection) -> None:
-    empty = {table for table, found in of(await rows(admin), call.caller.tenant, None).items() if not found}
+async def test_every_table_of_a_tenant_has_rows_to_purge(
+    filled: None, call: Door, admin: asyncpg.Connection
+) -> None:
+    empty = {
+        table
+        for table, found in of(await rows(admin), call.caller.tenant, None).items()
+        if not found
+    }
     assert empty <= {
         "allowances",
         "calls",
@@ -55,17 +62,27 @@ async def test_a_purged_project_leaves_nothing_and_the_others_are_as_they_were(
     assert await rows(admin) == before
     receipt = await purge(call, "project")
     after = await rows(admin)
-    assert not any(found for table, found in of(after, call.caller.tenant, "default").items() if table != "usage")
-    assert without(after, call.caller.tenant, "default") == without(before, call.caller.tenant, "default")
+    assert not any(
+        found
+        for table, found in of(after, call.caller.tenant, "default").items()
+        if table != "usage"
+    )
+    assert without(after, call.caller.tenant, "default") == without(
+        before, call.caller.tenant, "default"
+    )
     assert receipt["counts"] == counted["counts"] | {"calls": 1}, "that it was counted before"
     assert await admin.fetchval("SELECT count(*) FROM calls") == 1
     assert receipt["complete"]
     assert not receipt["resumed"]
     assert not counted["complete"]
     assert receipt["counts"]["entries"] == len(of(before, call.caller.tenant, "default")["entries"])
-    assert not any('"default"' in one and call.caller.tenant.hex() in one for one in await queued(admin))
+    assert not any(
+        '"default"' in one and call.caller.tenant.hex() in one for one in await queued(admin)
+    )
     (usage,) = of(after, call.caller.tenant, None)["usage"]
-    assert usage["size_bytes"] == sum(one["size_bytes"] for one in of(after, call.caller.tenant, None)["projects"])
+    assert usage["size_bytes"] == sum(
+        one["size_bytes"] for one in of(after, call.caller.tenant, None)["projects"]
+    )
 
 
 async def test_a_purged_tenant_leaves_nothing_and_the_others_are_as_they_were(
@@ -90,15 +107,29 @@ async def test_a_purged_session_takes_its_files_facts_and_turns_and_nothing_of_o
     receipt = await purge(call, "session", "ashs1")
     after = await rows(admin)
     mine = of(after, call.caller.tenant, "default")
-    text = json.dumps({table: found for table, found in mine.items() if table not in ("memories", "facts", "entries")})
+    text = json.dumps(
+        {
+            table: found
+            for table, found in mine.items()
+            if table not in ("memories", "facts", "entries")
+        }
+    )
     assert "/memory/ashs1/" not in text
     assert '"ashs1"' not in text
-    assert "ashAnnashu" not in json.dumps([mine["entries"], mine["facts"]]).replace("ashAnnashu2", "")
+    assert "ashAnnashu" not in json.dumps([mine["entries"], mine["facts"]]).replace(
+        "ashAnnashu2", ""
+    )
     assert [one["session"] for one in mine["sessions"]] == ["ashs10"]
     assert receipt["counts"] == counted["counts"]
-    gone = {table: [one for one in found if one not in after[table]] for table, found in before.items()}
-    assert not any("ashs10" in json.dumps(found) or "ashu2" in json.dumps(found) for found in gone.values())
-    assert not any(of(gone, call.caller.tenant, "elsewhere")[table] for table in gone if table != "usage")
+    gone = {
+        table: [one for one in found if one not in after[table]] for table, found in before.items()
+    }
+    assert not any(
+        "ashs10" in json.dumps(found) or "ashu2" in json.dumps(found) for found in gone.values()
+    )
+    assert not any(
+        of(gone, call.caller.tenant, "elsewhere")[table] for table in gone if table != "usage"
+    )
 
 
 async def test_a_purged_user_goes_with_sessions_facts_boards_and_memories(
@@ -108,19 +139,31 @@ async def test_a_purged_user_goes_with_sessions_facts_boards_and_memories(
     counted = await purge(call, "user", "ashu", dry_run=True)
     receipt = await purge(call, "user", "ashu")
     after = await rows(admin)
-    text = json.dumps(of(after, call.caller.tenant, "default")).replace("ashu2", "").replace("ashs10", "")
+    text = (
+        json.dumps(of(after, call.caller.tenant, "default"))
+        .replace("ashu2", "")
+        .replace("ashs10", "")
+    )
     assert "ashu" not in text
     assert "ashs1" not in text
     assert receipt["counts"] == counted["counts"]
     assert (await call("memories_list", user_id="ashu"))["results"] == []
     assert (await call("memories_list", user_id="ashu2"))["results"]
-    gone = {table: [one for one in found if one not in after[table]] for table, found in before.items()}
-    assert not any("ashs10" in json.dumps(found) or "ashu2" in json.dumps(found) for found in gone.values())
-    assert not any(of(gone, call.caller.tenant, "elsewhere")[table] for table in gone if table != "usage")
+    gone = {
+        table: [one for one in found if one not in after[table]] for table, found in before.items()
+    }
+    assert not any(
+        "ashs10" in json.dumps(found) or "ashu2" in json.dumps(found) for found in gone.values()
+    )
+    assert not any(
+        of(gone, call.caller.tenant, "elsewhere")[table] for table in gone if table != "usage"
+    )
     assert (await purge(call, "user", "ashu"))["counts"] == {}
 
 
-async def test_a_user_is_purged_from_every_project_at_once(filled: None, call: Door, admin: asyncpg.Connection) -> None:
+async def test_a_user_is_purged_from_every_project_at_once(
+    filled: None, call: Door, admin: asyncpg.Connection
+) -> None:
     await purge(call, "user", "ashu", project="*")
     mine = json.dumps(of(await rows(admin), call.caller.tenant, None)).replace("ashu2", "")
     assert "ashu" not in mine
@@ -142,9 +185,11 @@ async def test_a_purged_path_goes_with_its_history_and_one_that_begins_alike_sta
     assert receipt["counts"]["streams"] == 2
     assert receipt["counts"]["blocks"] == 2
     assert (await purge(call, "path", "/ash"))["counts"]["files"] == 3
-    assert "about ash" not in json.dumps(of(await rows(admin), call.caller.tenant, "default")["entries"])
+    assert "about ash" not in json.dumps(
+        of(await rows(admin), call.caller.tenant, "default")["entries"]
+    )
     (project,) = of(await rows(admin), call.caller.tenant, "default")["projects"]
     assert project["size_bytes"] == 0
-    assert of(await rows(admin), call.caller.tenant, "elsewhere") == of(before, call.caller.tenant, "elsewhere") | {
-        "usage": of(await rows(admin), call.caller.tenant, "elsewhere")["usage"]
-    }
+    assert of(await rows(admin), call.caller.tenant, "elsewhere") == of(
+        before, call.caller.tenant, "elsewhere"
+    ) | {"usage": of(await rows(admin), call.caller.tenant, "elsewhere")["usage"]}

@@ -1,4 +1,5 @@
-"""What was purged stays away: no retry, job or rebuild brings it back, and what others know stays."""
+"""What was purged stays away: no retry, job or rebuild brings it back, and what others know
+stays."""
 
 import asyncio
 import json
@@ -61,7 +62,13 @@ async def test_a_fact_that_was_said_in_another_session_too_stays_and_one_that_wa
     call: Door, admin: asyncpg.Connection
 ) -> None:
     await talk(call, "one", "u", "Ann")
-    await call("memory_after_turn", session_id="one", turn_id="t2", user_id="u", input_items=[said("I live in Rome.")])
+    await call(
+        "memory_after_turn",
+        session_id="one",
+        turn_id="t2",
+        user_id="u",
+        input_items=[said("I live in Rome.")],
+    )
     await talk(call, "two", "u", "Ann")
     await purge(call, "session", "one")
     facts = (await call("memory_list_facts", session_id="three", user_id="u"))["facts"]
@@ -78,22 +85,40 @@ async def test_what_is_said_wrongly_is_refused_and_nothing_goes(
     before = await rows(admin)
     for code, asked in (
         ("INVALID_ARGUMENT", {"level": "session", "name": "ashs1", "project": "default"}),
-        ("INVALID_ARGUMENT", {"level": "session", "name": "ashs1", "project": "default", "confirm": "ashs10"}),
-        ("INVALID_ARGUMENT", {"level": "session", "name": "ashs1", "project": "*", "confirm": "ashs1"}),
+        (
+            "INVALID_ARGUMENT",
+            {"level": "session", "name": "ashs1", "project": "default", "confirm": "ashs10"},
+        ),
+        (
+            "INVALID_ARGUMENT",
+            {"level": "session", "name": "ashs1", "project": "*", "confirm": "ashs1"},
+        ),
         ("INVALID_ARGUMENT", {"level": "session", "name": "", "project": "default"}),
         ("INVALID_ARGUMENT", {"level": "tenant", "project": "default", "confirm": "default"}),
         ("INVALID_ARGUMENT", {"level": "tenant", "project": "*", "confirm": "*"}),
         ("INVALID_ARGUMENT", {"level": "planet", "project": "default", "confirm": "default"}),
         ("PERMISSION_DENIED", {"level": "path", "name": "/", "project": "default", "confirm": ""}),
-        ("PERMISSION_DENIED", {"level": "path", "name": "/memory", "project": "default", "confirm": "/memory"}),
-        ("INVALID_PATH", {"level": "path", "name": "/a/../b", "project": "default", "confirm": "/a/../b"}),
+        (
+            "PERMISSION_DENIED",
+            {"level": "path", "name": "/memory", "project": "default", "confirm": "/memory"},
+        ),
+        (
+            "INVALID_PATH",
+            {"level": "path", "name": "/a/../b", "project": "default", "confirm": "/a/../b"},
+        ),
     ):
         await call.refuses(code, "tenant_purge", **asked)
-    reader = call.as_caller(Caller(call.caller.tenant, "r", frozenset({Permission.READ, Permission.WRITE})))
-    await reader.refuses("PERMISSION_DENIED", "tenant_purge", project="default", level="project", confirm="default")
+    reader = call.as_caller(
+        Caller(call.caller.tenant, "r", frozenset({Permission.READ, Permission.WRITE}))
+    )
+    await reader.refuses(
+        "PERMISSION_DENIED", "tenant_purge", project="default", level="project", confirm="default"
+    )
     confined = call.as_caller(Caller(call.caller.tenant, "c", projects=frozenset({"default"})))
     for level in ("user", "tenant"):
-        await confined.refuses("PERMISSION_DENIED", "tenant_purge", project="*", level=level, name="", dry_run=True)
+        await confined.refuses(
+            "PERMISSION_DENIED", "tenant_purge", project="*", level=level, name="", dry_run=True
+        )
     assert await rows(admin) == before
 
 
@@ -109,12 +134,19 @@ async def test_a_session_that_others_share_stays_and_nothing_brings_the_facts_ab
     assert not +(await rebuilding.run(scope, "room"))
     for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
         assert not +(await rebuilding.run_user(scope, user, learnt_in))
-    facts = (await call("memory_list_facts", session_id="else", user_id="ann", state="all"))["facts"]
+    facts = (await call("memory_list_facts", session_id="else", user_id="ann", state="all"))[
+        "facts"
+    ]
     assert facts == []
     assert (await call("memory_list_facts", session_id="else", user_id="ben"))["facts"]
     assert [one["session"] for one in (await rows(admin))["sessions"]] == ["room"]
-    tiers = "SELECT convert_from(b.content, 'UTF8') FROM blocks AS b JOIN streams AS s USING (stream) JOIN files AS f"
-    told = await admin.fetch(f"{tiers} ON f.incarnation = s.incarnation WHERE f.path LIKE '%tiers%'")
+    tiers = (
+        "SELECT convert_from(b.content, 'UTF8') FROM blocks AS b JOIN streams AS s USING"
+        " (stream) JOIN files AS f"
+    )
+    told = await admin.fetch(
+        f"{tiers} ON f.incarnation = s.incarnation WHERE f.path LIKE '%tiers%'"
+    )
     assert "Ann" not in "".join(row[0] for row in told)
 
 
@@ -143,7 +175,13 @@ async def test_a_trace_that_is_written_after_the_purge_began_goes_too(
     names = {"session": "s1", "user": "u", "project": ""}
 
     async def recalled_and_purged(level: str, name: str) -> None:
-        await call("memory_before_turn", project=level, session_id="s1", user_id="u", current_input="My name?")
+        await call(
+            "memory_before_turn",
+            project=level,
+            session_id="s1",
+            user_id="u",
+            current_input="My name?",
+        )
         await purge(call, level, name, project=level)
 
     for level in names:
@@ -153,7 +191,9 @@ async def test_a_trace_that_is_written_after_the_purge_began_goes_too(
     assert await admin.fetch("SELECT project, session, user_id FROM recalls") == []
 
 
-async def test_the_call_log_forgets_a_name_however_it_was_spelt(call: Door, admin: asyncpg.Connection) -> None:
+async def test_the_call_log_forgets_a_name_however_it_was_spelt(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     await talk(call, " Mu\u0308l ", " Zoe\u0308 ", "Ann")
     await call.dispatch.call_log.flush()
     raw = json.dumps({"session_id": " Mu\u0308l ", "user_id": " Zoe\u0308 "})

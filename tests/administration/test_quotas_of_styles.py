@@ -1,4 +1,5 @@
-"""No style lets a project grow without a limit: what would be too much is refused, and nothing of it is kept."""
+"""No style lets a project grow without a limit: what would be too much is refused, and nothing of
+it is kept."""
 
 import asyncio
 from typing import Any
@@ -40,12 +41,18 @@ def one(kind: str, number: int) -> tuple[str, dict[str, Any]]:
     match kind:
         case "board":
             entries = [{"role": "user", "content": f"We decided on plan {number}."}]
-            return "context_update", {"user_id": "u", "conversation_id": f"c{number}", "entries": entries}
+            return "context_update", {
+                "user_id": "u",
+                "conversation_id": f"c{number}",
+                "entries": entries,
+            }
         case "user":
             said = [{"role": "user", "content": "I live in Rome."}]
             return "memories_add", {"user_id": f"u{number}", "messages": said}
         case "block":
-            return "elfmem_remember", {"content": f"Thing {number} is like no other of the {number * 7}."}
+            return "elfmem_remember", {
+                "content": f"Thing {number} is like no other of the {number * 7}."
+            }
         case _:
             links = "".join(f"- [[d{each}]]\n" for each in range(number))
             return "update_document", {"id": "root", "content": f"# All\n{links}"}

@@ -1,4 +1,5 @@
-"""What a tenant stores, by whichever style, stands under one quota, which tells how to come below it."""
+"""What a tenant stores, by whichever style, stands under one quota, which tells how to come below
+it."""
 
 from itertools import count
 from typing import Any
@@ -31,7 +32,9 @@ def door(database: Any, clock: FakeClock, tokens: Any, meter: Any, scope: Scope)
 
 async def talk(call: Door, turn: str) -> dict[str, Any]:
     text = f"Turn {turn} is long. " * 300
-    return await call("memory_after_turn", session_id="s", turn_id=turn, user_id="u", input_items=[said(text)])
+    return await call(
+        "memory_after_turn", session_id="s", turn_id=turn, user_id="u", input_items=[said(text)]
+    )
 
 
 async def counted(call: Door) -> None:
@@ -47,17 +50,34 @@ async def filled(call: Door) -> int:
     return (await call("tenant_usage"))["total"]["turn_bytes"]
 
 
-async def test_turns_beyond_the_quota_are_refused_and_what_frees_or_reads_goes_on(call: Door) -> None:
+async def test_turns_beyond_the_quota_are_refused_and_what_frees_or_reads_goes_on(
+    call: Door,
+) -> None:
     assert await filled(call) >= BYTES_MAX
-    turn: dict[str, Any] = {"session_id": "s", "turn_id": "t9", "user_id": "u", "input_items": [said("Hello.")]}
+    turn: dict[str, Any] = {
+        "session_id": "s",
+        "turn_id": "t9",
+        "user_id": "u",
+        "input_items": [said("Hello.")],
+    }
     refused = await call.refuses("QUOTA_EXCEEDED", "memory_after_turn", **turn)
     assert "tenant_purge" in refused["recovery"]
     for tool, asked in (
         ("file_write", {"project": "p", "path": "/a", "content": "x"}),
         ("elfmem_remember", {"content": "The coast is white."}),
-        ("memories_add", {"user_id": "u", "messages": [{"role": "user", "content": "I live in Rome."}]}),
+        (
+            "memories_add",
+            {"user_id": "u", "messages": [{"role": "user", "content": "I live in Rome."}]},
+        ),
         ("update_document", {"id": "root", "content": "# Notes\n"}),
-        ("context_update", {"user_id": "u", "conversation_id": "c", "entries": [{"role": "user", "content": "Hi."}]}),
+        (
+            "context_update",
+            {
+                "user_id": "u",
+                "conversation_id": "c",
+                "entries": [{"role": "user", "content": "Hi."}],
+            },
+        ),
     ):
         await call.refuses("QUOTA_EXCEEDED", tool, **asked)
     await call("memory_before_turn", session_id="s", user_id="u", current_input="What is long?")
@@ -73,22 +93,39 @@ async def test_usage_tells_the_bytes_of_each_style_and_the_quota(call: Door) -> 
     await call("file_write", project="default", path="/a", content="12345", mode="TRUNCATE")
     await call("file_write", project="default", path="/a", content="1234567", mode="TRUNCATE")
     await call("elfmem_remember", content="The coast is white.")
-    await call("memories_add", user_id="u", messages=[{"role": "user", "content": "I live in Rome."}])
+    await call(
+        "memories_add", user_id="u", messages=[{"role": "user", "content": "I live in Rome."}]
+    )
     await call("update_document", id="root", content="# Notes\n")
     entries = [{"role": "user", "content": "We decided to sail."}]
     await call("context_update", user_id="u", conversation_id="c", entries=entries)
     told = await call("tenant_usage")
     total = told["total"]
-    parts = ("turn_bytes", "board_bytes", "document_bytes", "knowledge_bytes", "memories_bytes", "past_bytes")
+    parts = (
+        "turn_bytes",
+        "board_bytes",
+        "document_bytes",
+        "knowledge_bytes",
+        "memories_bytes",
+        "past_bytes",
+    )
     assert all(total[name] for name in (*parts, "derived_bytes"))
     assert total["turn_bytes"] > 5000
     assert total["document_bytes"] == len("# Notes\n")
-    assert total["held_bytes"] == sum(total[name] for name in parts) + total["file_bytes"] + total["derived_bytes"]
+    assert (
+        total["held_bytes"]
+        == sum(total[name] for name in parts) + total["file_bytes"] + total["derived_bytes"]
+    )
     assert (told["tenant_bytes_max"], told["unbounded_until"]) == (BYTES_MAX, None)
 
 
 async def test_what_is_derived_is_counted_as_about_what_it_takes_on_disk(
-    database: Any, clock: FakeClock, tokens: Any, meter: Any, scope: Scope, admin: asyncpg.Connection
+    database: Any,
+    clock: FakeClock,
+    tokens: Any,
+    meter: Any,
+    scope: Scope,
+    admin: asyncpg.Connection,
 ) -> None:
     call = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder())
     empty = await on_disk(admin)
@@ -96,7 +133,13 @@ async def test_what_is_derived_is_counted_as_about_what_it_takes_on_disk(
     async with call.at_work():
         for turn in range(80):
             text = f"I like {vocabulary[turn]}. " + " ".join(vocabulary[turn * 30 : turn * 30 + 60])
-            await call("memory_after_turn", session_id="s", turn_id=f"t{turn}", user_id="u", input_items=[said(text)])
+            await call(
+                "memory_after_turn",
+                session_id="s",
+                turn_id=f"t{turn}",
+                user_id="u",
+                input_items=[said(text)],
+            )
             await call("memory_before_turn", session_id="s", user_id="u", current_input=text[:100])
         await call.work()
     total = (await call("tenant_usage"))["total"]
@@ -128,13 +171,22 @@ async def test_a_restore_is_held_to_the_quota_before_anybody_sees_of_it(
         for check in (True, False):
             with pytest.raises(MemsvcError, match=r"holds \d+") as refusal:
                 await restored(other, archive, check=check, allowed=FileQuotas(10**6, 0, quota))
-            assert (refusal.value.code, "tenant_purge" in str(refusal.value.recovery)) == (Code.QUOTA_EXCEEDED, True)
+            assert (refusal.value.code, "tenant_purge" in str(refusal.value.recovery)) == (
+                Code.QUOTA_EXCEEDED,
+                True,
+            )
             assert await rows(admin, other_scope.tenant) == before
     enough = (await other("tenant_usage"))["total"]["held_bytes"] + held["held_bytes"]
     allowed = FileQuotas(10**6, 0, Quota(enough))
     assert (await restored(other, archive, allowed=allowed)).projects[0].written
-    assert not (await restored(other, archive, allowed=FileQuotas(10**6, 0, Quota(1)))).projects[0].written
-    occupied = await restored(call, archive, check=True, allowed=FileQuotas(10**6, 0, Quota(held["held_bytes"])))
+    assert (
+        not (await restored(other, archive, allowed=FileQuotas(10**6, 0, Quota(1))))
+        .projects[0]
+        .written
+    )
+    occupied = await restored(
+        call, archive, check=True, allowed=FileQuotas(10**6, 0, Quota(held["held_bytes"]))
+    )
     assert occupied.projects[0].occupied
 
 
@@ -144,9 +196,13 @@ async def test_a_tenant_from_before_the_quota_may_restore_beyond_it(
     await talk(call, "t1")
     archive = await exported(call)
     await admin.execute(
-        "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)", other_scope.tenant, clock.now()
+        "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)",
+        other_scope.tenant,
+        clock.now(),
     )
-    done = await restored(call.as_tenant(other_scope), archive, allowed=FileQuotas(10**6, 0, Quota(1, grace_days=30)))
+    done = await restored(
+        call.as_tenant(other_scope), archive, allowed=FileQuotas(10**6, 0, Quota(1, grace_days=30))
+    )
     assert done.projects[0].written
 
 
@@ -154,7 +210,9 @@ async def test_a_tenant_from_before_the_quota_has_time_to_come_below_it(
     call: Door, admin: asyncpg.Connection, clock: FakeClock
 ) -> None:
     await admin.execute(
-        "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)", call.caller.tenant, clock.now()
+        "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)",
+        call.caller.tenant,
+        clock.now(),
     )
     await filled(call)
     await talk(call, "t5")

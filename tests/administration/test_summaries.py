@@ -32,13 +32,19 @@ async def log(database: Database, clock: FakeClock, scope: Scope, **like: Any) -
         "called_at": clock.now(),
     } | like
     async with database.begin(scope) as tx:
-        await insert_calls(tx, [CallRecord(tenant=scope.tenant, project=scope.project, call=uuid4(), **fields)])
+        await insert_calls(
+            tx, [CallRecord(tenant=scope.tenant, project=scope.project, call=uuid4(), **fields)]
+        )
 
 
 async def test_calls_are_counted_by_the_hour_and_by_how_they_ended(
     call: Door, database: Database, clock: FakeClock, scope: Scope
 ) -> None:
-    clock.advance(seconds=-(clock.now() - clock.now().replace(minute=0, second=0, microsecond=0)).total_seconds())
+    clock.advance(
+        seconds=-(
+            clock.now() - clock.now().replace(minute=0, second=0, microsecond=0)
+        ).total_seconds()
+    )
     first = clock.now()
     for duration_ms in (1, 2, 3):
         await log(database, clock, scope, duration_ms=duration_ms)
@@ -46,7 +52,9 @@ async def test_calls_are_counted_by_the_hour_and_by_how_they_ended(
     await log(database, clock, scope, status="error", code="NOT_FOUND", duration_ms=9)
     await log(database, clock, scope, status="cancelled", duration_ms=11)
     told = await call("calls_summary")
-    assert [(one["hour"], one["success"], one["error"], one["cancelled"]) for one in told["hours"]] == [
+    assert [
+        (one["hour"], one["success"], one["error"], one["cancelled"]) for one in told["hours"]
+    ] == [
         (first.isoformat().replace("+00:00", "Z"), 3, 0, 0),
         ((first + timedelta(hours=2)).isoformat().replace("+00:00", "Z"), 0, 1, 1),
     ]
@@ -96,7 +104,9 @@ async def test_of_very_many_calls_the_newest_are_counted_and_that_is_said(
         await log(database, clock, scope)
     told = await call("calls_summary")
     assert told["total"]["success"] == 2
-    assert told["counted_from"] == (clock.now() - timedelta(seconds=1)).isoformat().replace("+00:00", "Z")
+    assert told["counted_from"] == (clock.now() - timedelta(seconds=1)).isoformat().replace(
+        "+00:00", "Z"
+    )
 
 
 async def test_the_queue_shows_what_waits_and_counts_all_states(
@@ -109,7 +119,9 @@ async def test_the_queue_shows_what_waits_and_counts_all_states(
         await enqueue(tx, "file.summarise", "/b", now=clock.now())
     told = await call("tenant_jobs")
     assert told["counts"] == {"waiting": 2, "running": 0, "failed": 0}
-    assert [(one["name"], one["project"], one["subject"], one["state"]) for one in told["jobs"]] == [
+    assert [
+        (one["name"], one["project"], one["subject"], one["state"]) for one in told["jobs"]
+    ] == [
         ("file.summarise", "secret", "/a", "waiting"),
         ("file.summarise", "default", "/a", "waiting"),
     ]
@@ -125,13 +137,17 @@ async def test_the_queue_shows_what_waits_and_counts_all_states(
     assert (await call("tenant_jobs"))["counts"]["waiting"] == 1
 
 
-async def test_what_is_in_force_is_told_as_it_is_configured_and_rates_as_this_tenant_has_them(scope: Scope) -> None:
+async def test_what_is_in_force_is_told_as_it_is_configured_and_rates_as_this_tenant_has_them(
+    scope: Scope,
+) -> None:
     rates = {"tenants": [f"{scope.tenant.hex()[:12]}=0.5"], "tenant_calls_s": 600}
     configured = {"files": {"versions_days": 3}, "limits": {"rates": rates}}
     of = effective_limits(Settings.model_validate(configured))
     told = {one.setting: one for one in of(scope.tenant)}
     assert told["limits.rates.tenant_calls_s"].value == 300
-    assert {one.setting: one.value for one in of(b"\xff" * 32)}["limits.rates.tenant_calls_s"] == 600
+    assert {one.setting: one.value for one in of(b"\xff" * 32)}[
+        "limits.rates.tenant_calls_s"
+    ] == 600
     assert (told["files.versions_days"].value, told["files.versions_days"].kind) == (3, "retention")
     assert all(one.description for one in told.values())
     unlimited = effective_limits(Settings.model_validate({"limits": {"rates": {"enabled": False}}}))

@@ -25,8 +25,20 @@ async def keep(call: Door, project: str) -> None:
     await call("file_write", project=project, path="/a", content="12345", mode="TRUNCATE")
     await call("file_write", project=project, path="/a", content="1234567", mode="TRUNCATE")
     turn = {"type": "message", "role": "user", "content": "My name is Ann."}
-    await call("memory_after_turn", project=project, session_id="s", turn_id="t", user_id="u", input_items=[turn])
-    await call("memories_add", project=project, user_id="u", messages=[{"role": "user", "content": "I live in Rome."}])
+    await call(
+        "memory_after_turn",
+        project=project,
+        session_id="s",
+        turn_id="t",
+        user_id="u",
+        input_items=[turn],
+    )
+    await call(
+        "memories_add",
+        project=project,
+        user_id="u",
+        messages=[{"role": "user", "content": "I live in Rome."}],
+    )
     await call(
         "context_update",
         project=project,
@@ -61,7 +73,9 @@ async def test_each_project_is_told_and_all_together(call: Door, other_call: Doo
 async def test_one_project_is_told_alone_and_a_key_sees_none_but_its_own(call: Door) -> None:
     for project in ("a", "b"):
         await keep(call, project)
-    assert [one["project"] for one in (await call("tenant_usage", project="b"))["projects"]] == ["b"]
+    assert [one["project"] for one in (await call("tenant_usage", project="b"))["projects"]] == [
+        "b"
+    ]
     confined = call.as_caller(Caller(call.caller.tenant, "c", projects=frozenset({"a"})))
     assert [one["project"] for one in (await confined("tenant_usage"))["projects"]] == ["a"]
     await confined.refuses("PERMISSION_DENIED", "tenant_usage", project="b")
@@ -84,7 +98,9 @@ async def test_what_took_long_to_count_is_told_again_for_a_while(
     await call("file_write", project="a", path="/a", content="12345")
     clock.advance(seconds=59)
     assert await call("tenant_usage", project="a") == before
-    assert (await call("tenant_usage"))["total"]["files"] == 1  # of all projects nobody asked before
+    assert (await call("tenant_usage"))["total"][
+        "files"
+    ] == 1  # of all projects nobody asked before
     clock.advance(seconds=1)
     after = await call("tenant_usage", project="a")
     assert (after["total"]["files"], after["counted_at"] > before["counted_at"]) == (1, True)
@@ -92,7 +108,10 @@ async def test_what_took_long_to_count_is_told_again_for_a_while(
 
 
 async def test_jobs_that_wait_count(call: Door) -> None:
-    many = [{"type": "message", "role": "assistant", "content": f"number {number}"} for number in range(20)]
+    many = [
+        {"type": "message", "role": "assistant", "content": f"number {number}"}
+        for number in range(20)
+    ]
     await call("memory_after_turn", project="a", session_id="s", turn_id="t", output_items=many)
     (one,) = (await call("tenant_usage"))["projects"]
     assert one["jobs"] == 1
@@ -103,7 +122,9 @@ async def test_every_statement_goes_by_an_index_that_leads_with_the_tenant(
     call: Door, database: Database, admin: asyncpg.Connection, clock: FakeClock, whole: bool
 ) -> None:
     await keep(call, "a")
-    async with database.begin(Scope(call.caller.tenant, "a"), read_only=True, whole_tenant=whole) as tx:
+    async with database.begin(
+        Scope(call.caller.tenant, "a"), read_only=True, whole_tenant=whole
+    ) as tx:
         await tx.unbound("SET LOCAL enable_seqscan = off")
         for sql in await usage.statements(tx):
             plan: Any = "\n".join(row["QUERY PLAN"] for row in await tx.fetch(f"EXPLAIN {sql}"))

@@ -1,4 +1,5 @@
-"""A benchmark is a command with sizes. It tells what it found beside the goals; a figure that falls short is seen."""
+"""A benchmark is a command with sizes. It tells what it found beside the goals; a figure that falls
+short is seen."""
 
 import asyncio
 import json
@@ -33,7 +34,10 @@ def command(name: str) -> tuple[Callable[[list[str]], Any], dict[str, Any]]:
 
 def report(**values: float | None) -> Report:
     """A report of latency with these figures in the place of ones that meet their goals."""
-    met = {what: goal.bound if "=" in goal.sign else goal.bound / 2 for what, goal in GOALS["latency"].items()}
+    met = {
+        what: goal.bound if "=" in goal.sign else goal.bound / 2
+        for what, goal in GOALS["latency"].items()
+    }
     given = {what: values.get(what.replace(" ", "_"), value) for what, value in met.items()}
     rows = [["null tool", 1.5, None], ["before_turn", 1234.5, 0.25]]
     curves = [Curve("before_turn", "items", [(1_000, 1.0), (100_000, 1.4)], 3)]
@@ -50,15 +54,29 @@ def drawn(svg: str) -> tuple[list[str], list[str | None]]:
 
 
 @pytest.mark.parametrize("name", [*together.NAMES, *ALONE])
-def test_every_benchmark_takes_its_sizes_and_where_to_write_from_its_command_line(name: str) -> None:
+def test_every_benchmark_takes_its_sizes_and_where_to_write_from_its_command_line(
+    name: str,
+) -> None:
     parse, sizes = command(name)
     data = ["--data", "locomo.json"] if name in together.OF_DATA else []
     full, quick = parse(data), parse([*data, "--quick", "--json", "a.json", "--plot", "a.svg"])
-    assert {size: getattr(full, size) for size in sizes} == {size: each.full for size, each in sizes.items()}
-    assert {size: getattr(quick, size) for size in sizes} == {size: each.quick for size, each in sizes.items()}
-    assert (full.json, full.plot, quick.json, quick.plot) == (None, None, Path("a.json"), Path("a.svg"))
+    assert {size: getattr(full, size) for size in sizes} == {
+        size: each.full for size, each in sizes.items()
+    }
+    assert {size: getattr(quick, size) for size in sizes} == {
+        size: each.quick for size, each in sizes.items()
+    }
+    assert (full.json, full.plot, quick.json, quick.plot) == (
+        None,
+        None,
+        Path("a.json"),
+        Path("a.svg"),
+    )
     for size, each in sizes.items():
-        assert getattr(parse([*data, f"--{size.replace('_', '-')}", f"{each.quick + 1}"]), size) == each.quick + 1
+        assert (
+            getattr(parse([*data, f"--{size.replace('_', '-')}", f"{each.quick + 1}"]), size)
+            == each.quick + 1
+        )
 
 
 def test_each_is_run_by_the_command_line_that_it_takes(tmp_path: Path) -> None:
@@ -79,7 +97,9 @@ def test_a_figure_that_has_a_goal_cannot_be_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sign", "held", "missed"), [("<=", 6, 6.01), ("<", 5.99, 6), (">=", 6, 5.99), ("=", 6, 5.99)], ids=str
+    ("sign", "held", "missed"),
+    [("<=", 6, 6.01), ("<", 5.99, 6), (">=", 6, 5.99), ("=", 6, 5.99)],
+    ids=str,
 )
 def test_a_goal_is_met_up_to_its_bound(sign: str, held: float, missed: float) -> None:
     goal = Goal(sign, 6, "x null tool")
@@ -119,7 +139,9 @@ def test_a_plot_shows_each_figure_by_its_goal_and_whether_it_is_met(tmp_path: Pa
     found = report(before_turn_p50=9.0, after_turn_p50=None)
     plot.write(file, lambda: drawing(found))
     texts, colours = drawn(file.read_text("utf-8"))
-    assert {"Latency <beside> its goals", "9.00 (<= 6 x null tool)", "not measured", "1.40 x"} <= {*texts}
+    assert {"Latency <beside> its goals", "9.00 (<= 6 x null tool)", "not measured", "1.40 x"} <= {
+        *texts
+    }
     assert {figure.what for figure in found.figures} <= {*texts}
     assert (colours.count(plot.MISSED), colours.count(plot.MET)) == (1, len(found.figures) - 2)
 
@@ -164,7 +186,10 @@ def test_faults_write_what_came_of_each_part_and_go_on_behind_one_that_breaks(
     outputs = ["--json", f"{tmp_path}/faults.json", "--plot", f"{tmp_path}/faults.svg"]
     assert asyncio.run(faults.run(faults.parse(["--quick", *outputs]))).failed
     written = json.loads((tmp_path / "faults.json").read_text())
-    assert [[row[0], *row[2:]] for row in written["tables"][0]["rows"]] == [["server", 1, 0], ["overload", 1, 1]]
+    assert [[row[0], *row[2:]] for row in written["tables"][0]["rows"]] == [
+        ["server", 1, 0],
+        ["overload", 1, 1],
+    ]
     assert written["parts"]["server"]["remarks"] == ["nothing served 200 clients"]
     assert {"server", "overload"} <= {*drawn((tmp_path / "faults.svg").read_text())[0]}
     assert "| slowest answer, in seconds | 1.5" in capsys.readouterr().out
@@ -176,15 +201,20 @@ def test_the_summary_has_every_goal_and_a_figure_that_falls_short_fails_nothing(
     table.write(tmp_path / "latency.json", report(before_turn_p50=9.0).written())
     page = tmp_path / "page.md"
     page.write_text(
-        "# Latency\n<!-- tables of latency -->\nold\n<!-- end of latency -->\nweak\n<!-- tables of files -->\n"
+        "# Latency\n<!-- tables of latency -->\nold\n<!-- end of latency -->\nweak\n<!-- tables"
+        " of files -->\n"
     )
-    monkeypatch.setattr("sys.argv", ["benchmarks", "--again", "--folder", str(tmp_path), "--page", str(page)])
+    monkeypatch.setattr(
+        "sys.argv", ["benchmarks", "--again", "--folder", str(tmp_path), "--page", str(page)]
+    )
     assert together.main() == 0
     told = capsys.readouterr().out
     assert f"{len(GOALS['latency']) - 1} of {len(GOALS['latency'])} are not missed" in told
     assert all(what in told for what in GOALS["latency"])
     assert " missed " in told
-    before, tables, after = page.read_text("utf-8").partition(f"\n{report(before_turn_p50=9.0).markdown()}\n\n")
+    before, tables, after = page.read_text("utf-8").partition(
+        f"\n{report(before_turn_p50=9.0).markdown()}\n\n"
+    )
     assert before == "# Latency\n<!-- tables of latency -->\n"
     assert tables
     assert after == "<!-- end of latency -->\nweak\n<!-- tables of files -->\n"

@@ -91,8 +91,12 @@ CONVERSATION = Conversation(
 def on_trial(folder: Path, name: str, *, careful: bool = True, source: str = LIBRARY) -> Trial:
     """A made-up library that needs no installing."""
     script = folder / f"{name}.py"
-    script.write_text(source.replace("RUNNERS", repr(str(RUNNERS))).replace("CAREFUL", str(careful)))
-    peer = Peer(name, "1", (), "pip", "library", "none", partial(Library.open, script, Path(sys.executable)))
+    script.write_text(
+        source.replace("RUNNERS", repr(str(RUNNERS))).replace("CAREFUL", str(careful))
+    )
+    peer = Peer(
+        name, "1", (), "pip", "library", "none", partial(Library.open, script, Path(sys.executable))
+    )
     return Trial(peer, folder, folder, Endpoint("http://127.0.0.1:9/v1", 4), folder / name)
 
 
@@ -136,7 +140,9 @@ async def test_a_peer_that_breaks_is_told_with_the_reason_and_the_others_go_on(
     assert "it wants another machine" in capsys.readouterr().out
 
 
-async def test_a_server_on_standard_streams_is_heard_through_what_else_it_says(tmp_path: Path) -> None:
+async def test_a_server_on_standard_streams_is_heard_through_what_else_it_says(
+    tmp_path: Path,
+) -> None:
     script = tmp_path / "server.py"
     script.write_text(SERVER)
     ground = Ground(tmp_path, tmp_path, "", 0)
@@ -151,7 +157,9 @@ async def test_a_server_on_standard_streams_is_heard_through_what_else_it_says(t
         await server.tool("look")
 
 
-async def test_a_process_that_does_not_end_by_itself_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_does_not_end_by_itself_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.peers.child.STOP_S", 0.0)
     child = await Child.start([sys.executable, "-c", "import signal; signal.pause()"], tmp_path, {})
     await child.close()

@@ -30,7 +30,9 @@ class Visit:
     def address(self, path: str, project: str | None = None) -> str:
         return f"/console/{self.slot}/{project or self.project}/{path}"
 
-    async def get(self, path: str = "", /, *, project: str | None = None, **query: str) -> httpx2.Response:
+    async def get(
+        self, path: str = "", /, *, project: str | None = None, **query: str
+    ) -> httpx2.Response:
         return await self.http.get(self.address(path, project), params=query)
 
     async def text(self, path: str = "", /, **query: str) -> str:
@@ -41,7 +43,9 @@ class Visit:
 
     async def part(self, path: str, /, **query: str) -> str:
         """A part of a page, as htmx asks for it."""
-        answer = await self.http.get(self.address(path), params=query, headers={"HX-Request": "true"})
+        answer = await self.http.get(
+            self.address(path), params=query, headers={"HX-Request": "true"}
+        )
         assert answer.status_code == 200, (path, answer.status_code, answer.text[-2000:])
         assert "<html" not in answer.text
         return answer.text
@@ -100,14 +104,18 @@ def check_harmless(text: str) -> None:
         assert tag not in ("style", "iframe", "object", "embed", "base"), tag
         if tag == "script":
             assert (attributes.get("src") or "").startswith("/console/static/"), attributes
-        assert not any(name == "style" or name.startswith("on") for name in attributes), (tag, attributes)
+        assert not any(name == "style" or name.startswith("on") for name in attributes), (
+            tag,
+            attributes,
+        )
         for name in ("href", "src", "action"):
             at = attributes.get(name) or ""
             assert not at or at.startswith(("/", "#")), (tag, at)
 
 
 async def fill(service: Service, *, text: str = "plain", name: str = "plain") -> dict[str, str]:
-    """Something for each page, with a text and a name in it that somebody chose; what it is known by."""
+    """Something for each page, with a text and a name in it that somebody chose; what it is known
+    by."""
     async with service.http() as http:
 
         async def call(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -124,10 +132,20 @@ async def fill(service: Service, *, text: str = "plain", name: str = "plain") ->
         await call("file_write", project="default", path="/notes/a.md", content=text)
         await call("context_update", user_id=name, conversation_id=name, entries=said)
         await call("update_document", id="root", content=f"# All\n\n{text}\n")
-        memory = await call("memories_add", user_id=name, messages=[{"role": "user", "content": f"I like {text}."}])
-        block = await call("elfmem_remember", content=f"A block: {text}", tags=[name], category=name, cue=text)
+        memory = await call(
+            "memories_add", user_id=name, messages=[{"role": "user", "content": f"I like {text}."}]
+        )
+        block = await call(
+            "elfmem_remember", content=f"A block: {text}", tags=[name], category=name, cue=text
+        )
         other = await call("elfmem_remember", content=f"Another block: {text}")
-        await call("elfmem_connect", source=block["block_id"], target=other["block_id"], relation=name, note=text)
+        await call(
+            "elfmem_connect",
+            source=block["block_id"],
+            target=other["block_id"],
+            relation=name,
+            note=text,
+        )
         await call("keys_list")
         refused = await http.post("/api/tools/elfmem_show", json={"block_id": name})
         assert refused.status_code == 404

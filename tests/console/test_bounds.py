@@ -39,7 +39,9 @@ async def test_who_is_not_signed_in_may_send_a_key_and_no_more(service: Service)
         assert answer.status_code == 303
 
 
-async def test_a_form_that_does_not_come_is_not_waited_for(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_form_that_does_not_come_is_not_waited_for(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(routes, "BODY_S_MAX", 0.05)
     never = asyncio.Event()
 
@@ -70,7 +72,9 @@ async def test_forms_on_their_way_take_the_places_of_bodies(
     assert (answer.status_code, seen[0].status_code) == (303, 503)
 
 
-async def test_without_the_database_the_console_says_so(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_database_the_console_says_so(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def away(*_: Any) -> bytes:
         raise MemsvcError(Code.UNAVAILABLE, "the database is out of reach")
 
@@ -86,7 +90,9 @@ async def test_without_the_database_the_console_says_so(service: Service, monkey
 
 
 async def test_no_address_leads_to_where_somebody_said(visit: Visit) -> None:
-    answer = await visit.http.get(visit.address("settings/"), headers={"X-Forwarded-Host": "evil.example"})
+    answer = await visit.http.get(
+        visit.address("settings/"), headers={"X-Forwarded-Host": "evil.example"}
+    )
     assert (answer.status_code, "location" in answer.headers) == (404, False)
     answer = await visit.http.post("/console/a%3B%20path=%20x/sign-out")
     assert "; path=%20x" not in answer.headers.get("set-cookie", "").lower()
@@ -102,7 +108,9 @@ async def test_a_cursor_that_was_made_up_is_refused(visit: Visit) -> None:
 async def test_deep_arguments_are_refused_as_over_rest(visit: Visit) -> None:
     for depth in (100, 900, 5000):
         deep = "[" * depth + "]" * depth
-        answer = await visit.send("playground", tool="mcp_pipe", **{"argument-steps": deep, "argument-pipeline": deep})
+        answer = await visit.send(
+            "playground", tool="mcp_pipe", **{"argument-steps": deep, "argument-pipeline": deep}
+        )
         assert answer.status_code in (200, 400), (depth, answer.status_code)
 
 
@@ -130,7 +138,18 @@ def test_what_did_not_change_is_told_as_such() -> None:
 
 
 def test_the_tree_of_a_notebook_is_read_however_deep_and_whatever_its_names_are() -> None:
-    names = ["root", "it's", '"said"', "- dash", "a: b", "null", "1e3", "é😀", "end:", *map(str, range(1000))]
+    names = [
+        "root",
+        "it's",
+        '"said"',
+        "- dash",
+        "a: b",
+        "null",
+        "1e3",
+        "é😀",
+        "end:",
+        *map(str, range(1000)),
+    ]
     deep = {name: [below] for name, below in pairwise(names)}
     assert _tree(block_style("root", deep), len(names)) == list(enumerate(names))
     assert _tree(block_style("root", deep), 3) == [(0, "root"), (1, "it's"), (2, '"said"')]

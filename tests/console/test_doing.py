@@ -15,12 +15,16 @@ from tests.gateway.test_jobs import fail
 pytestmark = pytest.mark.anyio
 
 
-async def test_no_form_does_anything_without_the_token_of_this_visit(service: Service, visit: Visit) -> None:
+async def test_no_form_does_anything_without_the_token_of_this_visit(
+    service: Service, visit: Visit
+) -> None:
     known = await fill(service)
     for path, view in VIEWS.items():
         if "POST" in view.methods:
             for token in ({}, {"form_token": ""}, {"form_token": "0" * 64}):
-                answer = await visit.http.post(visit.address(path), data={"id": known["block"], **token})
+                answer = await visit.http.post(
+                    visit.address(path), data={"id": known["block"], **token}
+                )
                 assert answer.status_code == 403, path
                 assert "not of this session" in answer.text
     assert "A block: plain" in await visit.text("block", id=known["block"])
@@ -34,15 +38,27 @@ async def test_what_writes_answers_no_get(visit: Visit) -> None:
 
 async def test_every_form_of_a_page_carries_the_token(service: Service, visit: Visit) -> None:
     known = await fill(service)
-    pages = [("block", {"id": known["block"]}), ("knowledge", {}), ("keys", {}), ("purge", {}), ("memories", {})]
+    pages = [
+        ("block", {"id": known["block"]}),
+        ("knowledge", {}),
+        ("keys", {}),
+        ("purge", {}),
+        ("memories", {}),
+    ]
     for path, query in pages:
         text = await visit.text(path, **query)
-        posts = [one for one in re.findall(r"<form\b.*?</form>", text, re.DOTALL) if 'method="post"' in one]
+        posts = [
+            one
+            for one in re.findall(r"<form\b.*?</form>", text, re.DOTALL)
+            if 'method="post"' in one
+        ]
         for form in posts:
             assert "sign-out" in form or 'name="form_token"' in form, form[:200]
 
 
-async def test_a_block_is_edited_weighed_connected_and_forgotten(service: Service, visit: Visit) -> None:
+async def test_a_block_is_edited_weighed_connected_and_forgotten(
+    service: Service, visit: Visit
+) -> None:
     known = await fill(service)
     block, other = known["block"], known["other"]
     done = await visit.send("edit-block", id=block, content="It says\r\nthis now.", cue="")
@@ -54,7 +70,9 @@ async def test_a_block_is_edited_weighed_connected_and_forgotten(service: Servic
     assert "Updated" in note(done.headers["location"]) or note(done.headers["location"])
     assert "<bdi>review</bdi>" in await visit.text("block", id=block)
     assert (await visit.send("disconnect-blocks", id=block, target=other)).status_code == 303
-    done = await visit.send("connect-blocks", id=block, target=f" {other} ", relation="supports", note="seen")
+    done = await visit.send(
+        "connect-blocks", id=block, target=f" {other} ", relation="supports", note="seen"
+    )
     assert done.status_code == 303
     assert "<bdi>supports</bdi>" in await visit.text("block", id=block)
     assert (await visit.send("connect-blocks", id=block, target="nobody")).status_code == 404
@@ -71,7 +89,9 @@ def note(location: str) -> str:
     return parse_qs(urlsplit(location).query)["done"][0]
 
 
-async def test_an_outcome_of_a_block_that_waits_says_why_nothing_was_learnt(service: Service, visit: Visit) -> None:
+async def test_an_outcome_of_a_block_that_waits_says_why_nothing_was_learnt(
+    service: Service, visit: Visit
+) -> None:
     known = await fill(service)
     done = await visit.send("tell-outcome", id=known["block"], signal="1")
     assert note(done.headers["location"]) == "It learnt nothing: it still waits in the inbox"
@@ -92,7 +112,9 @@ async def test_an_empty_project_says_how_to_connect_and_stores_a_first_turn(visi
 
 
 async def test_a_new_key_is_shown_once_and_opens(service: Service, visit: Visit) -> None:
-    made = await visit.send("create-key", label="for <b>Bo</b>", permissions="read", projects="notes, mine")
+    made = await visit.send(
+        "create-key", label="for <b>Bo</b>", permissions="read", projects="notes, mine"
+    )
     assert made.status_code == 200
     [field] = [one for one in Elements(made.text).all("input") if one.get("id") == "made"]
     key = field["value"]
@@ -111,7 +133,12 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     text = await service.key()
     listed = await visit.text("keys")
     key = re.findall(r'key\?id=([0-9a-f-]{36})"><bdi>narrow', listed)[0]
-    wanted = {"label": "changed", "permissions": ["read"], "projects": "mine", "expires_at": "2099-01-31T12:00"}
+    wanted = {
+        "label": "changed",
+        "permissions": ["read"],
+        "projects": "mine",
+        "expires_at": "2099-01-31T12:00",
+    }
     last = await visit.send("update-key", id=key, **wanted)
     assert (last.status_code, "last key that may manage" in last.text) == (409, True)
     changed = await visit.send("update-key", id=key, **wanted, even_last="on")
@@ -134,7 +161,9 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     assert (await visit.get("key", id="00000000-0000-4000-8000-000000000000")).status_code == 404
 
 
-async def test_a_job_that_failed_is_tried_again_and_then_dropped(service: Service, visit: Visit) -> None:
+async def test_a_job_that_failed_is_tried_again_and_then_dropped(
+    service: Service, visit: Visit
+) -> None:
     async with service.database.begin(Scope(keys.hash_key("key-one"), "default")) as tx:
         await jobs.enqueue(tx, "tidy", "<b>a</b>", now=datetime.now(UTC))
     job = await service.admin.fetchval("SELECT id FROM memsvc_queue WHERE entrypoint = 'tidy'")
@@ -143,7 +172,9 @@ async def test_a_job_that_failed_is_tried_again_and_then_dropped(service: Servic
     await fail(service.database, service.admin, job, "<b>a</b>")
     assert "INTERNAL_ERROR" in await visit.text("jobs", state="failed")
     assert "1 job has failed for good" in await visit.text("")
-    async with visiting(service, await service.key(permissions=frozenset({Permission.READ}))) as reader:
+    async with visiting(
+        service, await service.key(permissions=frozenset({Permission.READ}))
+    ) as reader:
         assert "Try again" not in await reader.text("jobs")
     done = await visit.send("settle-job", id=str(job), action="retry", state="failed")
     assert note(done.headers["location"]) == "tidy is tried again."
@@ -156,7 +187,9 @@ async def test_a_job_that_failed_is_tried_again_and_then_dropped(service: Servic
         assert (await visit.send("settle-job", id=wrong, action="drop")).status_code == 400
 
 
-async def test_a_purge_is_counted_then_confirmed_by_its_name(service: Service, visit: Visit) -> None:
+async def test_a_purge_is_counted_then_confirmed_by_its_name(
+    service: Service, visit: Visit
+) -> None:
     await fill(service)
     counted = await visit.send("purge", level="session", name="plain")
     assert "This would go" in counted.text

@@ -48,7 +48,9 @@ async def test_a_cookie_of_another_slot_opens_nothing(service: Service, visit: V
             assert answer.status_code == 303
 
 
-async def test_a_cookie_is_good_for_a_time(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_a_cookie_is_good_for_a_time(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     over = ConsoleOptions(session_hours=1e-9)
     async with served(database_urls, admin, console=over) as service, visiting(service) as visit:
         answer = await visit.get("settings")
@@ -60,10 +62,16 @@ async def test_who_signed_out_is_out_on_every_replica_with_every_cookie_of_the_s
 ) -> None:
     cookie = {"Cookie": f"memsvc_console={visit.http.cookies.get('memsvc_console')}"}
     page = visit.address("settings")
-    async with served(database_urls, admin) as beside, service.http(None) as one, beside.http(None) as other:
+    async with (
+        served(database_urls, admin) as beside,
+        service.http(None) as one,
+        beside.http(None) as other,
+    ):
         for http in (one, other):
             assert (await http.get(page, headers=cookie)).status_code == 200
-        await other.post(f"/console/{visit.slot}/sign-out")  # without the cookie: this ends nobody's session
+        await other.post(
+            f"/console/{visit.slot}/sign-out"
+        )  # without the cookie: this ends nobody's session
         assert (await one.get(page, headers=cookie)).status_code == 200
         assert (await visit.http.post(f"/console/{visit.slot}/sign-out")).status_code == 303
         for http in (one, other):
@@ -85,14 +93,18 @@ async def test_a_session_that_is_used_all_the_time_ends_after_a_week() -> None:
     assert now - began == timedelta(days=7)
 
 
-async def test_a_revoked_key_ends_its_pages(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_a_revoked_key_ends_its_pages(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(
         database_urls, admin, auth=AuthOptions(mode="open", cache_s=0)
     ) as service:  # whether or not it was told
         key = await service.key(permissions=frozenset({Permission.READ}))
         async with visiting(service, key) as visit, visiting(service) as owner:
             assert (await visit.get("settings")).status_code == 200
-            assert (await owner.send("revoke-key", id=await key_id(owner, "narrow"))).status_code == 303
+            assert (
+                await owner.send("revoke-key", id=await key_id(owner, "narrow"))
+            ).status_code == 303
             assert (await visit.get("settings")).status_code == 303
 
 
@@ -108,7 +120,9 @@ async def test_signing_out_takes_the_cookie_away(visit: Visit) -> None:
     assert (await visit.get("settings")).status_code == 303
 
 
-async def test_every_answer_says_what_a_page_may_do_and_is_kept_by_nobody(service: Service, visit: Visit) -> None:
+async def test_every_answer_says_what_a_page_may_do_and_is_kept_by_nobody(
+    service: Service, visit: Visit
+) -> None:
     async with service.http(None) as http:
         answers = [
             await http.get(DOOR),
@@ -142,7 +156,9 @@ async def test_two_tabs_of_one_browser_may_show_two_tenants(service: Service) ->
         first, second = [await one.text("sessions") for one in visits]
         assert "of-the-first" in first
         assert "of-the-first" not in second
-        stolen = await http.post(visits[1].address("curate"), data={"form_token": await visits[0].token()})
+        stolen = await http.post(
+            visits[1].address("curate"), data={"form_token": await visits[0].token()}
+        )
         assert stolen.status_code == 403
         stolen = await http.get(visits[1].address("session"), params={"id": "of-the-first"})
         assert "My name is Ada" not in stolen.text
@@ -150,5 +166,7 @@ async def test_two_tabs_of_one_browser_may_show_two_tenants(service: Service) ->
 
 async def test_a_key_that_a_password_manager_fills_in_with_blanks_opens(service: Service) -> None:
     async with service.http(None) as http:
-        assert (await http.post("/console/sign-in", data={"key": "  key-one \n"})).status_code == 303
+        assert (
+            await http.post("/console/sign-in", data={"key": "  key-one \n"})
+        ).status_code == 303
         assert (await http.post("/console/sign-in", data={"key": "   "})).status_code == 400

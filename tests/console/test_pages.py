@@ -1,4 +1,5 @@
-"""What each page shows: with something to show, with nothing, with hostile names, and to keys that may less."""
+"""What each page shows: with something to show, with nothing, with hostile names, and to keys that
+may less."""
 
 import re
 
@@ -86,7 +87,11 @@ async def test_names_and_texts_of_others_stay_text(service: Service, visit: Visi
     block = await visit.text("block", id=known["block"])
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in block
     assert "\\u202eevil" in block
-    for path, query in (("block", {"id": NAME}), ("key", {"id": NAME}), ("project", {"name": NAME})):
+    for path, query in (
+        ("block", {"id": NAME}),
+        ("key", {"id": NAME}),
+        ("project", {"name": NAME}),
+    ):
         answer = await visit.get(path, **query)
         assert answer.status_code in (400, 404), (path, answer.status_code)
         check_harmless(answer.text)
@@ -103,11 +108,18 @@ async def test_parts_of_pages_come_alone(service: Service, visit: Visit) -> None
 async def test_the_call_log_is_narrowed_and_paged(service: Service, visit: Visit) -> None:
     async with service.http() as http:
         for number in range(60):
-            await http.post("/api/tools/file_read", json={"project": "default", "path": f"/{number}"})
+            await http.post(
+                "/api/tools/file_read", json={"project": "default", "path": f"/{number}"}
+            )
     await service.calls("file_read", 60)
     text = await visit.text("calls", tool="file_read", status="error")
     assert text.count('<td class="number nowrap">') >= 50
-    more = text.partition('<tr class="more">')[2].partition('href="')[2].partition('"')[0].replace("&amp;", "&")
+    more = (
+        text.partition('<tr class="more">')[2]
+        .partition('href="')[2]
+        .partition('"')[0]
+        .replace("&amp;", "&")
+    )
     assert "tool=file_read" in more
     second = await visit.http.get(more)
     assert second.text.count('<span class="tag bad">') == 10
@@ -129,7 +141,9 @@ async def test_another_project_is_opened_by_its_name(visit: Visit) -> None:
 
 async def test_a_key_that_may_only_read_sees_and_changes_nothing(service: Service) -> None:
     known = await fill(service)
-    async with visiting(service, await service.key(permissions=frozenset({Permission.READ}))) as visit:
+    async with visiting(
+        service, await service.key(permissions=frozenset({Permission.READ}))
+    ) as visit:
         for path in PLAIN:
             if path not in ("keys", "purge"):
                 check_harmless(await visit.text(path))
@@ -144,7 +158,9 @@ async def test_a_key_that_may_only_read_sees_and_changes_nothing(service: Servic
         block = await visit.text("block", id=known["block"])
         assert 'method="post" action="/console/' + visit.slot + "/default" not in block
         for path in WRITES:
-            answer = await visit.send(path, id=known["block"], level="session", name="plain", signal="1", overlap="1")
+            answer = await visit.send(
+                path, id=known["block"], level="session", name="plain", signal="1", overlap="1"
+            )
             assert answer.status_code in (400, 403), path
         assert (await visit.send("purge", level="session", name="plain")).status_code == 403
     async with visiting(service) as owner:

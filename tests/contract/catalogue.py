@@ -1,4 +1,5 @@
-"""The whole catalogue with an example of each tool, so that what holds for every tool is tested for each."""
+"""The whole catalogue with an example of each tool, so that what holds for every tool is tested for
+each."""
 
 from hashlib import sha256
 from typing import Any
@@ -16,7 +17,9 @@ class _Words:
 
 
 # Nothing of a tool but its function touches the database that it was built with.
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in catalogue(None, FakeClock(), _Words(), RecordingMeter()).tools}
+TOOLS: dict[str, Tool] = {
+    tool.name: tool for tool in catalogue(None, FakeClock(), _Words(), RecordingMeter()).tools
+}
 
 MARK = "zanzibar"
 """A word of the examples, by which whatever comes from them is known again."""
@@ -66,12 +69,25 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "operation_token": "",  # `as_sent` fills it in
         "output_items": [message(f"The coast of {MARK}.", "assistant")],
     },
-    "memory_list_facts": {"project": "default", "session_id": f"{MARK}-s", "user_id": f"{MARK}-u", "state": "all"},
+    "memory_list_facts": {
+        "project": "default",
+        "session_id": f"{MARK}-s",
+        "user_id": f"{MARK}-u",
+        "state": "all",
+    },
     "memory_list_sessions": {"project": "default", "q": MARK, "user_id": f"{MARK}-u"},
     "memory_list_turns": {"project": "default", "session_id": f"{MARK}-s"},
-    "memory_list_recalls": {"project": "default", "session_id": f"{MARK}-s", "turn_id": f"{MARK}-t2"},
+    "memory_list_recalls": {
+        "project": "default",
+        "session_id": f"{MARK}-s",
+        "turn_id": f"{MARK}-t2",
+    },
     "memory_run_maintenance": {"project": "default", "session_id": f"{MARK}-s"},
-    "memory_list_dir_with_abstract": {"project": "default", "session_id": f"{MARK}-s", "path": "/memory"},
+    "memory_list_dir_with_abstract": {
+        "project": "default",
+        "session_id": f"{MARK}-s",
+        "path": "/memory",
+    },
     "memory_import_session": {
         "project": "default",
         "session_id": f"{MARK}-i",
@@ -94,15 +110,28 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "own_files": [{"path": f"events/raw/{MARK}.jsonl", "lines": 1}],
     },
     "memory_shadow_report": {"project": "default"},
-    "file_write": {"project": "default", "path": f"/{MARK}/f.txt", "content": f"about {MARK}", "mode": "TRUNCATE"},
+    "file_write": {
+        "project": "default",
+        "path": f"/{MARK}/f.txt",
+        "content": f"about {MARK}",
+        "mode": "TRUNCATE",
+    },
     "file_read": {"project": "default", "path": f"/{MARK}/f.txt"},
     "file_stat": {"project": "default", "path": f"/{MARK}/f.txt"},
     "file_list": {"project": "default", "path": "", "depth": 9},
     "file_search": {"project": "default", "query": f"what about {MARK}"},
     "file_projects": {"q": "def"},
     "file_list_versions": {"project": "default", "path": f"/{MARK}/f.txt"},
-    "file_read_version": {"project": "default", "path": f"/{MARK}/f.txt", "history_id": f"{1:032x}:1"},
-    "file_restore_version": {"project": "default", "path": f"/{MARK}/f.txt", "history_id": f"{1:032x}:1"},
+    "file_read_version": {
+        "project": "default",
+        "path": f"/{MARK}/f.txt",
+        "history_id": f"{1:032x}:1",
+    },
+    "file_restore_version": {
+        "project": "default",
+        "path": f"/{MARK}/f.txt",
+        "history_id": f"{1:032x}:1",
+    },
     "memory": {
         "project": "default",
         "command": "create",
@@ -127,7 +156,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "project": "default",
         "id": MARK,
         "old_text": f"# {MARK}",
-        "new_text": f"# The island {MARK}\n## East of {MARK}\nA coast.\n## West of {MARK}\nAnother one.\n",
+        "new_text": f"# The island {MARK}\n## East of {MARK}\nA coast.\n## West of"
+        f" {MARK}\nAnother one.\n",
     },
     "move_document": {"project": "default", "id": f"{MARK}-2", "parent": MARK},
     "split_document": {"project": "default", "id": MARK, "apply": True},
@@ -143,11 +173,20 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "cue": f"what {MARK} is known for",
         "category": "knowledge",
     },
-    "elfmem_recall": {"project": "default", "query": f"what is {MARK} known for", "frame": "attention"},
+    "elfmem_recall": {
+        "project": "default",
+        "query": f"what is {MARK} known for",
+        "frame": "attention",
+    },
     "elfmem_ls": {"project": "default", "tag": f"{MARK}%", "category": "knowledge", "limit": 10},
     "elfmem_inbox": {"project": "default", "max_count": 10},
     "elfmem_dream": {"project": "default", "no_llm": True},
-    "elfmem_outcome": {"project": "default", "block_ids": [block_id(CLOVES)], "signal": 0.9, "source": MARK},
+    "elfmem_outcome": {
+        "project": "default",
+        "block_ids": [block_id(CLOVES)],
+        "signal": 0.9,
+        "source": MARK,
+    },
     "elfmem_edit": {"project": "default", "block_id": block_id(CLOVES), "cue": f"spices of {MARK}"},
     "elfmem_connect": {
         "project": "default",
@@ -174,12 +213,25 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "user_id": f"{MARK}-u",
         "conversation_id": f"{MARK}-c",
         "entries": [
-            {"role": "user", "content": f"We decided to sail to {MARK}.", "timestamp": 1767614400.0, "type": "message"},
+            {
+                "role": "user",
+                "content": f"We decided to sail to {MARK}.",
+                "timestamp": 1767614400.0,
+                "type": "message",
+            },
             {"role": "assistant", "content": f"Which port of {MARK} do you have in mind?"},
         ],
     },
-    "whiteboard_get": {"project": "default", "user_id": f"{MARK}-u", "conversation_id": f"{MARK}-c"},
-    "whiteboard_history": {"project": "default", "user_id": f"{MARK}-u", "conversation_id": f"{MARK}-c"},
+    "whiteboard_get": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "conversation_id": f"{MARK}-c",
+    },
+    "whiteboard_history": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "conversation_id": f"{MARK}-c",
+    },
     "whiteboard_list": {"project": "default"},
     "whiteboard_restore": {
         "project": "default",
@@ -187,7 +239,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "conversation_id": f"{MARK}-c",
         "version": f"{3:032x}:1",
     },
-    "whiteboard_delete": {"project": "default", "user_id": f"{MARK}-u", "conversation_id": f"{MARK}-c"},
+    "whiteboard_delete": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "conversation_id": f"{MARK}-c",
+    },
     "memories_add": {
         "project": "default",
         "user_id": f"{MARK}-u",
@@ -197,7 +253,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         ],
         "metadata": {"session_id": f"{MARK}-s", "source": MARK},
     },
-    "memories_search": {"project": "default", "user_id": f"{MARK}-u", "query": f"what about {MARK}", "limit": 5},
+    "memories_search": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "query": f"what about {MARK}",
+        "limit": 5,
+    },
     "memories_list": {"project": "default", "user_id": f"{MARK}-u", "limit": 10},
     "memories_get": {"project": "default", "user_id": f"{MARK}-u", "memory_id": "mem_1"},
     "memories_update": {
@@ -208,9 +269,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "metadata": {"source": MARK},
     },
     "memories_history": {"project": "default", "user_id": f"{MARK}-u", "memory_id": "mem_1"},
-    "memories_put_settings": {"project": "default", "memoryEnabled": True, "decayDays": 30, "searchLimit": 7},
+    "memories_put_settings": {
+        "project": "default",
+        "memoryEnabled": True,
+        "decayDays": 30,
+        "searchLimit": 7,
+    },
     "memories_get_settings": {"project": "default"},
-    "memories_put_prompt": {"project": "default", "prompt": f"What of {MARK} is in {{conversation}}?"},
+    "memories_put_prompt": {
+        "project": "default",
+        "prompt": f"What of {MARK} is in {{conversation}}?",
+    },
     "memories_get_prompt": {"project": "default"},
     "memories_reset_prompt": {"project": "default"},
     "memories_delete": {"project": "default", "user_id": f"{MARK}-u", "memory_id": "mem_1"},
@@ -219,30 +288,54 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "vars": {"question": f"what tells me about {MARK}"},
         "steps": [
             {"id": "ask", "tool": "find_tool", "args": {"query": "${vars.question}"}},
-            {"id": "both", "parallel": [{"id": "list", "tool": "file_projects", "args": {"q": "def"}}]},
+            {
+                "id": "both",
+                "parallel": [{"id": "list", "tool": "file_projects", "args": {"q": "def"}}],
+            },
         ],
         "return": {"$ref": "last.children.list.structured"},
     },
     "keys_list": {},
-    "keys_create": {"label": MARK, "permissions": ["read"], "projects": ["default"], "hidden_tools": [MARK]},
+    "keys_create": {
+        "label": MARK,
+        "permissions": ["read"],
+        "projects": ["default"],
+        "hidden_tools": [MARK],
+    },
     "keys_update": {"key_id": NO_KEY, "label": f"{MARK}-2", "hidden_tools": [MARK]},
     "keys_rotate": {"key_id": NO_KEY, "overlap_hours": 1},
     "keys_revoke": {"key_id": NO_KEY},
-    "calls_list": {"tool": "file_read", "status": "error", "code": MARK, "surface": MARK, "key_label": MARK},
+    "calls_list": {
+        "tool": "file_read",
+        "status": "error",
+        "code": MARK,
+        "surface": MARK,
+        "key_label": MARK,
+    },
     "calls_summary": {"project": "*", "hours": 24},
     "tenant_jobs": {"project": "*", "state": "waiting", "limit": 10},
     "tenant_limits": {"project": "*"},
     "tenant_settle_job": {"project": "*", "id": 2**53, "action": "retry"},
     "find_tool": {"query": f"what reads the files of {MARK}"},
-    "file_rename": {"project": "default", "from_path": f"/{MARK}/f.txt", "to_path": f"/{MARK}/g.txt"},
+    "file_rename": {
+        "project": "default",
+        "from_path": f"/{MARK}/f.txt",
+        "to_path": f"/{MARK}/g.txt",
+    },
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},
     "archive_export": {"project": "*", "gzip": True, "calls": True},
     "archive_import": {"project": "*", "check": True},
     "tenant_usage": {"project": "*"},
-    "tenant_purge": {"project": "default", "level": "session", "name": f"{MARK}-s", "confirm": f"{MARK}-s"},
+    "tenant_purge": {
+        "project": "default",
+        "level": "session",
+        "name": f"{MARK}-s",
+        "confirm": f"{MARK}-s",
+    },
 }
-"""In an order in which each finds what the ones before it made; the first file of a test has the incarnation 1, the
-board 3, the fourth document that is written 10**6 + 3. The first memory of a test is mem_1."""
+"""In an order in which each finds what the ones before it made; the first file of a test has the
+incarnation 1, the board 3, the fourth document that is written 10**6 + 3. The first memory of a
+test is mem_1."""
 
 
 async def as_sent(door: Door, tool: str) -> dict[str, Any]:

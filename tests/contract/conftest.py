@@ -17,10 +17,12 @@ Digest = Callable[[], Awaitable[str]]
 
 @dataclass
 class Numbers:
-    """What files and memories are called next: files have the incarnations 1, 2, 3..., those of styles 10**6 and so on,
-    memories mem_1 and so on, so that examples can name them."""
+    """What files and memories are called next: files have the incarnations 1, 2, 3..., those of
+    styles 10**6 and so on, memories mem_1 and so on, so that examples can name them."""
 
-    next: dict[str, int] = field(default_factory=lambda: {"files": 1, "kept_files": 10**6, "memories": 1})
+    next: dict[str, int] = field(
+        default_factory=lambda: {"files": 1, "kept_files": 10**6, "memories": 1}
+    )
 
     def take(self, kind: str) -> int:
         self.next[kind] += 1
@@ -32,7 +34,9 @@ def numbers(monkeypatch: pytest.MonkeyPatch) -> Numbers:
     """Files and memories are numbered."""
     numbers = Numbers()
     for module, kind in ((files, "files"), (style_files, "kept_files")):
-        named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda kind=kind: uuid.UUID(int=numbers.take(kind)))
+        named = SimpleNamespace(
+            UUID=uuid.UUID, uuid4=lambda kind=kind: uuid.UUID(int=numbers.take(kind))
+        )
         monkeypatch.setattr(module, "uuid", named)
     monkeypatch.setattr(memory_extraction, "new_id", lambda _: f"mem_{numbers.take('memories')}")
     return numbers

@@ -1,4 +1,5 @@
-"""What clients see of the catalogue, held by a snapshot: `python -m tests.contract.test_catalogue` writes it anew."""
+"""What clients see of the catalogue, held by a snapshot: `python -m tests.contract.test_catalogue`
+writes it anew."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,9 @@ def schemas() -> dict[str, Any]:
 
 
 def written(tools: dict[str, Any]) -> bytes:
-    return orjson.dumps(tools, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(
+        tools, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    )
 
 
 def parts(schema: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,7 +102,9 @@ def test_every_field_is_described() -> None:
 
 
 def test_every_tool_says_what_it_does_and_whether_it_changes_anything() -> None:
-    wrong = [f"{name}: {promise}" for name, tool in TOOLS.items() for promise in broken_promises(tool)]
+    wrong = [
+        f"{name}: {promise}" for name, tool in TOOLS.items() for promise in broken_promises(tool)
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -113,7 +118,10 @@ def broken_promises(tool: Tool) -> Iterator[str]:
         if tool.permission is not Permission.READ:
             yield "needs more than to read"
     # whose keys there are, and everything that a tenant has
-    elif tool.read_only != (tool.permission is Permission.READ) and tool.name not in ("keys_list", "archive_export"):
+    elif tool.read_only != (tool.permission is Permission.READ) and tool.name not in (
+        "keys_list",
+        "archive_export",
+    ):
         yield "is read-only, or is not, against its permission"
     if tool.read_only and (tool.destructive or not tool.idempotent):
         yield "changes nothing, and is destructive or never the same"

@@ -1,4 +1,5 @@
-"""Every statement is one that Citus could run on the node of its tenant, by what its planner is known to refuse."""
+"""Every statement is one that Citus could run on the node of its tenant, by what its planner is
+known to refuse."""
 
 import re
 
@@ -17,35 +18,42 @@ WRONG = {
     "SELECT path FROM files WHERE tenant = $1 OR true": "reads or changes files without its tenant",
     "SELECT 1 FROM files AS f JOIN streams AS s ON s.stream = f.stream WHERE f.tenant = $1": "changes streams without",
     "SELECT (SELECT count(*) FROM blocks) FROM files WHERE tenant = $1": "changes blocks without",
-    "WITH b AS (SELECT stream FROM blocks) SELECT path FROM files JOIN b USING (stream) WHERE tenant = $1": "blocks",
+    "WITH b AS (SELECT stream FROM blocks) SELECT path FROM files JOIN b USING (stream) WHERE"
+    " tenant = $1": "blocks",
     "SELECT path FROM files WHERE tenant = $1 UNION SELECT path FROM files": "changes files without",
     "UPDATE files SET size_bytes = 0 WHERE project = $2": "changes files without",
     "UPDATE files SET tenant = $2 WHERE tenant = $1": "changes the tenant of a row",
     "INSERT INTO usage (size_bytes) VALUES ($1)": "inserts into usage without a tenant",
     "INSERT INTO usage (tenant, size_bytes) VALUES ($2, $1)": "for a tenant that is not $1",
     "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, 1 FROM books AS b": "for a tenant that is not $1",
-    "INSERT INTO usage (tenant, size_bytes) VALUES ($1, (SELECT 1))": "a query within INSERT ... VALUES",
-    "INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1) ON CONFLICT (tenant) DO UPDATE SET size_bytes ="
-    " extract(epoch FROM now())": "calls now, which is not immutable, in ON CONFLICT",
-    "INSERT INTO usage (tenant, size_bytes) VALUES ($1, random())": "calls random, which is volatile",
-    "DELETE FROM rates WHERE tenant = $1 RETURNING now()": "calls now, which is not immutable, in RETURNING",
+    "INSERT INTO usage (tenant, size_bytes) VALUES ($1, (SELECT 1))": "a query within INSERT ..."
+    " VALUES",
+    "INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1) ON CONFLICT (tenant) DO UPDATE SET"
+    " size_bytes = extract(epoch FROM now())": "calls now, which is not immutable, in ON CONFLICT",
+    "INSERT INTO usage (tenant, size_bytes) VALUES ($1, random())": "calls random, which is"
+    " volatile",
+    "DELETE FROM rates WHERE tenant = $1 RETURNING now()": "calls now, which is not immutable, in"
+    " RETURNING",
     "DELETE FROM files WHERE tenant = $1 AND updated_at + interval '1 day' < $2": "an interval added to a time",
-    "UPDATE files SET owner = coalesce(owner, now()::text) WHERE tenant = $1": "in CASE or COALESCE of a change",
-    "SELECT pg_notify('c', path) FROM files WHERE tenant = $1": "calls pg_notify, which is volatile",
+    "UPDATE files SET owner = coalesce(owner, now()::text) WHERE tenant = $1": "in CASE or COALESCE of a"
+    " change",
+    "SELECT pg_notify('c', path) FROM files WHERE tenant = $1": "calls pg_notify, which is"
+    " volatile",
     "SELECT path FROM files JOIN job_refs AS j ON j.tenant = $1 WHERE files.tenant = $1": "has ['job_refs'] beside",
     "SELECT 1 FROM newcomers WHERE tenant = $1": "neither distributed nor local",
     "SELECT FROM files WHERE tenant = $1 FOR UPDATE": "selects no column",
-    "WITH was AS (SELECT unit FROM purges WHERE tenant = $1), now AS (INSERT INTO purges (tenant) VALUES ($1))"
-    " SELECT unit FROM was": "that comes last reads ['purges'], which an earlier part changed",
+    "WITH was AS (SELECT unit FROM purges WHERE tenant = $1), now AS (INSERT INTO purges (tenant)"
+    " VALUES ($1)) SELECT unit FROM was": "that comes last reads ['purges'], which an earlier part changed",
     "UPDATE files SET size_bytes = CASE owner WHEN '' THEN 1 ELSE 0 END WHERE tenant = $1": "CASE with an operand",
-    "UPDATE facts SET forgotten = true WHERE tenant = $1 AND (book, entry) IN (SELECT * FROM unnest($2::int8[],"
-    " $3::int4[]))": "a row IN what a function gives",
+    "UPDATE facts SET forgotten = true WHERE tenant = $1 AND (book, entry) IN (SELECT * FROM"
+    " unnest($2::int8[], $3::int4[]))": "a row IN what a function gives",
     "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, 1 FROM books AS b WHERE b.tenant = $1"
     " ON CONFLICT (tenant) DO UPDATE SET size_bytes = $2": "a parameter in ON CONFLICT",
     "WITH RECURSIVE w AS (SELECT 1) INSERT INTO usage (tenant) SELECT $1 FROM w": "WITH RECURSIVE and INSERT",
 }
 BROADCASTS = {
-    "WITH a AS (INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1) RETURNING 1) SELECT * FROM a": "within WITH",
+    "WITH a AS (INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1) RETURNING 1) SELECT * FROM"
+    " a": "within WITH",
     "INSERT INTO usage (tenant, size_bytes) SELECT $1, n FROM unnest($2::int8[]) AS n RETURNING 1": "not anchored",
     "WITH b AS (INSERT INTO books (tenant, book) VALUES ($1, 1))"
     " INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1)": "more than one INSERT",
@@ -60,7 +68,10 @@ RIGHT = (
     ),
     "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())",
     "SELECT tenant FROM tenants",
-    "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, $3 FROM books AS b WHERE b.tenant = $1 AND b.book = $2",
+    (
+        "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, $3 FROM books AS b WHERE b.tenant ="
+        " $1 AND b.book = $2"
+    ),
 )
 
 
@@ -75,7 +86,8 @@ def test_what_citus_runs_is_let_through(sql: str) -> None:
 
 
 def test_every_statement_of_the_store_is_for_one_node_and_nothing_that_citus_refuses() -> None:
-    """Those that are made of arguments are looked at wherever a test runs them (`statements_for_citus`)."""
+    """Those that are made of arguments are looked at wherever a test runs them
+    (`statements_for_citus`)."""
     found = list(written())
     assert [f"{place}: {fault}: {sql}" for place, sql in found for fault in faults(sql)] == []
     assert len(found) > 250
@@ -94,7 +106,8 @@ def test_what_lets_every_node_take_part_is_found(sql: str, why: str) -> None:
 async def test_functions_are_as_immutable_as_they_are_taken_for(admin: asyncpg.Connection) -> None:
     rows = await admin.fetch(
         """SELECT proname, array_agg(DISTINCT provolatile::text) AS kinds FROM pg_proc
-        WHERE (proname, pronargs) <> ('length', 2) GROUP BY 1"""  # of a text in an encoding that is named
+        WHERE (proname, pronargs) <> ('length', 2)
+            GROUP BY 1"""  # of a text in an encoding that is named
     )
     kinds = {row["proname"]: set(row["kinds"]) for row in rows}
     assert {name for name in IMMUTABLE if kinds.get(name, {"i"}) != {"i"}} == set()
@@ -103,9 +116,13 @@ async def test_functions_are_as_immutable_as_they_are_taken_for(admin: asyncpg.C
 
 
 @pytest.mark.parametrize("name", ["admit_writer", "memsvc_roll_calls"])
-async def test_functions_of_the_schema_compare_the_tenant_with_a_value(admin: asyncpg.Connection, name: str) -> None:
+async def test_functions_of_the_schema_compare_the_tenant_with_a_value(
+    admin: asyncpg.Connection, name: str
+) -> None:
     """By an expression, Citus would ask every node."""
-    body = await admin.fetchval("SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1", name)
+    body = await admin.fetchval(
+        "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1", name
+    )
     queries = [one["query"] for one in below_json(parse_plpgsql(body))]
     assert [query for query in queries if re.search(r"\bFROM purges\b", query)] == [
         query for query in queries if re.search(r"\btenant = writer\b", query)

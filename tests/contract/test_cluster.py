@@ -1,4 +1,5 @@
-"""On a real Citus cluster, which `build test-citus DSN=...` names: every tool works, and every wall stands."""
+"""On a real Citus cluster, which `build test-citus DSN=...` names: every tool works, and every wall
+stands."""
 
 from urllib.parse import urlsplit
 
@@ -13,8 +14,10 @@ from tests.servers import DatabaseUrls, TestServer
 
 pytestmark = pytest.mark.anyio
 SHARDS = """
-    SELECT s.logicalrelid::text AS whole, shard_name(s.logicalrelid, s.shardid) AS shard, n.nodename, n.nodeport
-    FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) JOIN pg_dist_node AS n USING (groupid)
+    SELECT s.logicalrelid::text AS whole, shard_name(s.logicalrelid, s.shardid) AS shard,
+        n.nodename, n.nodeport
+    FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) JOIN pg_dist_node AS n
+        USING (groupid)
     JOIN pg_class AS c ON c.oid = s.logicalrelid WHERE NOT c.relispartition
 """
 REFUSED = {"tenant_settle_job": "NOT_FOUND"}
@@ -31,7 +34,9 @@ async def drive(door: Door) -> dict[str, str]:
     """Call every tool by its example, in their order; the codes of those that failed."""
     codes = {}
     for tool in EXAMPLES:
-        outcome = await door.dispatch.call(door.caller, tool, await as_sent(door, tool), surface="test", request_id="r")
+        outcome = await door.dispatch.call(
+            door.caller, tool, await as_sent(door, tool), surface="test", request_id="r"
+        )
         if outcome.error is not None:
             codes[tool] = str(outcome.body["code"])
     await door.work()
@@ -49,9 +54,13 @@ async def test_every_tool_works_and_every_wall_stands_on_every_node(
     shards = await admin.fetch(SHARDS)
     assert {shard["whole"] for shard in shards} <= {*SHARD_TABLES}
     for node in {(shard["nodename"], shard["nodeport"]) for shard in shards}:
-        here = [shard["shard"] for shard in shards if (shard["nodename"], shard["nodeport"]) == node]
+        here = [
+            shard["shard"] for shard in shards if (shard["nodename"], shard["nodeport"]) == node
+        ]
         parts = urlsplit(database_urls.app)
-        url = parts._replace(netloc=f"{parts.netloc.rpartition('@')[0]}@{node[0]}:{node[1]}").geturl()
+        url = parts._replace(
+            netloc=f"{parts.netloc.rpartition('@')[0]}@{node[0]}:{node[1]}"
+        ).geturl()
         connection = await asyncpg.connect(url)
         try:
             for tenant in (None, *tenants):
@@ -59,7 +68,9 @@ async def test_every_tool_works_and_every_wall_stands_on_every_node(
                     if tenant is not None:
                         await connection.execute("SELECT set_tenant($1, 0, 0)", tenant)
                     for shard in (*here, *{shard["whole"] for shard in shards}):
-                        for owner, rows in await connection.fetch(f"SELECT tenant, count(*) FROM {shard} GROUP BY 1"):
+                        for owner, rows in await connection.fetch(
+                            f"SELECT tenant, count(*) FROM {shard} GROUP BY 1"
+                        ):
                             assert owner == tenant, shard
                             seen[owner] += rows
         finally:
@@ -67,6 +78,8 @@ async def test_every_tool_works_and_every_wall_stands_on_every_node(
     assert all(seen.values())
 
 
-async def test_revisions_go_down_and_up_on_distributed_tables(database_urls: DatabaseUrls, server: TestServer) -> None:
+async def test_revisions_go_down_and_up_on_distributed_tables(
+    database_urls: DatabaseUrls, server: TestServer
+) -> None:
     undone = await downgrade(database_urls.admin, "0014")
     assert await migrate(database_urls.admin, server.app) == tuple(reversed(undone))

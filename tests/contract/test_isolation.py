@@ -1,4 +1,5 @@
-"""No tool shows a tenant anything of another one, nor of another project: by its queries, and by the policies alone."""
+"""No tool shows a tenant anything of another one, nor of another project: by its queries, and by
+the policies alone."""
 
 import asyncio
 import re
@@ -30,7 +31,9 @@ RANDOM = re.compile(
 
 async def answer(door: Door, tool: str, /, **changes: Any) -> str:
     """What a call came to, an error or not, without what is random in it."""
-    outcome = await door.dispatch.call(door.caller, tool, EXAMPLES[tool] | changes, surface="test", request_id="r")
+    outcome = await door.dispatch.call(
+        door.caller, tool, EXAMPLES[tool] | changes, surface="test", request_id="r"
+    )
     assert outcome.body.get("code") != "INTERNAL_ERROR"
     return RANDOM.sub("*", outcome.text)
 
@@ -59,8 +62,8 @@ async def rows(admin: asyncpg.Connection, tenant: bytes, project: str) -> dict[s
 
 @dataclass(slots=True)
 class Filled:
-    """A database in which two tenants have used every tool, and what was named next there; filled for the first test
-    of this module that wants one, and cloned for each."""
+    """A database in which two tenants have used every tool, and what was named next there; filled
+    for the first test of this module that wants one, and cloned for each."""
 
     name: str = ""
     numbers: dict[str, int] = field(default_factory=dict)
@@ -75,7 +78,9 @@ def filled(server: TestServer) -> Iterator[Filled]:
 
 
 @asynccontextmanager
-async def opened(urls: DatabaseUrls, clock: FakeClock, tokens: Any, meter: RecordingMeter) -> AsyncIterator[Door]:
+async def opened(
+    urls: DatabaseUrls, clock: FakeClock, tokens: Any, meter: RecordingMeter
+) -> AsyncIterator[Door]:
     """The service on a database, as somebody who has never been there."""
     database = await Database.open(urls.app, DatabaseOptions(pool_min=1), meter)
     try:
@@ -139,7 +144,9 @@ def without_the_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
         run = getattr(Tx, name)
 
         async def forgetful(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
-            return await run(tx, re.sub(r"(\b\w+\.)?tenant = \$1", "$1::bytea IS NOT NULL", sql), *arguments)
+            return await run(
+                tx, re.sub(r"(\b\w+\.)?tenant = \$1", "$1::bytea IS NOT NULL", sql), *arguments
+            )
 
         monkeypatch.setattr(Tx, name, forgetful)
 
@@ -195,17 +202,21 @@ async def test_a_strangers_writes_touch_only_their_own_rows(
 async def test_without_either_wall_a_stranger_would_see_everything(
     stranger: Door, other_call: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tests above can fail: this is what they would meet, with the rows of one tenant, as those of two would get in
-    each other's way."""
+    """The tests above can fail: this is what they would meet, with the rows of one tenant, as those
+    of two would get in each other's way."""
     without_the_tenant(monkeypatch)
     for table in TENANT_TABLES:
         await admin.execute(f"DELETE FROM {table} WHERE tenant = $1", other_call.caller.tenant)
         await admin.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
     assert MARK in await answer(stranger, "file_read")
-    assert MARK in await answer(stranger, "memory_before_turn", current_input="Who am I, and what of the coast?")
+    assert MARK in await answer(
+        stranger, "memory_before_turn", current_input="Who am I, and what of the coast?"
+    )
 
 
 async def test_an_argument_never_chooses_the_tenant(call: Door, other_call: Door) -> None:
     for name in ("tenant", "scope", "caller", "api_key", "user"):
         for value in (call.caller.tenant.hex(), f"\\x{call.caller.tenant.hex()}"):
-            await other_call.refuses("INVALID_ARGUMENT", "file_read", **EXAMPLES["file_read"] | {name: value})
+            await other_call.refuses(
+                "INVALID_ARGUMENT", "file_read", **EXAMPLES["file_read"] | {name: value}
+            )

@@ -1,4 +1,5 @@
-"""A name means itself and nothing else, in every style: what looks like it, holds it or matches it is another."""
+"""A name means itself and nothing else, in every style: what looks like it, holds it or matches it
+is another."""
 
 from hashlib import sha256
 
@@ -45,7 +46,13 @@ OTHERS = [
     ("{a}", "a"),
     ("\U0010ffff", "\ufffd"),
 ]
-SAME = [("e\u0301", "é"), ("A\u030a", "Å"), ("\u1112\u1161\u11ab", "한"), ("\u212b", "Å"), ("か\u3099", "が")]
+SAME = [
+    ("e\u0301", "é"),
+    ("A\u030a", "Å"),
+    ("\u1112\u1161\u11ab", "한"),
+    ("\u212b", "Å"),
+    ("か\u3099", "が"),
+]
 """What Unicode takes for the same text."""
 
 SAID = "I like zanzibar."
@@ -59,7 +66,13 @@ def alone(number: int, name: str) -> Scope:
 async def keep(call: Door, name: str) -> None:
     """Say something under a name, in every style that has names."""
     await call("memory_after_turn", session_id=name, turn_id="t", input_items=[message(SAID)])
-    await call("memory_after_turn", session_id="one", turn_id=name, user_id=name, input_items=[message(SAID)])
+    await call(
+        "memory_after_turn",
+        session_id="one",
+        turn_id=name,
+        user_id=name,
+        input_items=[message(SAID)],
+    )
     await call("memories_add", user_id=name, messages=[{"role": "user", "content": SAID}])
     entries = [{"role": "user", "content": f"We decided: {SAID}"}]
     await call("context_update", user_id=name, conversation_id="c", entries=entries)
@@ -78,7 +91,11 @@ async def found(call: Door, name: str) -> dict[str, bool]:
         "board listed": await call("whiteboard_list", user_id=name),
     }
     listed = await call("memory_list_dir_with_abstract", session_id=name)
-    return {style: "zanzibar" in str(answer) for style, answer in told.items() if style != "board listed"} | {
+    return {
+        style: "zanzibar" in str(answer)
+        for style, answer in told.items()
+        if style != "board listed"
+    } | {
         "board listed": told["board listed"]["boards"] != [],
         "files": listed["summaries"] != [],
     }
@@ -108,11 +125,18 @@ async def test_a_name_is_the_same_however_its_letters_are_composed(call: Door) -
 async def test_tags_ids_and_paths_are_patterns_nowhere_but_where_that_is_said(call: Door) -> None:
     for name in ("x_y", "xay", "x%y", "xabcy", "x.y"):
         await call("elfmem_remember", content=f"zanzibar has {name}", tags=[name])
-        await call("update_document", content="".join(f"[[{one}]]\n" for one in ("x_y", "xay", "x%y", "xabcy", "x.y")))
+        await call(
+            "update_document",
+            content="".join(f"[[{one}]]\n" for one in ("x_y", "xay", "x%y", "xabcy", "x.y")),
+        )
         await call("update_document", id=name, content=f"zanzibar has {name}")
-        await call("file_write", project="default", path=f"/{name}/f.md", content=f"zanzibar has {name}")
+        await call(
+            "file_write", project="default", path=f"/{name}/f.md", content=f"zanzibar has {name}"
+        )
     for name in ("x_y", "x%y", "x.y"):
-        hits = (await call("file_search", project="default", query="zanzibar", path_prefix=f"/{name}"))["chunks"]
+        hits = (
+            await call("file_search", project="default", query="zanzibar", path_prefix=f"/{name}")
+        )["chunks"]
         assert {hit["file_path"] for hit in hits} == {f"/{name}/f.md"}
         listed = (await call("file_list", project="default", path=f"/{name}"))["entries"]
         assert [entry["path"] for entry in listed] == [f"/{name}/f.md"]

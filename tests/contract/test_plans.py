@@ -1,4 +1,5 @@
-"""No tool reads more of what is stored than it has to, under the policies and by the plans that its calls get."""
+"""No tool reads more of what is stored than it has to, under the policies and by the plans that its
+calls get."""
 
 from collections.abc import Iterator
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.anyio
 STORED = 150
 OTHERS = 12
 FEW = 145
-"""What a call may read of a table where it is not said why it reads more: less than a book holds here."""
+"""What a call may read of a table where it is not said why it reads more: less than a book holds
+here."""
 
 WHOLE: dict[str, dict[str, str]] = {
     "memory_before_turn": {"facts": "the facts of session and user are ranked, 2,000 at the most"},
@@ -29,12 +31,16 @@ WHOLE: dict[str, dict[str, str]] = {
     "memory_run_maintenance": {"facts": "all are consolidated"},
     "memory_list_dir_with_abstract": {"facts": "counted"},
     "memory_forget": {"facts": "looked through for what is to be forgotten", "entries": "the same"},
-    "file_list": {"files": "a directory says when anything below it was last written, unless told not to"},
+    "file_list": {
+        "files": "a directory says when anything below it was last written, unless told not to"
+    },
     "file_delete": {"files": "all below a directory"},
     "file_rename": {"files": "all below a directory"},
     "elfmem_ls": {"notion_tags": "the surest of all that are tagged", "notions": "the same"},
     "elfmem_disconnect": {"edges": "a small table is hashed, a large one is not"},
-    "elfmem_curate": dict.fromkeys(("edges", "notions", "entries", "notion_tags"), "250 edges at a time"),
+    "elfmem_curate": dict.fromkeys(
+        ("edges", "notions", "entries", "notion_tags"), "250 edges at a time"
+    ),
     "memories_add": {"facts": "the same said already, in other cases", "memories": "the same"},
     "memories_list": {"facts": "sorted by when memories were made", "memories": "the same"},
     "memories_update": {"facts": "the test lists them", "memories": "the same"},
@@ -45,7 +51,8 @@ WHOLE: dict[str, dict[str, str]] = {
 """What is known to read more, of which table, and why."""
 
 ALL_BOOKS = {"memory_forget"}
-"""Tools that look through the books of all users: who said something in a session may be anybody."""
+"""Tools that look through the books of all users: who said something in a session may be
+anybody."""
 
 SHELVED = {table.name for table in metadata.sorted_tables if "book" in table.columns}
 
@@ -62,7 +69,12 @@ async def fill(call: Door, clock: FakeClock) -> None:
             input_items=[message(f"I like kumquat{number} and the {MARK} coast.")],
             output_items=[message(f"marzipan{number} and zeppelins", "assistant")],
         )
-        await call("file_write", project="default", path=f"/{MARK}/{number % 9}/{number}.txt", content=f"on {MARK}")
+        await call(
+            "file_write",
+            project="default",
+            path=f"/{MARK}/{number % 9}/{number}.txt",
+            content=f"on {MARK}",
+        )
         learnt = f"kumquat{number % 7} and zeppelin{number} meet marzipan{number % 5} in {MARK}"
         await call("elfmem_remember", content=learnt, tags=[f"tag{number % 5}", MARK])
         said = [{"role": "user", "content": f"I like place{number}."}]
@@ -88,12 +100,14 @@ async def others(admin: asyncpg.Connection) -> None:
     for table in TENANT_TABLES:
         columns = await admin.fetchval(
             """SELECT string_agg(attname, ', ') FROM pg_attribute
-            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'tenant'""",
+            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+                AND attname <> 'tenant'""",
             table,
         )
         await admin.execute(
             f"""INSERT INTO {table} (tenant, {columns})
-            SELECT sha256(n::text::bytea), {columns} FROM {table}, generate_series(1, {OTHERS}) AS n"""
+            SELECT sha256(n::text::bytea), {columns} FROM {table},
+                generate_series(1, {OTHERS}) AS n"""
         )
         await admin.execute(f"VACUUM ANALYZE {table}")
 
@@ -107,7 +121,12 @@ def faults(tool: Tool, read: Read) -> Iterator[str]:
     known = read.table in WHOLE.get(tool.name, {})
     if tool.is_admin or (known and tool.name in ALL_BOOKS):
         return
-    if read.table in SHELVED and "book = " not in read.condition and not tool.spans_projects and read.found > 1:
+    if (
+        read.table in SHELVED
+        and "book = " not in read.condition
+        and not tool.spans_projects
+        and read.found > 1
+    ):
         yield "reads all books"
     if known:
         return
@@ -120,7 +139,10 @@ async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_beg
     call: Door, admin: asyncpg.Connection, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if admin.get_server_version().major < 17:
-        pytest.skip("reads a tenant's few hundred rows rather than look up each of a list, as it would of many rows")
+        pytest.skip(
+            "reads a tenant's few hundred rows rather than look up each of a list, as it would of"
+            " many rows"
+        )
     await fill(call, clock)
     await others(admin)
     plans: list[Plan] = record_plans(monkeypatch)
@@ -144,7 +166,9 @@ async def test_a_walk_and_the_files_at_a_path_cost_what_they_return(
     call: Door, admin: asyncpg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(STORED):
-        await call("file_write", project="default", path=f"/{MARK}/{number % 5}/{number}.txt", content=MARK)
+        await call(
+            "file_write", project="default", path=f"/{MARK}/{number % 5}/{number}.txt", content=MARK
+        )
     await others(admin)
     plans: list[Plan] = record_plans(monkeypatch)
     listed = await call("file_list", project="default", path=f"/{MARK}", directory_times=False)
@@ -166,4 +190,6 @@ async def test_a_statement_without_an_index_is_found_out(
     await admin.execute("DROP INDEX files_path; ANALYZE")
     plans: list[Plan] = record_plans(monkeypatch)
     await send(call, "file_stat")
-    assert [fault for plan in plans for read in plan.reads for fault in faults(TOOLS["file_stat"], read)]
+    assert [
+        fault for plan in plans for read in plan.reads for fault in faults(TOOLS["file_stat"], read)
+    ]

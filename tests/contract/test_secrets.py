@@ -1,5 +1,5 @@
-"""Keys and what was said are where they belong and nowhere else: not in a table that has no use for them, a log line, a
-metric, an error, a job, or what an object shows of itself."""
+"""Keys and what was said are where they belong and nowhere else: not in a table that has no use for
+them, a log line, a metric, an error, a job, or what an object shows of itself."""
 
 import base64
 import io
@@ -53,7 +53,8 @@ SECRET_NAMES = ("url", "key", "secret", "token", "password", "headers")
 
 
 async def tables(admin: asyncpg.Connection) -> dict[str, str]:
-    """Every row of every table that is not PostgreSQL's own, as text, with bytes as the characters that they may be."""
+    """Every row of every table that is not PostgreSQL's own, as text, with bytes as the characters
+    that they may be."""
     names = await admin.fetch(
         """SELECT n.nspname AS schema, c.relname AS name
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
@@ -65,7 +66,8 @@ async def tables(admin: asyncpg.Connection) -> dict[str, str]:
         rows = await admin.fetch(f'SELECT * FROM "{schema}"."{name}"')
         cells = (cell for row in rows for cell in row.values())
         held[name] = "\n".join(
-            cell.decode("latin-1") if isinstance(cell, bytes | bytearray) else str(cell) for cell in cells
+            cell.decode("latin-1") if isinstance(cell, bytes | bytearray) else str(cell)
+            for cell in cells
         )
     return held
 
@@ -79,14 +81,22 @@ async def said(http: httpx2.AsyncClient, about: str) -> AsyncIterator[str]:
     """What tools answer that ask a model or say something; each call says something of its own."""
     for name in SAYING:
         arguments = {**EXAMPLES[name]}
-        arguments |= {text: f"{arguments[text]} {SAID} {about}" for text in ("content", "query") if text in arguments}
+        arguments |= {
+            text: f"{arguments[text]} {SAID} {about}"
+            for text in ("content", "query")
+            if text in arguments
+        }
         arguments |= {"turn_id": about} if name == "memory_after_turn" else {}
         yield (await http.post(f"/api/tools/{name}", json=arguments)).text
 
 
 async def turned_away(http: httpx2.AsyncClient) -> AsyncIterator[str]:
     """What is answered to keys that open nothing, wherever they are put."""
-    for path in (f"/api/tools?api_key={IN_QUERY}", f"/nowhere?APIKEY={IN_QUERY}", f"/api/files/{WRONG}"):
+    for path in (
+        f"/api/tools?api_key={IN_QUERY}",
+        f"/nowhere?APIKEY={IN_QUERY}",
+        f"/api/files/{WRONG}",
+    ):
         yield (await http.get(path)).text
     for name, value in (("X-API-Key", f"{WRONG}\u00e9"), ("Authorization", f"Bearer a@{WRONG}\tx")):
         yield (await http.get("/api/tools", headers={name: value.encode()})).text
@@ -102,17 +112,25 @@ async def test_no_key_is_in_a_table_a_log_line_a_metric_or_an_answer_and_no_cont
     told: list[str] = []
     async with provider() as model:
         options = {
-            "model": ModelOptions(model="openai-chat:m", base_url=model.url, api_key=MODEL_KEY, retries=0),
-            "embeddings": EmbeddingOptions(provider="openai", base_url=model.url, api_key=EMBEDDING_KEY, retries=0),
+            "model": ModelOptions(
+                model="openai-chat:m", base_url=model.url, api_key=MODEL_KEY, retries=0
+            ),
+            "embeddings": EmbeddingOptions(
+                provider="openai", base_url=model.url, api_key=EMBEDDING_KEY, retries=0
+            ),
             "worker": WorkerOptions(enabled=True, poll_s=0.05),
         }
         async with served(database_urls, admin, **options) as service:
-            narrow = await service.key(BEARER, permissions=frozenset(Permission), projects=["default"])
+            narrow = await service.key(
+                BEARER, permissions=frozenset(Permission), projects=["default"]
+            )
             keys = [BEARER, WRONG, IN_QUERY, MODEL_KEY, EMBEDDING_KEY, narrow]
             async with service.http(BEARER) as http, service.http(narrow) as less:
                 for fault in ("fine", "refuses the key", "broken", "garbage", "says why not"):
                     model.always = fault
-                    told += [one async for one in said(http, fault)] + [one async for one in said(less, fault)]
+                    told += [one async for one in said(http, fault)] + [
+                        one async for one in said(less, fault)
+                    ]
                 await until(lambda: nothing_waits(less))
                 told += [(await less.get(path)).text for path in ("/api/jobs", "/metrics")]
             async with service.http(None) as nobody:
@@ -133,7 +151,9 @@ async def test_no_key_is_in_a_table_a_log_line_a_metric_or_an_answer_and_no_cont
         assert SAID not in places.get(place, ""), place
 
 
-def secret_fields(options: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def secret_fields(
+    options: type[BaseModel], path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
     """Where in the options a secret stands: fields of texts whose names end in one."""
     for name, field in options.model_fields.items():
         kind = field.annotation
@@ -151,7 +171,11 @@ def test_no_options_show_their_secrets() -> None:
     assert len(found) >= 8
     for path in found:
         scheme = "postgresql" if path[0] == "database" else "https"
-        value: Any = (f"NAME={BEARER}",) if path[-1] == "headers" else f"{scheme}://u:{BEARER}@127.0.0.1/{BEARER}"
+        value: Any = (
+            (f"NAME={BEARER}",)
+            if path[-1] == "headers"
+            else f"{scheme}://u:{BEARER}@127.0.0.1/{BEARER}"
+        )
         whole: Any = value
         for name in reversed(path):
             whole = {name: whole}
@@ -189,5 +213,16 @@ def test_an_exception_is_logged_without_what_it_or_its_causes_say(log_lines: io.
 
 def test_everything_that_may_be_logged_of_arguments_names_something() -> None:
     """No tool lets an argument be logged that holds what somebody said."""
-    said = {"content", "query", "current_input", "messages", "text", "prompt", "note", "cue", "memory", "old_text"}
+    said = {
+        "content",
+        "query",
+        "current_input",
+        "messages",
+        "text",
+        "prompt",
+        "note",
+        "cue",
+        "memory",
+        "old_text",
+    }
     assert [name for name, tool in TOOLS.items() if tool.logged & said] == []

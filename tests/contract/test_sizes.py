@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "memsvc"
-FILES = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(ROOT.rglob("*.py"))}
+FILES = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(ROOT.rglob("*.py"))
+}
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 CATCHES_ALL = re.compile(r"except\s*(?:\(?\s*(?:Base)?Exception\b.*)?:")
@@ -25,14 +27,19 @@ def too_long(source: str) -> Iterator[str]:
 
 
 def caught_without_a_reason(source: str) -> Iterator[str]:
-    """Yield each line that catches everything, raises nothing again and says why neither itself nor just above."""
+    """Yield each line that catches everything, raises nothing again and says why neither itself nor
+    just above."""
     lines = source.splitlines()
     for number, line in enumerate(lines):
         if CATCHES_ALL.match(line.strip()):
             above = lines[number - 1].strip() if number else ""
-            told = line.partition("#")[2] or (above.removeprefix("#") if above.startswith("#") else "")
+            told = line.partition("#")[2] or (
+                above.removeprefix("#") if above.startswith("#") else ""
+            )
             reason = re.sub(r"^noqa: \w+\s*-?\s*", "", told.strip())
-            raises_again = any(re.fullmatch(r"\s+raise", below) for below in lines[number + 1 : number + 8])
+            raises_again = any(
+                re.fullmatch(r"\s+raise", below) for below in lines[number + 1 : number + 8]
+            )
             if not raises_again and len(reason.split()) < 3:
                 yield f"line {number + 1}: {line.strip()}"
 
@@ -43,7 +50,11 @@ def test_files_and_their_functions_are_short() -> None:
 
 
 def test_whoever_catches_everything_says_why() -> None:
-    found = [f"{path}: {each}" for path, source in FILES.items() for each in caught_without_a_reason(source)]
+    found = [
+        f"{path}: {each}"
+        for path, source in FILES.items()
+        for each in caught_without_a_reason(source)
+    ]
     assert not found, "\n".join(found)
 
 
@@ -61,4 +72,6 @@ def test_what_is_too_long_or_caught_without_a_reason_is_found() -> None:
         assert list(caught_without_a_reason(caught.format(reason, then))) == []
     said_above = caught.format("", "pass").replace("except", "# told to the caller\nexcept")
     assert list(caught_without_a_reason(said_above)) == []
-    assert list(caught_without_a_reason(said_above.replace("told to the ", ""))) == ["line 4: except Exception:"]
+    assert list(caught_without_a_reason(said_above.replace("told to the ", ""))) == [
+        "line 4: except Exception:"
+    ]

@@ -1,4 +1,5 @@
-"""What the database itself keeps apart, by its policies and by what its roles may do, whatever it is asked."""
+"""What the database itself keeps apart, by its policies and by what its roles may do, whatever it
+is asked."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,10 +37,13 @@ async def both(call: Door, other_call: Door) -> tuple[Door, Door]:
 
 
 def another_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every statement be given somebody else's tenant as $1, whatever the transaction may see."""
+    """Let every statement be given somebody else's tenant as $1, whatever the transaction may
+    see."""
     begun = Tx.__init__
 
-    def begin(tx: Tx, connection: Any, scope: Scope, meter: Any, *, whole_tenant: bool = False) -> None:
+    def begin(
+        tx: Tx, connection: Any, scope: Scope, meter: Any, *, whole_tenant: bool = False
+    ) -> None:
         begun(tx, connection, scope, meter, whole_tenant=whole_tenant)
         tx._bound = (b"\x09" * 32, *tx._bound[1:])
 
@@ -49,8 +53,8 @@ def another_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_build_without_the_tenant_in_its_queries_asks_for_nobodys_rows(
     both: tuple[Door, Door], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `test_isolation` proves of the policies it proves of them alone: the tenant that a statement is given has no
-    say any more."""
+    """What `test_isolation` proves of the policies it proves of them alone: the tenant that a
+    statement is given has no say any more."""
     call, _ = both
     shown = {tool: await answer(call, tool) for tool in READING}
     another_tenant(monkeypatch)
@@ -76,7 +80,10 @@ async def test_without_either_wall_every_tool_that_reads_would_show_what_is_not_
 
 @pytest.mark.parametrize("setting", [None, "", "garbage", "\\x01", "\\x", "\\x" + "00" * 32])
 async def test_without_a_tenant_no_table_shows_or_loses_a_row(
-    both: tuple[Door, Door], database_urls: DatabaseUrls, admin: asyncpg.Connection, setting: str | None
+    both: tuple[Door, Door],
+    database_urls: DatabaseUrls,
+    admin: asyncpg.Connection,
+    setting: str | None,
 ) -> None:
     call, _ = both
     before = await rows(admin, call.caller.tenant, "default")
@@ -141,12 +148,19 @@ async def test_a_table_that_was_opened_is_named_until_migration_closes_it(
 
 
 async def test_tables_in_a_schema_of_their_own_are_looked_at_there(
-    database_urls: DatabaseUrls, server: TestServer, admin: asyncpg.Connection, meter: RecordingMeter
+    database_urls: DatabaseUrls,
+    server: TestServer,
+    admin: asyncpg.Connection,
+    meter: RecordingMeter,
 ) -> None:
     await admin.execute(f"CREATE SCHEMA apart; GRANT USAGE ON SCHEMA apart TO {server.app}")
-    await admin.execute("ALTER TABLE facts SET SCHEMA apart; ALTER TABLE apart.facts DISABLE ROW LEVEL SECURITY")
+    await admin.execute(
+        "ALTER TABLE facts SET SCHEMA apart; ALTER TABLE apart.facts DISABLE ROW LEVEL SECURITY"
+    )
     name = await admin.fetchval("SELECT current_database()")
-    await admin.execute(f"ALTER ROLE {server.app} IN DATABASE {name} SET search_path = apart, public")
+    await admin.execute(
+        f"ALTER ROLE {server.app} IN DATABASE {name} SET search_path = apart, public"
+    )
     with pytest.raises(MemsvcError, match=r"on facts$"):
         await Database.open(database_urls.app, DatabaseOptions(), meter)
 
@@ -158,7 +172,10 @@ def in_every_text(value: Any, text: str) -> Iterator[Any]:
             yield from (text, value + text)
         case list():
             for at, inner in enumerate(value):
-                yield from ([*value[:at], changed, *value[at + 1 :]] for changed in in_every_text(inner, text))
+                yield from (
+                    [*value[:at], changed, *value[at + 1 :]]
+                    for changed in in_every_text(inner, text)
+                )
         case dict():
             for name, inner in value.items():
                 yield from (value | {name: changed} for changed in in_every_text(inner, text))
@@ -202,8 +219,14 @@ async def test_what_sets_the_tenant_of_a_transaction_takes_any_bytes_for_a_tenan
         for tenant in (b"", b"'; SET ROLE postgres; --", b"\\x", both[0].caller.tenant):
             async with connection.transaction():
                 await connection.execute("SELECT set_tenant($1, 7, 0)", tenant)
-                assert tuple(await connection.fetchrow(told)) == ("\\x" + tenant.hex(), server.app, "7ms")
-                assert bool(await connection.fetchval("SELECT count(*) FROM files")) is (len(tenant) == 32)
+                assert tuple(await connection.fetchrow(told)) == (
+                    "\\x" + tenant.hex(),
+                    server.app,
+                    "7ms",
+                )
+                assert bool(await connection.fetchval("SELECT count(*) FROM files")) is (
+                    len(tenant) == 32
+                )
             assert await connection.fetchval("SELECT count(*) FROM files") == 0
         with pytest.raises(asyncpg.PostgresError):
             await connection.execute("SELECT set_tenant(NULL, 7, 0)")
@@ -227,7 +250,10 @@ FORBIDDEN = [
     "CREATE TABLE public.mine (x int)",
     "CREATE SCHEMA mine",
     "CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-    "CREATE TRIGGER t BEFORE INSERT ON files FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    (
+        "CREATE TRIGGER t BEFORE INSERT ON files FOR EACH ROW EXECUTE FUNCTION"
+        " suppress_redundant_updates_trigger()"
+    ),
     "COPY files TO '/out'",
     "COPY files TO PROGRAM 'cat'",
     "COPY files FROM PROGRAM 'true'",
@@ -262,7 +288,11 @@ async def test_the_application_role_may_not_do_more_than_read_and_write_rows(
             try:
                 await connection.execute(sql)
                 done.append(sql)
-            except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError, asyncpg.RaiseError):
+            except (
+                asyncpg.InsufficientPrivilegeError,
+                asyncpg.InvalidParameterValueError,
+                asyncpg.RaiseError,
+            ):
                 pass
             await connection.execute("RESET ALL")
     finally:
@@ -279,9 +309,13 @@ async def test_the_application_role_learns_nothing_of_others_from_the_catalogue(
     await admin.fetch("SELECT 'what an operator asks', pg_sleep(0)")
     connection = await asyncpg.connect(database_urls.app)
     try:
-        known = await connection.fetch("SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'")
+        known = await connection.fetch(
+            "SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'"
+        )
         assert {row["tablename"] for row in known} & {*TENANT_TABLES, "embeddings"} == set()
-        seen = await connection.fetch("SELECT query FROM pg_stat_activity WHERE usename <> current_user")
+        seen = await connection.fetch(
+            "SELECT query FROM pg_stat_activity WHERE usename <> current_user"
+        )
         assert {row["query"] for row in seen} <= {"<insufficient privilege>"}
         schemas = await connection.fetch(
             """SELECT nspname FROM pg_namespace WHERE has_schema_privilege(oid, 'USAGE')
@@ -294,10 +328,20 @@ async def test_the_application_role_learns_nothing_of_others_from_the_catalogue(
 
 @pytest.mark.parametrize(
     "privilege",
-    ["SUPERUSER", "BYPASSRLS", "CREATEROLE", "IN ROLE pg_read_server_files", "IN ROLE pg_write_server_files"],
+    [
+        "SUPERUSER",
+        "BYPASSRLS",
+        "CREATEROLE",
+        "IN ROLE pg_read_server_files",
+        "IN ROLE pg_write_server_files",
+    ],
 )
 async def test_a_role_that_may_become_a_privileged_one_is_refused(
-    database_urls: DatabaseUrls, server: TestServer, admin: asyncpg.Connection, meter: RecordingMeter, privilege: str
+    database_urls: DatabaseUrls,
+    server: TestServer,
+    admin: asyncpg.Connection,
+    meter: RecordingMeter,
+    privilege: str,
 ) -> None:
     above = f"{server.app}_above"
     await admin.execute(f"CREATE ROLE {above} {privilege}; GRANT {above} TO {server.app}")

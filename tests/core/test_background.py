@@ -1,4 +1,5 @@
-"""Work whose answer is waited for while something is computed, and computations that the loop does not wait for."""
+"""Work whose answer is waited for while something is computed, and computations that the loop does
+not wait for."""
 
 import asyncio
 import threading
@@ -6,7 +7,12 @@ import time
 
 import pytest
 
-from memsvc.core.background import LOOP_CHARS_MAX, run_concurrently, run_in_count_thread, run_in_thread
+from memsvc.core.background import (
+    LOOP_CHARS_MAX,
+    run_concurrently,
+    run_in_count_thread,
+    run_in_thread,
+)
 from memsvc.core.call_context import NO_TRACER, call_scope, current_call
 from tests.waiting import until
 
@@ -107,7 +113,9 @@ async def test_long_texts_are_computed_beside_the_loop_one_after_another() -> No
         under_way.pop()
         return len(under_way)
 
-    first, second = (asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute)) for _ in range(2))
+    first, second = (
+        asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute)) for _ in range(2)
+    )
     await until(entered.is_set)
     assert await run_in_thread(LOOP_CHARS_MAX, threading.get_ident) == threading.get_ident()
     go_on.set()
@@ -159,7 +167,9 @@ async def test_who_is_cancelled_while_it_waits_for_the_thread_leaves_it_to_other
         order.append(name)
         assert go_on.wait(10)
 
-    first, second, third = (asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute, name)) for name in "abc")
+    first, second, third = (
+        asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute, name)) for name in "abc"
+    )
     await until(lambda: bool(order))
     second.cancel()
     go_on.set()

@@ -36,7 +36,18 @@ PIECES = st.one_of(
             "```",
         ]
     ),
-    st.sampled_from([SENTENCE * 5, "word " * 60, "漢字" * 70, "x" * 400, " " * 250, "\n" * 900, "`" * 90, "#\t" * 200]),
+    st.sampled_from(
+        [
+            SENTENCE * 5,
+            "word " * 60,
+            "漢字" * 70,
+            "x" * 400,
+            " " * 250,
+            "\n" * 900,
+            "`" * 90,
+            "#\t" * 200,
+        ]
+    ),
     st.text(max_size=30),
 )
 TEXTS = st.lists(PIECES, max_size=30).map("".join)
@@ -78,7 +89,9 @@ def test_after_an_append_only_the_last_chunk_is_cut_again(text: str, added: str)
         return
     last = before[-1]
     rest = (text + added).encode()[last.start :].decode()
-    assert chunks(text + added) == before[:-1] + chunks(rest, start=last.start, context=last.context)
+    assert chunks(text + added) == before[:-1] + chunks(
+        rest, start=last.start, context=last.context
+    )
 
 
 @given(TEXTS)
@@ -89,7 +102,9 @@ def test_the_rest_of_a_text_is_cut_as_within_the_whole(text: str) -> None:
         assert chunks(rest, start=chunk.start, context=chunk.context) == found[index:]
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n" * 5000, "\r\n\t \u3000\u00a0\u2003\u2028\x1c" * 500])
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n" * 5000, "\r\n\t \u3000\u00a0\u2003\u2028\x1c" * 500]
+)
 def test_whitespace_makes_no_chunk(text: str) -> None:
     assert chunks(text) == []
 
@@ -110,7 +125,10 @@ def test_a_section_begins_a_chunk_and_names_the_heading_before() -> None:
 def test_paragraphs_stay_whole() -> None:
     paragraph = SENTENCE * 8 + "\n\n"
     found = chunks(paragraph * 9)
-    assert all(chunk.text.startswith("The quick") and chunk.text.endswith("more. \n") for chunk in found[:-1])
+    assert all(
+        chunk.text.startswith("The quick") and chunk.text.endswith("more. \n")
+        for chunk in found[:-1]
+    )
     assert [chunk.start % len(paragraph) for chunk in found] == [0] * len(found)
 
 
@@ -125,7 +143,9 @@ def test_code_stays_whole_if_it_can_and_names_its_fence_if_not() -> None:
     first, second, *_ = chunks("Intro.\n" + code + (SENTENCE + "\n") * 40)
     assert first.text.endswith("```\n")
     assert second.text.startswith("The quick")
-    long = chunks("# Code\n```python\n" + "value = compute(value)\n" * 200 + "```\n" + "After.\n" * 300)
+    long = chunks(
+        "# Code\n```python\n" + "value = compute(value)\n" * 200 + "```\n" + "After.\n" * 300
+    )
     assert long[1].context == "# Code\n```python"
     assert long[1].text.startswith("value = ")
     assert long[-1].context == "# Code"
@@ -144,7 +164,13 @@ def test_a_fence_closes_with_at_least_its_own_marker() -> None:
 
 
 def test_sentences_of_any_script_end_a_chunk() -> None:
-    for sentence in (SENTENCE, "吾輩は猫である。", "這是真的嗎？」", "ما هذا الشيء الغريب؟ ", "यह एक वाक्य है। "):
+    for sentence in (
+        SENTENCE,
+        "吾輩は猫である。",
+        "這是真的嗎？」",
+        "ما هذا الشيء الغريب؟ ",
+        "यह एक वाक्य है। ",
+    ):
         for chunk in chunks(sentence * 200)[:-1]:
             assert chunk.text.strip().endswith(sentence.strip()), sentence
             assert chunk.text.startswith(sentence.split(" ", maxsplit=1)[0].strip())
@@ -155,7 +181,9 @@ def test_lines_overlap_but_not_across_a_paragraph() -> None:
     first, second, *_ = chunks(line * 60)
     assert first.start + len(first.text) - second.start == 4 * len(line)
     found = chunks((SENTENCE * 15 + "\n\n") * 4)
-    assert [chunk.start for chunk in found[1:]] == [former.start + len(former.text) + 1 for former in found[:-1]]
+    assert [chunk.start for chunk in found[1:]] == [
+        former.start + len(former.text) + 1 for former in found[:-1]
+    ]
 
 
 def test_characters_that_belong_together_stay_together() -> None:

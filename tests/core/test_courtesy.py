@@ -103,7 +103,14 @@ def test_any_text_can_be_looked_at(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["thank you " * 20_000, "h" + "a" * 200_000, "ha" * 99 + "x", "hm" + "m" * 190, "\u0301" * 500_000]
+    "text",
+    [
+        "thank you " * 20_000,
+        "h" + "a" * 200_000,
+        "ha" * 99 + "x",
+        "hm" + "m" * 190,
+        "\u0301" * 500_000,
+    ],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     started = time.monotonic()

@@ -22,19 +22,32 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def statement(
-    value: str, *, record: str = "r2", key: str = "name", slot: str = "", tier: FactTier = FactTier.L0
+    value: str,
+    *,
+    record: str = "r2",
+    key: str = "name",
+    slot: str = "",
+    tier: FactTier = FactTier.L0,
 ) -> Statement:
-    return Statement(record, "user_name", key, slot, value, tier, 0.9, "", Evidence("s", "t", "t-in-0", ""))
+    return Statement(
+        record, "user_name", key, slot, value, tier, 0.9, "", Evidence("s", "t", "t-in-0", "")
+    )
 
 
-def holding(value: str, *, tier: FactTier = FactTier.L0, until: datetime | None = None) -> list[Fact]:
+def holding(
+    value: str, *, tier: FactTier = FactTier.L0, until: datetime | None = None
+) -> list[Fact]:
     old = statement(value, record="r1", tier=tier)
     return [Fact(7, old, FactState.ACTIVE, NOW - timedelta(days=1), None, until, None)]
 
 
 def test_a_first_statement_is_kept() -> None:
     merged = merge([], [statement("Ada")], NOW)
-    assert ([one.value for one in merged.kept], merged.replaced, merged.repeated) == (["Ada"], (), 0)
+    assert ([one.value for one in merged.kept], merged.replaced, merged.repeated) == (
+        ["Ada"],
+        (),
+        0,
+    )
 
 
 @pytest.mark.parametrize("again", ["Ada Lovelace", "ada lovelace", "  ADA   Lovelace "])
@@ -51,21 +64,31 @@ def test_another_value_supersedes() -> None:
 
 
 def test_the_same_value_for_longer_supersedes() -> None:
-    merged = merge(holding("Ada", tier=FactTier.L1, until=NOW + timedelta(days=1)), [statement("Ada")], NOW)
+    merged = merge(
+        holding("Ada", tier=FactTier.L1, until=NOW + timedelta(days=1)), [statement("Ada")], NOW
+    )
     assert (len(merged.kept), len(merged.replaced)) == (1, 1)
 
 
-@pytest.mark.parametrize(("until", "kept"), [(NOW, 1), (NOW - timedelta(1), 1), (NOW + timedelta(seconds=1), 0)])
+@pytest.mark.parametrize(
+    ("until", "kept"), [(NOW, 1), (NOW - timedelta(1), 1), (NOW + timedelta(seconds=1), 0)]
+)
 def test_a_fact_past_its_day_is_renewed_by_saying_it_again(until: datetime, kept: int) -> None:
-    merged = merge(holding("Ada", tier=FactTier.L1, until=until), [statement("Ada", tier=FactTier.L1)], NOW)
+    merged = merge(
+        holding("Ada", tier=FactTier.L1, until=until), [statement("Ada", tier=FactTier.L1)], NOW
+    )
     assert len(merged.kept) == len(merged.replaced) == kept
 
 
 def test_the_last_of_several_statements_wins() -> None:
-    merged = merge(holding("Ada"), [statement("Grace", record="r2"), statement("Mary", record="r3")], NOW)
+    merged = merge(
+        holding("Ada"), [statement("Grace", record="r2"), statement("Mary", record="r3")], NOW
+    )
     assert [one.value for one in merged.kept] == ["Mary"]
     assert [by for _, by in merged.replaced] == ["r3"]
-    assert merge(holding("Ada"), [statement("Grace"), statement("Ada", record="r3")], NOW).kept == ()
+    assert (
+        merge(holding("Ada"), [statement("Grace"), statement("Ada", record="r3")], NOW).kept == ()
+    )
 
 
 def test_values_of_different_slots_hold_side_by_side() -> None:
@@ -98,7 +121,9 @@ OLDER, NEWER = NOW - timedelta(days=2), NOW - timedelta(hours=1)
 def test_a_proposal_overrules_the_users_words_only_when_it_rests_on_newer_ones() -> None:
     merged = merge(holding("Ada"), [proposed("Eve", said_at=OLDER)], NOW)
     assert (merged.kept, merged.replaced, merged.ignored) == ((), (), 1)
-    assert [one.value for one in merge(holding("Ada"), [proposed("Eve", said_at=NEWER)], NOW).kept] == ["Eve"]
+    assert [
+        one.value for one in merge(holding("Ada"), [proposed("Eve", said_at=NEWER)], NOW).kept
+    ] == ["Eve"]
 
 
 def test_of_two_proposals_the_surer_one_holds_unless_the_other_rests_on_newer_words() -> None:
@@ -119,7 +144,9 @@ def test_what_was_deleted_comes_back_by_the_users_words_or_newer_ones_only() -> 
 
 
 def test_a_retraction_deletes_what_holds_and_nothing_else() -> None:
-    taken_back = RemovalClaim((FactExpiry("user_name", "name", "ADA"),), Evidence("s", "t", "t-in-0", ""))
+    taken_back = RemovalClaim(
+        (FactExpiry("user_name", "name", "ADA"),), Evidence("s", "t", "t-in-0", "")
+    )
     active = holding("Ada")
     assert merge(active, [taken_back], NOW).deleted == tuple(active)
     assert not merge(holding("Grace"), [taken_back], NOW).changes
@@ -131,7 +158,12 @@ def test_a_retraction_deletes_what_holds_and_nothing_else() -> None:
 
 def test_the_newest_of_two_books_decides_whether_a_value_is_news() -> None:
     [older] = holding("Ada")
-    newer = replace(older, book=1, statement=statement("Grace", record="r3"), valid_from=NOW - timedelta(hours=1))
+    newer = replace(
+        older,
+        book=1,
+        statement=statement("Grace", record="r3"),
+        valid_from=NOW - timedelta(hours=1),
+    )
     merged = merge([older, newer], [statement("Ada", record="r4")], NOW)
     assert [one.value for one in merged.kept] == ["Ada"]
     assert {by for _, by in merged.replaced} == {"r4"}

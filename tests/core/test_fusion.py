@@ -21,8 +21,12 @@ def test_each_side_counts_by_its_share_of_its_best() -> None:
 
 
 def test_the_weight_is_the_share_of_the_cosine() -> None:
-    assert fusion.merge_scores({1: 1.0}, {2: 0.6}) == pytest.approx({1: 1 - COSINE_WEIGHT, 2: COSINE_WEIGHT})
-    assert fuse({1: 8.0, 2: 4.0}, {2: 0.6}, cosine_weight=0.25) == pytest.approx({1: 0.75, 2: 0.75 * 0.5 + 0.25})
+    assert fusion.merge_scores({1: 1.0}, {2: 0.6}) == pytest.approx(
+        {1: 1 - COSINE_WEIGHT, 2: COSINE_WEIGHT}
+    )
+    assert fuse({1: 8.0, 2: 4.0}, {2: 0.6}, cosine_weight=0.25) == pytest.approx(
+        {1: 0.75, 2: 0.75 * 0.5 + 0.25}
+    )
     assert fuse({1: 8.0}, {2: 0.6}, cosine_weight=0.0) == {1: 1.0, 2: 0.0}
     assert fuse({1: 8.0}, {2: 0.6}, cosine_weight=1.0) == {2: 1.0, 1: 0.0}
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -71,7 +75,9 @@ NUMBERS = st.dictionaries(st.integers(0, 30), st.floats(), max_size=30)
 
 
 @given(NUMBERS, NUMBERS)
-def test_any_two_sides_give_a_total_order_between_0_and_1(bm25: dict[int, float], cosine: dict[int, float]) -> None:
+def test_any_two_sides_give_a_total_order_between_0_and_1(
+    bm25: dict[int, float], cosine: dict[int, float]
+) -> None:
     fused = fuse(bm25, cosine)
     assert fused.keys() == bm25.keys() | cosine.keys()
     assert all(0 <= score <= 1 for score in fused.values())

@@ -9,7 +9,13 @@ from memsvc.core.items import fingerprint, item_hash, normalize_item, role_of, t
 
 
 def test_an_item_keeps_every_field_that_it_came_with() -> None:
-    item = {"type": "function_call", "name": "f", "arguments": '{"a":1}', "call_id": "c", "extra": {"deep": [1, None]}}
+    item = {
+        "type": "function_call",
+        "name": "f",
+        "arguments": '{"a":1}',
+        "call_id": "c",
+        "extra": {"deep": [1, None]},
+    }
     assert normalize_item(item, "x") == item
 
 
@@ -55,14 +61,29 @@ def test_fingerprints_tell_content_and_order_apart_but_not_the_order_of_fields()
     assert item_hash(one) == item_hash(other)
     assert item_hash(one) != item_hash({"type": "a", "x": 2})
     assert fingerprint([[one], []]) == fingerprint([[other], []])
-    assert len({fingerprint(groups) for groups in ([[one], []], [[], [one]], [[one, one], []], [[one]])}) == 4
+    assert (
+        len(
+            {
+                fingerprint(groups)
+                for groups in ([[one], []], [[], [one]], [[one, one], []], [[one]])
+            }
+        )
+        == 4
+    )
 
 
 def test_text_is_read_from_messages_and_outputs_of_any_shape() -> None:
-    parts = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "u"}, {"text": "b"}]
+    parts = [
+        {"type": "input_text", "text": "a"},
+        {"type": "input_image", "image_url": "u"},
+        {"text": "b"},
+    ]
     assert text_of({"type": "message", "content": parts}) == "a\nb"
     assert text_of({"type": "function_call_output", "output": "o"}) == "o"
-    assert text_of({"type": "function_call_output", "output": [{"type": "input_text", "text": "p"}]}) == "p"
+    assert (
+        text_of({"type": "function_call_output", "output": [{"type": "input_text", "text": "p"}]})
+        == "p"
+    )
     assert text_of({"type": "function_call_output", "output": {"k": 1}}) == ""
     assert role_of({"type": "function_call_output", "role": "user"}) == "tool"
     assert role_of({"type": "message", "role": "x\x00y"}) == "other"

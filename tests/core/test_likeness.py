@@ -2,7 +2,13 @@
 
 import pytest
 
-from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset, overlap, word_similarity
+from memsvc.core.word_similarity import (
+    has_other_numbers,
+    is_contradiction,
+    is_subset,
+    overlap,
+    word_similarity,
+)
 
 
 def test_the_same_words_in_the_same_order_are_alike_whatever_their_case_and_marks() -> None:

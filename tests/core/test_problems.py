@@ -59,7 +59,9 @@ class Given(BaseModel):
         ({"inner": {}}, "is required"),
     ],
 )
-def test_a_problem_says_what_is_allowed_and_nothing_of_what_was_given(given: dict[str, Any], told: str) -> None:
+def test_a_problem_says_what_is_allowed_and_nothing_of_what_was_given(
+    given: dict[str, Any], told: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         Given.model_validate(given)
     [problem] = caught.value.errors(include_url=False, include_input=False)

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
-from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, Question, Ranked, names_speaker, rank, read_question
+from memsvc.core.ranking import (
+    DEFAULT_WEIGHTS,
+    Candidate,
+    Question,
+    Ranked,
+    names_speaker,
+    rank,
+    read_question,
+)
 from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, order_by_days
 from memsvc.core.time_references import TimeReferences, read
 
@@ -36,13 +44,20 @@ def recall(question, messages, speakers=()):
     documents = [terms(message) for message in messages]
     average = sum(map(len, documents)) / len(documents)
     k1, b = bm25_constants(average)
-    counts = {term: sum(term in document for document in documents) for term in query_terms(question)}
+    counts = {
+        term: sum(term in document for document in documents) for term in query_terms(question)
+    }
     candidates = [
         Candidate(
             number,
             {
                 term: bm25_term_score(
-                    bm25_idf(count, len(documents)), document.count(term), len(document), average, k1, b
+                    bm25_idf(count, len(documents)),
+                    document.count(term),
+                    len(document),
+                    average,
+                    k1,
+                    b,
                 )
                 for term, count in counts.items()
                 if term in document
@@ -62,10 +77,16 @@ def recall(question, messages, speakers=()):
 def test_bm25_of_a_worked_example():
     documents = [["dog", "dog", "walk"], ["cat"], ["dog", "cat"]]
     idf_dog, idf_walk = log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5)
-    first = idf_dog * 2 * 1.9 / (2 + 0.9 * (0.6 + 0.4 * 3 / 2)) + idf_walk * 1.9 / (1 + 0.9 * (0.6 + 0.4 * 3 / 2))
+    first = idf_dog * 2 * 1.9 / (2 + 0.9 * (0.6 + 0.4 * 3 / 2)) + idf_walk * 1.9 / (
+        1 + 0.9 * (0.6 + 0.4 * 3 / 2)
+    )
     third = idf_dog * 1.9 / (1 + 0.9)
-    assert bm25_scores(["dog", "walk", "dog"], documents, 0.9, 0.4) == pytest.approx([first, 0.0, third])
-    assert bm25_scores(["dog", "walk"], documents, 0.9, 0.4) == pytest.approx([1.4758, 0.0, 0.4700], abs=5e-5)
+    assert bm25_scores(["dog", "walk", "dog"], documents, 0.9, 0.4) == pytest.approx(
+        [first, 0.0, third]
+    )
+    assert bm25_scores(["dog", "walk"], documents, 0.9, 0.4) == pytest.approx(
+        [1.4758, 0.0, 0.4700], abs=5e-5
+    )
 
 
 def test_bm25_of_nothing_is_nothing():
@@ -91,7 +112,9 @@ def test_an_entry_borrows_the_terms_that_it_lacks_from_those_beside_it():
 
 
 def test_a_term_that_an_entry_has_itself_is_not_counted_again():
-    assert scores(rank([entry(1, dog=4), entry(2, dog=4)], QUESTION, PLAIN)) == pytest.approx({1: 4, 2: 4})
+    assert scores(rank([entry(1, dog=4), entry(2, dog=4)], QUESTION, PLAIN)) == pytest.approx(
+        {1: 4, 2: 4}
+    )
 
 
 def test_entries_out_of_reach_lend_nothing():
@@ -113,7 +136,9 @@ def test_an_answer_gains_from_its_question():
 
 
 def test_the_speaker_named_in_the_question_comes_first():
-    question = read_question("Where does Maria walk her dog?", 100, {"dog": 3, "walk": 3, "maria": 3})
+    question = read_question(
+        "Where does Maria walk her dog?", 100, {"dog": 3, "walk": 3, "maria": 3}
+    )
     candidates = [entry(1, dog=4, speaker="John"), entry(9, dog=3, speaker="Maria")]
     assert ids(rank(candidates, question, DEFAULT_WEIGHTS)) == [9, 1]
     both = read_question("Where do Maria and John walk the dog?", 100, {"dog": 3, "walk": 3})
@@ -121,7 +146,11 @@ def test_the_speaker_named_in_the_question_comes_first():
 
 
 def test_what_was_said_on_the_day_named_comes_first():
-    said = [datetime(2023, 5, 3, tzinfo=UTC), datetime(2023, 5, 20, tzinfo=UTC), datetime(2023, 7, 3, tzinfo=UTC)]
+    said = [
+        datetime(2023, 5, 3, tzinfo=UTC),
+        datetime(2023, 5, 20, tzinfo=UTC),
+        datetime(2023, 7, 3, tzinfo=UTC),
+    ]
     candidates = [entry(10 * number, dog=4, message_at=day) for number, day in enumerate(said)]
     question = replace(QUESTION, date_values=read_question("dog on May 3, 2023", 3, {}).date_values)
     assert ids(rank(candidates, question, PLAIN)) == [0, 10, 20]
@@ -135,11 +164,16 @@ def test_entries_of_a_day_with_much_to_say_gain():
 
 
 def test_a_very_short_entry_ranks_below_a_telling_one():
-    assert ids(rank([entry(1, dog=4, length=20), entry(10, dog=4, length=2)], QUESTION, DEFAULT_WEIGHTS)) == [1, 10]
+    assert ids(
+        rank([entry(1, dog=4, length=20), entry(10, dog=4, length=2)], QUESTION, DEFAULT_WEIGHTS)
+    ) == [1, 10]
 
 
 def test_a_long_message_of_the_assistant_ranks_below_what_the_user_said():
-    candidates = [entry(1, dog=4, length=200, role="user"), entry(10, dog=4, length=200, role="assistant")]
+    candidates = [
+        entry(1, dog=4, length=200, role="user"),
+        entry(10, dog=4, length=200, role="assistant"),
+    ]
     assert ids(rank(candidates, QUESTION, DEFAULT_WEIGHTS)) == [1, 10]
 
 
@@ -199,7 +233,8 @@ def test_a_book_of_one_entry_can_answer():
 
 
 @pytest.mark.parametrize(
-    "question", ["What is the boiling point of nitrogen?", "ok thanks", "", "How do I center a div in CSS?"]
+    "question",
+    ["What is the boiling point of nitrogen?", "ok thanks", "", "How do I center a div in CSS?"],
 )
 def test_nothing_relevant_gives_nothing(question):
     assert recall(question, MESSAGES) == []
@@ -225,7 +260,9 @@ def test_what_stands_out_from_the_bulk_is_surer_than_what_does_not():
 
 def test_confidence_is_free_of_scale():
     once = confidence(bulk(4.0), needs_memory=False)
-    thrice = confidence([item._replace(score=item.score * 3) for item in bulk(4.0)], needs_memory=False)
+    thrice = confidence(
+        [item._replace(score=item.score * 3) for item in bulk(4.0)], needs_memory=False
+    )
     assert thrice.total == pytest.approx(once.total)
 
 
@@ -262,14 +299,24 @@ def test_an_entry_from_elsewhere_comes_after_one_of_the_session_that_matches_ali
 @pytest.mark.parametrize(("order", "best"), [("first", 1), ("latest", 30)])
 def test_of_what_matches_the_first_or_the_latest_comes_first_where_asked_for(order, best):
     days = {1: 1, 30: 9, 60: 5}
-    candidates = [entry(number, dog=4, message_at=datetime(2023, 5, day, tzinfo=UTC)) for number, day in days.items()]
-    assert ids(rank(candidates, replace(QUESTION, when=TimeReferences(order=order)), PLAIN))[0] == best
+    candidates = [
+        entry(number, dog=4, message_at=datetime(2023, 5, day, tzinfo=UTC))
+        for number, day in days.items()
+    ]
+    assert (
+        ids(rank(candidates, replace(QUESTION, when=TimeReferences(order=order)), PLAIN))[0] == best
+    )
 
 
 def test_what_was_said_in_the_time_that_is_asked_about_comes_first():
     now = datetime(2023, 5, 20, tzinfo=UTC)
-    candidates = [entry(1, dog=4, message_at=datetime(2023, 5, 10, tzinfo=UTC)), entry(30, dog=4, message_at=now)]
-    question = read_question("Where did we walk the dog last week?", 100, {"dog": 3, "walk": 3}, read("last week", now))
+    candidates = [
+        entry(1, dog=4, message_at=datetime(2023, 5, 10, tzinfo=UTC)),
+        entry(30, dog=4, message_at=now),
+    ]
+    question = read_question(
+        "Where did we walk the dog last week?", 100, {"dog": 3, "walk": 3}, read("last week", now)
+    )
     assert ids(rank(candidates, question, PLAIN)) == [1, 30]
 
 
@@ -278,12 +325,21 @@ MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY = (date(2026, 1, day) for day in ra
 
 def in_order(*scores_and_days):
     """Entries 1, 2, 3... of a ranking."""
-    return [Ranked(at, score, {}, 1.0, day=day) for at, (score, day) in enumerate(scores_and_days, 1)]
+    return [
+        Ranked(at, score, {}, 1.0, day=day) for at, (score, day) in enumerate(scores_and_days, 1)
+    ]
 
 
 def test_after_the_best_ten_the_best_of_three_other_days_come_next():
     best = [(10.0, MONDAY)] * 10
-    rest = [(9.0, MONDAY), (8.0, TUESDAY), (7.0, TUESDAY), (6.0, WEDNESDAY), (5.5, THURSDAY), (5.0, FRIDAY)]
+    rest = [
+        (9.0, MONDAY),
+        (8.0, TUESDAY),
+        (7.0, TUESDAY),
+        (6.0, WEDNESDAY),
+        (5.5, THURSDAY),
+        (5.0, FRIDAY),
+    ]
     assert ids(order_by_days(in_order(*best, *rest))) == [*range(1, 11), 12, 14, 15, 11, 13, 16]
 
 
@@ -293,7 +349,12 @@ def test_a_day_whose_best_is_much_worse_waits_its_turn():
 
 
 def test_what_was_said_on_one_day_or_is_hardly_more_than_ten_stays_in_order():
-    for ranked in (in_order(), in_order((2.0, MONDAY)), in_order(*[(1.0, MONDAY)] * 30), in_order(*[(1.0, None)] * 12)):
+    for ranked in (
+        in_order(),
+        in_order((2.0, MONDAY)),
+        in_order(*[(1.0, MONDAY)] * 30),
+        in_order(*[(1.0, None)] * 12),
+    ):
         assert list(order_by_days(ranked)) == ranked
 
 

@@ -47,7 +47,9 @@ def test_a_rate_of_less_than_one_in_its_burst_still_lets_one_through() -> None:
 
 
 @given(rates, gaps)
-def test_no_stretch_of_time_sees_more_than_the_burst_and_the_rate(rate: Rate, gaps: list[float]) -> None:
+def test_no_stretch_of_time_sees_more_than_the_burst_and_the_rate(
+    rate: Rate, gaps: list[float]
+) -> None:
     through = let_through(rate, moments_of(gaps))
     for at, first in enumerate(through):
         for number, last in enumerate(through[at:], 1):

@@ -24,7 +24,10 @@ from memsvc.core.secrets import PLACEHOLDER, is_secret, replace_secrets
         ("use sk-proj-abcdefghijklmnopqrstuv", f"use {PLACEHOLDER}"),
         ("ghp_abcdefghijklmnopqrst0123", PLACEHOLDER),
         ("AKIAABCDEFGHIJKLMNOP", PLACEHOLDER),
-        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- after", f"{PLACEHOLDER} after"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- after",
+            f"{PLACEHOLDER} after",
+        ),
         ("Authorization: Bearer abcdefghijklmnopqrst", f"Authorization: {PLACEHOLDER}"),
     ],
 )

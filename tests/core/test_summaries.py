@@ -6,7 +6,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.rule_summary import EMPTY, OPENING_CHARACTERS_MAX, SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX, summary
+from memsvc.core.rule_summary import (
+    EMPTY,
+    OPENING_CHARACTERS_MAX,
+    SUMMARY_BYTES_MAX,
+    SUMMARY_WORDS_MAX,
+    summary,
+)
 
 NOTES = """
 # Trains
@@ -51,7 +57,10 @@ def test_a_short_text_is_not_opaque(text: str) -> None:
 
 
 def test_what_is_no_text_is_called_opaque() -> None:
-    assert summary("", size_bytes=9, is_text=False) == "Opaque content of 9 bytes that does not read as text."
+    assert (
+        summary("", size_bytes=9, is_text=False)
+        == "Opaque content of 9 bytes that does not read as text."
+    )
 
 
 def test_whitespace_opens_with_nothing() -> None:
@@ -60,7 +69,9 @@ def test_whitespace_opens_with_nothing() -> None:
 
 def test_markup_is_left_out_of_the_opening() -> None:
     assert of("```html\n<p>Hello <b>Ada</b> < 3</p>\n").startswith('The file opens with "html"')
-    assert of("<html>\n<p>Hello <b>Ada</b> < 3</p>\n").startswith('The file opens with "Hello Ada ‹ 3"')
+    assert of("<html>\n<p>Hello <b>Ada</b> < 3</p>\n").startswith(
+        'The file opens with "Hello Ada ‹ 3"'
+    )
     assert of("\x1b[31mred\u202e\x00\tline\n").startswith('The file opens with "[31mred line"')
 
 
@@ -70,7 +81,9 @@ def test_a_long_line_is_cut() -> None:
 
 
 def test_stop_words_are_left_out_in_any_case() -> None:
-    assert of("The AND Für También don’t It's Ada’s Grüße").endswith("Frequent terms include ada, für, grüße.")
+    assert of("The AND Für También don’t It's Ada’s Grüße").endswith(
+        "Frequent terms include ada, für, grüße."
+    )
 
 
 def test_chinese_and_japanese_have_frequent_words_too() -> None:
@@ -88,7 +101,9 @@ def test_words_with_marks_stay_whole() -> None:
 ANY = st.one_of(
     st.text(),
     st.text(alphabet="`~<>a/ \n\"'", max_size=400),
-    st.lists(st.sampled_from(["<b>", "```", "~~~", "𠮷" * 50, "\u0301" * 30, "a\n", "<<b>b>", "word "])).map("".join),
+    st.lists(
+        st.sampled_from(["<b>", "```", "~~~", "𠮷" * 50, "\u0301" * 30, "a\n", "<<b>b>", "word "])
+    ).map("".join),
     st.text(alphabet=st.characters(), max_size=50),
 )
 
@@ -106,4 +121,6 @@ def test_the_limits_hold_for_anything(head: str, size_bytes: int, is_text: bool)
     assert not {"<", ">"} & set(told)
     assert "```" not in told
     assert "~~~" not in told
-    assert {unicodedata.category(character) for character in told}.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
+    assert {unicodedata.category(character) for character in told}.isdisjoint(
+        {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    )

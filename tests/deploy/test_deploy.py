@@ -1,4 +1,5 @@
-"""What is deployed fits the service: metrics that exist, settings that exist, charts that render, rules that parse."""
+"""What is deployed fits the service: metrics that exist, settings that exist, charts that render,
+rules that parse."""
 
 import json
 import re
@@ -20,11 +21,19 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "memsvc"
 METRIC = re.compile(r"\b(?:memsvc|mcp_memory)_[a-z_]+\b")
 SET_BY_HAND = {"MEMSVC_CONFIG", "MEMSVC_APP_PASSWORD", "MEMSVC_OWNER_PASSWORD", "MEMSVC_PASSWORD"}
-"""Variables of the deployment that are no settings: where the settings are, and passwords that make up a DSN."""
+"""Variables of the deployment that are no settings: where the settings are, and passwords that make
+up a DSN."""
 VARIANTS = {
     "a database of one's own": ["--set", "database.secret=db", "--set", "database.direct=true"],
     "everything inside": [
-        *("--set", "postgresql.enabled=true", "--set", "worker.replicas=0", "--set", "ingress.enabled=true"),
+        *(
+            "--set",
+            "postgresql.enabled=true",
+            "--set",
+            "worker.replicas=0",
+            "--set",
+            "ingress.enabled=true",
+        ),
         *("--set", "server.autoscaling.enabled=true", "--set", "monitoring.serviceMonitor=true"),
         *("--set", "monitoring.rules=true", "--set", "networkPolicy.enabled=false"),
     ],
@@ -35,7 +44,9 @@ def exposed() -> set[str]:
     """The names under which Prometheus knows the metrics of the service."""
     names = set()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", Metrics().text().decode(), re.MULTILINE):
-        names |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"} if kind == "histogram" else {name}
+        names |= (
+            {f"{name}_bucket", f"{name}_sum", f"{name}_count"} if kind == "histogram" else {name}
+        )
     return names
 
 
@@ -78,7 +89,12 @@ def settings_named(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "file", ["Dockerfile", "compose.yaml", *(f"helm/memsvc/templates/{one.name}" for one in CHART.glob("templates/*"))]
+    "file",
+    [
+        "Dockerfile",
+        "compose.yaml",
+        *(f"helm/memsvc/templates/{one.name}" for one in CHART.glob("templates/*")),
+    ],
 )
 def test_every_variable_is_a_setting(file: str) -> None:
     known = {PREFIX + path.upper().replace(".", "__") for path, _ in keys()} | SHORT_NAMES.keys()
@@ -89,8 +105,15 @@ def test_every_variable_is_a_setting(file: str) -> None:
 def test_the_image_has_what_the_package_needs_and_no_more() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    assert ignored.index("*") < min(ignored.index(f"!{name}") for name in ("memsvc", "migrations", "config"))
-    copied = {word for line in dockerfile.splitlines() if line.startswith("COPY ") for word in line.split()[1:-1]}
+    assert ignored.index("*") < min(
+        ignored.index(f"!{name}") for name in ("memsvc", "migrations", "config")
+    )
+    copied = {
+        word
+        for line in dockerfile.splitlines()
+        if line.startswith("COPY ")
+        for word in line.split()[1:-1]
+    }
     assert {"memsvc", "migrations", "config", "pyproject.toml", "LICENSE", "NOTICE"} <= copied
     assert {f"!{name}" for name in copied & {"LICENSE", "NOTICE"}} <= set(ignored)
     assert re.search(r"^USER 10001:10001$", dockerfile, re.MULTILINE)
@@ -113,7 +136,9 @@ def test_compose_runs_every_process_without_privileges() -> None:
 
 def test_compose_gives_the_owner_to_nobody_but_the_migration() -> None:
     with_owner = [
-        name for name, one in services().items() if "MEMSVC_DATABASE__ADMIN_URL" in one.get("environment", {})
+        name
+        for name, one in services().items()
+        if "MEMSVC_DATABASE__ADMIN_URL" in one.get("environment", {})
     ]
     assert with_owner == ["migrate"]
 
@@ -145,7 +170,9 @@ def test_helm_finds_no_fault() -> None:
 
 @HELM
 def test_the_chart_refuses_to_guess_where_the_database_is() -> None:
-    done = subprocess.run(["helm", "template", "release", str(CHART)], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["helm", "template", "release", str(CHART)], capture_output=True, timeout=60, check=False
+    )
     assert b"database.secret" in done.stderr
 
 
@@ -153,7 +180,9 @@ def test_the_chart_refuses_to_guess_where_the_database_is() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_pod_runs_without_privileges(variant: str) -> None:
     pods = [
-        one["spec"]["template"]["spec"] for one in rendered(*VARIANTS[variant]) if "template" in one.get("spec", {})
+        one["spec"]["template"]["spec"]
+        for one in rendered(*VARIANTS[variant])
+        if "template" in one.get("spec", {})
     ]
     assert pods
     for pod in pods:
@@ -173,7 +202,9 @@ def test_no_password_is_in_a_manifest_but_in_secrets(variant: str) -> None:
     for one in rendered(*VARIANTS[variant]):
         if one["kind"] == "Secret":
             continue
-        for variable in re.findall(r"'name': '([A-Z_]*(?:PASSWORD|URL)[A-Z_]*)', 'value': '([^']*)'", str(one)):
+        for variable in re.findall(
+            r"'name': '([A-Z_]*(?:PASSWORD|URL)[A-Z_]*)', 'value': '([^']*)'", str(one)
+        ):
             assert "$(" in variable[1], variable[0]
 
 
@@ -192,7 +223,11 @@ def test_only_the_migration_has_the_owner(variant: str) -> None:
 def test_the_settings_of_a_release_are_settings(tmp_path: Path) -> None:
     given = tmp_path / "values.yaml"
     given.write_text(yaml.safe_dump({"settings": yaml.safe_load(yaml_file())}), "utf-8")
-    [held] = [one for one in rendered("--set", "database.secret=db", "-f", str(given)) if one["kind"] == "ConfigMap"]
+    [held] = [
+        one
+        for one in rendered("--set", "database.secret=db", "-f", str(given))
+        if one["kind"] == "ConfigMap"
+    ]
     file = tmp_path / "memsvc.yaml"
     file.write_text(held["data"]["memsvc.yaml"], "utf-8")
     assert load(file, {}).port == 8080

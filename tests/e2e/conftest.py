@@ -1,4 +1,5 @@
-"""What tests of whole processes share, as a process takes seconds to start: a server, and a data folder to copy."""
+"""What tests of whole processes share, as a process takes seconds to start: a server, and a data
+folder to copy."""
 
 import asyncio
 import subprocess
@@ -21,14 +22,16 @@ def shared_urls(server: TestServer) -> Iterator[DatabaseUrls]:
 
 @pytest.fixture(scope="session")
 def shared(shared_urls: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for all tests that bring a key, and thereby a tenant, of their own, and stop nothing."""
+    """One server for all tests that bring a key, and thereby a tenant, of their own, and stop
+    nothing."""
     with Served(tmp_path_factory.mktemp("shared") / "data", **on(shared_urls)) as served:
         yield served
 
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder whose embedded database is at the newest revision, and from which nobody has served yet."""
+    """A data folder whose embedded database is at the newest revision, and from which nobody has
+    served yet."""
     folder = tmp_path_factory.mktemp("migrated") / "data"
     done = typed("migrate", "--data-dir", str(folder))
     assert done.returncode == 0, done.stderr
@@ -42,6 +45,7 @@ def data_folder(migrated: Path, tmp_path: Path) -> Path:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """Copy a data folder that no process uses, with the owners of its files; return where the copy is."""
+    """Copy a data folder that no process uses, with the owners of its files; return where the copy
+    is."""
     subprocess.run(["cp", "-a", str(folder), str(to)], check=True, timeout=60)
     return to

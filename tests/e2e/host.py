@@ -1,4 +1,5 @@
-"""A host that starts its server as a process and speaks JSON lines with it, as SDKs of 2024 and 2025 do."""
+"""A host that starts its server as a process and speaks JSON lines with it, as SDKs of 2024 and
+2025 do."""
 
 import asyncio
 import json
@@ -42,7 +43,9 @@ class Host:
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """The whole answer to a request; what comes before it is kept in `other`."""
         self._number += 1
-        await self.write(json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}))
+        await self.write(
+            json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        )
         while (message := await self.read()).get("id") != self._number:
             self.other.append(message)
         return message
@@ -54,7 +57,10 @@ class Host:
     async def shake_hands(self, version: str = VERSION) -> dict[str, Any]:
         """The result of `initialize`, after which the server may be used."""
         answer = await self.ask(
-            "initialize", protocolVersion=version, capabilities={}, clientInfo={"name": "host", "version": "1"}
+            "initialize",
+            protocolVersion=version,
+            capabilities={},
+            clientInfo={"name": "host", "version": "1"},
         )
         await self.write('{"jsonrpc":"2.0","method":"notifications/initialized"}')
         result: dict[str, Any] = answer["result"]
@@ -76,7 +82,9 @@ class Host:
 
 
 @asynccontextmanager
-async def hosting(*arguments: str, stderr: int = asyncio.subprocess.PIPE, **variables: str) -> AsyncIterator[Host]:
+async def hosting(
+    *arguments: str, stderr: int = asyncio.subprocess.PIPE, **variables: str
+) -> AsyncIterator[Host]:
     """A host of `memsvc` with these arguments, which is ended if the test has not done it."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,

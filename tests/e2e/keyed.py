@@ -9,7 +9,8 @@ HEAD_BYTES_MAX = 64 * 1024
 
 @asynccontextmanager
 async def keyed(port: int, key: str) -> AsyncIterator[int]:
-    """The port of this machine that hands requests on to another port, byte by byte but for the key in each."""
+    """The port of this machine that hands requests on to another port, byte by byte but for the key
+    in each."""
 
     async def serve(reads: asyncio.StreamReader, writes: asyncio.StreamWriter) -> None:
         there, to_there = await asyncio.open_connection("127.0.0.1", port, limit=HEAD_BYTES_MAX)
@@ -37,7 +38,8 @@ async def keyed(port: int, key: str) -> AsyncIterator[int]:
 
 
 async def _requests(reads: asyncio.StreamReader, writes: asyncio.StreamWriter, key: str) -> None:
-    """Hand one request on after another, until the client has no more; a server sees then that it has gone."""
+    """Hand one request on after another, until the client has no more; a server sees then that it
+    has gone."""
     try:
         while True:
             head = await reads.readuntil(b"\r\n\r\n")

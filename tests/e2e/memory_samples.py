@@ -1,4 +1,5 @@
-"""Programs of clients of long-term memories over REST, as their documentation has them: written for another server."""
+"""Programs of clients of long-term memories over REST, as their documentation has them: written for
+another server."""
 
 BASE_URL = "http://localhost:8000"
 

@@ -1,5 +1,5 @@
-"""Node and the packages that are tested against: in the folder that MEMSVC_TEST_NODE_MODULES names, or in
-the checkout. `npm install node@22 @modelcontextprotocol/conformance @modelcontextprotocol/sdk
+"""Node and the packages that are tested against: in the folder that MEMSVC_TEST_NODE_MODULES names,
+or in the checkout. `npm install node@22 @modelcontextprotocol/conformance @modelcontextprotocol/sdk
 @modelcontextprotocol/client` fills one."""
 
 import json
@@ -41,7 +41,9 @@ def node() -> str | None:
 
 
 def _version(program: str) -> int:
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    told = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=30, check=False
+    ).stdout
     major = told.strip().removeprefix("v").partition(".")[0]
     return int(major) if major.isdigit() else 0
 
@@ -59,4 +61,6 @@ def run_node(*arguments: str) -> subprocess.CompletedProcess[str]:
     """What a script came to."""
     program = node()
     assert program is not None
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LONG_S, check=False)
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=LONG_S, check=False
+    )

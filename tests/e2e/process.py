@@ -1,4 +1,5 @@
-"""`memsvc` as a process of its own, as an operator starts it; and its commands where the process is not the point."""
+"""`memsvc` as a process of its own, as an operator starts it; and its commands where the process is
+not the point."""
 
 import io
 import logging
@@ -24,10 +25,13 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's environment without settings of memsvc but these. Any key is a tenant of its own, as most tests
-    want it, unless they say otherwise: MEMSVC_AUTH__MODE="" is how it is shipped."""
+    """This process's environment without settings of memsvc but these. Any key is a tenant of its
+    own, as most tests want it, unless they say otherwise: MEMSVC_AUTH__MODE="" is how it is
+    shipped."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
-    if kept.pop("PYTHONDONTWRITEBYTECODE", None):  # to compile everything at each start would take most of the time
+    if kept.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    ):  # to compile everything at each start would take most of the time
         kept["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "memsvc-test-pycache")
     return kept | {"PYTHONPATH": str(CHECKOUT), "MEMSVC_AUTH__MODE": "open"} | variables
 
@@ -46,8 +50,8 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def typed(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """As `run`, but within this process: loading the command line takes ten times as long as most commands do. Not for
-    what handles signals."""
+    """As `run`, but within this process: loading the command line takes ten times as long as most
+    commands do. Not for what handles signals."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     root, status = logging.getLogger(), 0
     logged, events = (root.handlers[:], root.level), structlog.get_config()
@@ -63,7 +67,9 @@ def typed(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
         patch.multiple(sys, argv=["memsvc", *arguments], stdin=io.StringIO()),
         redirect_stdout(out),
         redirect_stderr(err),
-        ThreadPoolExecutor(1) as apart,  # a test may be running in an event loop, and a command runs one of its own
+        ThreadPoolExecutor(
+            1
+        ) as apart,  # a test may be running in an event loop, and a command runs one of its own
     ):
         try:
             apart.submit(main).result()
@@ -95,7 +101,17 @@ class Served:
         self._log = data_dir.parent / f"{data_dir.name}-{os.urandom(4).hex()}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "memsvc", "serve", "--data-dir", str(data_dir), "--port", "0", *arguments],
+                [
+                    sys.executable,
+                    "-m",
+                    "memsvc",
+                    "serve",
+                    "--data-dir",
+                    str(data_dir),
+                    "--port",
+                    "0",
+                    *arguments,
+                ],
                 env=environment(**variables),
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -137,7 +153,12 @@ class Served:
 
 async def call(url: str, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
     """The result of one tool call, over HTTP."""
-    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    }
     headers = {
         "Authorization": f"Bearer {key}",
         "Accept": "application/json, text/event-stream",

@@ -1,4 +1,5 @@
-"""Writers of turns, and what has to be there when the database that they wrote to is restored as of a moment."""
+"""Writers of turns, and what has to be there when the database that they wrote to is restored as of
+a moment."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +39,13 @@ class Writers:
 
     async def _stored(self, writer: int, turn: str) -> bool:
         try:
-            await self.door("memory_after_turn", session_id=f"s{writer}", turn_id=turn, user_id="ada", **said(turn))
+            await self.door(
+                "memory_after_turn",
+                session_id=f"s{writer}",
+                turn_id=turn,
+                user_id="ada",
+                **said(turn),
+            )
         except Refused as error:
             if error.code not in RETRYABLE:
                 raise
@@ -94,7 +101,9 @@ async def turns_in(door: Door) -> dict[str, int]:
     for writer in range(WRITERS):
         cursor = ""
         while cursor is not None:
-            page = await door("memory_list_turns", session_id=f"s{writer}", limit=100, cursor=cursor)
+            page = await door(
+                "memory_list_turns", session_id=f"s{writer}", limit=100, cursor=cursor
+            )
             for item in page["items"]:
                 found[item["turn_id"]] = found.get(item["turn_id"], 0) + 1
             cursor = page["next_cursor"]
@@ -102,14 +111,19 @@ async def turns_in(door: Door) -> dict[str, int]:
 
 
 async def judged(door: Door, writers: Writers, moment: datetime) -> None:
-    """What is there after the restore is what was there at the moment, whole; a retry brings back what came after."""
+    """What is there after the restore is what was there at the moment, whole; a retry brings back
+    what came after."""
     there = await turns_in(door)
     assert set(there.values()) == {2}
     assert writers.before(moment) - there.keys() == set()
     assert writers.after(moment) & there.keys() == set()
     lost = min(writers.after(moment) & writers.acknowledged.keys())
-    await door("memory_after_turn", session_id=f"s{lost[1]}", turn_id=lost, user_id="ada", **said(lost))
+    await door(
+        "memory_after_turn", session_id=f"s{lost[1]}", turn_id=lost, user_id="ada", **said(lost)
+    )
     assert (await turns_in(door)).keys() == there.keys() | {lost}
     known = max(writers.before(moment)).replace("-", "")
-    answer = await door("memory_before_turn", session_id="new", user_id="ada", current_input=f"Noted {known}?")
+    answer = await door(
+        "memory_before_turn", session_id="new", user_id="ada", current_input=f"Noted {known}?"
+    )
     assert f"tea is {known}" in str(answer)

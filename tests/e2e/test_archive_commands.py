@@ -11,7 +11,9 @@ from tests.e2e.process import Served, run, typed
 pytestmark = pytest.mark.slow
 
 
-def test_a_data_folder_moves_through_an_archive_to_a_server(data_folder: Path, shared: Served, tmp_path: Path) -> None:
+def test_a_data_folder_moves_through_an_archive_to_a_server(
+    data_folder: Path, shared: Served, tmp_path: Path
+) -> None:
     here, archive = data_folder, tmp_path / "memory.tar.gz"
     note = tmp_path / "note.md"
     note.write_text("The heron nests. " * 40_000)
@@ -29,7 +31,10 @@ def test_a_data_folder_moves_through_an_archive_to_a_server(data_folder: Path, s
     assert "the project holds something already" in known.stdout
     key = {"MEMSVC_API_KEY": "key-of-another-tenant"}
     checked = typed("restore", "--check", str(archive), "--url", shared.url, **key)
-    assert (checked.returncode, checked.stdout.split("\t")[:2]) == (0, ["default", "can be restored"])
+    assert (checked.returncode, checked.stdout.split("\t")[:2]) == (
+        0,
+        ["default", "can be restored"],
+    )
     done = typed("restore", str(archive), "--into", "birds", "--url", shared.url, **key)
     assert (done.returncode, done.stdout.split("\t")[:2]) == (0, ["birds", "restored"]), done.stderr
     read = typed("files", "cat", "/note.md", "--project", "birds", "--url", shared.url, **key)
@@ -38,7 +43,9 @@ def test_a_data_folder_moves_through_an_archive_to_a_server(data_folder: Path, s
     refused = typed("restore", str(tmp_path / "broken.tar"), "--url", shared.url, **key)
     assert refused.returncode == 1
     assert refused.stderr.startswith("Error: the archive cannot be expanded")
-    nothing = typed("export", str(tmp_path / "no.tar"), "--project", "none", "--url", shared.url, **key)
+    nothing = typed(
+        "export", str(tmp_path / "no.tar"), "--project", "none", "--url", shared.url, **key
+    )
     assert (nothing.returncode, nothing.stderr) == (1, "Error: there is nothing to export\n")
     assert not list(tmp_path.glob("no.tar*"))
 

@@ -1,4 +1,5 @@
-"""Backups of the embedded database, restored to a moment: what was acknowledged before it is there, and no more."""
+"""Backups of the embedded database, restored to a moment: what was acknowledged before it is there,
+and no more."""
 
 import asyncio
 import os
@@ -49,7 +50,8 @@ async def refused(code: Code, *arguments: object) -> str:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder in memory, where PostgreSQL waits for no disk, and in which no server is left running."""
+    """A folder in memory, where PostgreSQL waits for no disk, and in which no server is left
+    running."""
     folder = Path(tempfile.mkdtemp(prefix="memsvc-test-", dir=in_memory()))
     yield folder
     for pid_file in folder.glob("*/postgres*/postmaster.pid"):
@@ -59,7 +61,9 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("log_lines")  # or what is logged would stand in what commands print
-async def test_the_embedded_database_is_restored_to_a_moment(place: Path, tokens: Any, scope: Scope) -> None:
+async def test_the_embedded_database_is_restored_to_a_moment(
+    place: Path, tokens: Any, scope: Scope
+) -> None:
     data, folder = place / "data", place / "it's 100% $(safe)" / "backups"
     embedded = EmbeddedPostgres(data)
     urls = await asyncio.to_thread(embedded.start)
@@ -82,7 +86,9 @@ async def test_the_embedded_database_is_restored_to_a_moment(place: Path, tokens
     assert [one["missing_segments"] for one in listed["backups"]] == [0, 0]
     assert (later["dropped_backups"], later["dropped_segments"] > 0) == (1, True)
     assert (folder.stat().st_mode | (folder / "base").stat().st_mode) & 0o077 == 0
-    assert "there is a database" in await refused(Code.CONFLICT, "db", "restore", folder, "--data-dir", data)
+    assert "there is a database" in await refused(
+        Code.CONFLICT, "db", "restore", folder, "--data-dir", data
+    )
     shutil.rmtree(data)
 
     asked = ("db", "restore", folder, "--data-dir", data, "--at")
@@ -106,7 +112,8 @@ def everything_in(folder: Path) -> list[Path]:
 
 
 async def goes_on_elsewhere(folder: Path, data: Path) -> None:
-    """What was restored leaves the log that it came from alone, and has one of its own where it is told to."""
+    """What was restored leaves the log that it came from alone, and has one of its own where it is
+    told to."""
     before = everything_in(folder)
     for command in ("archive", "backup"):
         message = await refused(Code.CONFLICT, "db", command, folder, "--data-dir", data)
@@ -114,7 +121,9 @@ async def goes_on_elsewhere(folder: Path, data: Path) -> None:
     assert everything_in(folder) == before
     own_log = folder.with_name("own")
     await memsvc("db", "archive", own_log, "--data-dir", data)
-    assert [one["missing_segments"] for one in (await memsvc("db", "backups", own_log))["backups"]] == [0]
+    assert [
+        one["missing_segments"] for one in (await memsvc("db", "backups", own_log))["backups"]
+    ] == [0]
     assert await memsvc("db", "archive", "--off", "--data-dir", data) == {"stopped": True}
     shutil.rmtree(own_log / "base")
     await refused(Code.NOT_FOUND, "db", "restore", own_log, "--data-dir", data.with_name("other"))
@@ -131,10 +140,14 @@ async def test_a_backup_that_is_damaged_or_of_something_else_is_refused(place: P
     await refused(Code.CONFLICT, "db", "backup", place / "diary", "--data-dir", data)
     (folder / "unfinished-1" / "data").mkdir(parents=True)
     (folder / "cluster").write_text("1 1\n")
-    assert "another database" in await refused(Code.CONFLICT, "db", "backup", folder, "--data-dir", data)
+    assert "another database" in await refused(
+        Code.CONFLICT, "db", "backup", folder, "--data-dir", data
+    )
     (folder / "cluster").unlink()
     shutil.rmtree(folder / "unfinished-1")
-    assert [path.name for path in folder.iterdir()] == ["lock"]  # as a first backup leaves it that is killed at once
+    assert [path.name for path in folder.iterdir()] == [
+        "lock"
+    ]  # as a first backup leaves it that is killed at once
     connection = await asyncpg.connect(urls.admin_url)
     await connection.execute("CREATE TABLE kept AS SELECT 'as of the backup' AS word")
     taken = await memsvc("db", "backup", folder, "--data-dir", data)
@@ -144,7 +157,9 @@ async def test_a_backup_that_is_damaged_or_of_something_else_is_refused(place: P
 
     asked = ("db", "restore", folder, "--data-dir", place / "other")
     assert "no log" in await refused(Code.NOT_FOUND, *asked, "--at", datetime.now(UTC).isoformat())
-    (folder / "base" / "20200101T000000.000000Z").mkdir()  # what is left of an older one keeps nobody from this one
+    (
+        folder / "base" / "20200101T000000.000000Z"
+    ).mkdir()  # what is left of an older one keeps nobody from this one
     await memsvc(*asked)
     restored = EmbeddedPostgres(place / "other")
     connection = await asyncpg.connect((await asyncio.to_thread(restored.start)).admin_url)

@@ -27,22 +27,32 @@ def key() -> str:
 
 def _bridge(url: str, key: str) -> StdioServerParameters:
     variables = environment(MEMSVC_URL=url, MEMSVC_API_KEY=key)
-    return StdioServerParameters(command=sys.executable, args=["-m", "memsvc", "stdio"], env=variables, cwd=CHECKOUT)
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "memsvc", "stdio"], env=variables, cwd=CHECKOUT
+    )
 
 
 @pytest.mark.parametrize("path", ["", "/", "/mcp"])
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_host_uses_the_server_as_if_it_were_its_own(shared: Served, key: str, wire: str, path: str) -> None:
+async def test_a_host_uses_the_server_as_if_it_were_its_own(
+    shared: Served, key: str, wire: str, path: str
+) -> None:
     async with Client(stdio_client(_bridge(shared.url + path, key)), mode=wire) as client:
         assert "memory_after_turn" in {tool.name for tool in (await client.list_tools()).tools}
         text = "line\u2028separator, メモ, \r\n" + "x" * 300_000
-        await used(client, "file_write", project="p", path="/bridged.txt", content=text, mode="overwrite")
-        assert (await used(client, "file_read", project="p", path="/bridged.txt", length=400_000))["content"] == text
+        await used(
+            client, "file_write", project="p", path="/bridged.txt", content=text, mode="overwrite"
+        )
+        assert (await used(client, "file_read", project="p", path="/bridged.txt", length=400_000))[
+            "content"
+        ] == text
         refused = await client.call_tool("file_read", {"project": "p", "path": "/none.txt"})
         assert refused.is_error
         read = await client.read_resource("memory://メモ/a b")
         assert [content.text for content in read.contents] == [""]
-        assert "memory:whiteboard" in {prompt.name for prompt in (await client.list_prompts()).prompts}
+        assert "memory:whiteboard" in {
+            prompt.name for prompt in (await client.list_prompts()).prompts
+        }
 
 
 async def test_changes_are_heard_of_through_it(shared: Served, key: str) -> None:
@@ -53,7 +63,9 @@ async def test_changes_are_heard_of_through_it(shared: Served, key: str) -> None
         connected(shared.url, key) as other,
         client.listen(resource_subscriptions=[uri]) as changes,
     ):
-        await used(other, "context_update", user_id="ada", conversation_id="bridged", entries=entries)
+        await used(
+            other, "context_update", user_id="ada", conversation_id="bridged", entries=entries
+        )
         async with asyncio.timeout(LONG_S):
             change = await anext(aiter(changes))
         assert change.uri == uri
@@ -73,7 +85,9 @@ async def test_a_key_that_the_server_does_not_know_is_an_error_of_each_request(
             assert made[1] not in json.dumps(answer)
 
 
-async def test_a_server_that_is_away_is_an_error_and_no_end(database_urls: DatabaseUrls, tmp_path: Path) -> None:
+async def test_a_server_that_is_away_is_an_error_and_no_end(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     async with hosting("stdio", MEMSVC_URL=url, MEMSVC_API_KEY="some-key") as host:
         for _ in range(2):
@@ -83,7 +97,9 @@ async def test_a_server_that_is_away_is_an_error_and_no_end(database_urls: Datab
             assert answer["error"]["data"]["code"] == "UNAVAILABLE"
             assert answer["error"]["data"]["retryable"]
         folder, port = tmp_path / "data", url.rpartition(":")[2]
-        served = await asyncio.to_thread(lambda: Served(folder, "--port", port, **on(database_urls)))
+        served = await asyncio.to_thread(
+            lambda: Served(folder, "--port", port, **on(database_urls))
+        )
         with served:
             assert (await host.shake_hands())["serverInfo"]["name"] == "memsvc"
             assert "result" in await host.ask("tools/list")
@@ -94,9 +110,16 @@ async def test_a_server_that_is_away_is_an_error_and_no_end(database_urls: Datab
         assert await host.errors() == ""
 
 
-async def test_lines_that_are_no_messages_are_answered_and_end_nothing(shared: Served, key: str) -> None:
+async def test_lines_that_are_no_messages_are_answered_and_end_nothing(
+    shared: Served, key: str
+) -> None:
     async with hosting("stdio", MEMSVC_URL=shared.url, MEMSVC_API_KEY=key) as host:
-        for line, code in (("no json", -32700), ("7", -32600), ("[]", -32600), ('{"jsonrpc":"2.0"}', -32600)):
+        for line, code in (
+            ("no json", -32700),
+            ("7", -32600),
+            ("[]", -32600),
+            ('{"jsonrpc":"2.0"}', -32600),
+        ):
             await host.write(line)
             answer = await host.read()
             assert (answer["error"]["code"], answer["id"]) == (code, None)

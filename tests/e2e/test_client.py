@@ -32,17 +32,28 @@ def key(served: Served, data_dir: Path) -> str:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_a_turn_said_is_recalled_before_the_next(served: Served, key: str, wire: str) -> None:
+async def test_what_a_turn_said_is_recalled_before_the_next(
+    served: Served, key: str, wire: str
+) -> None:
     async with connected(served.url, key, wire) as client:
         assert client.protocol_version == WIRES[wire]
         where = {"session_id": f"on {wire}", "user_id": f"user of {wire}"}
-        first = await used(client, "memory_before_turn", **where, current_input="My name is Ada Lovelace.")
+        first = await used(
+            client, "memory_before_turn", **where, current_input="My name is Ada Lovelace."
+        )
         assert len(first["input_items"]) == 1
         turn = {"turn_id": first["turn_id"], "input_items": first["input_items"]}
         answer = {"role": "assistant", "content": "Nice to meet you."}
         stored = await used(client, "memory_after_turn", **where, **turn, output_items=[answer])
-        assert (stored["ok"], stored["turn_id"], stored["stored_items"]) == (True, first["turn_id"], 2)
-        assert await used(client, "memory_after_turn", **where, **turn, output_items=[answer]) == stored
+        assert (stored["ok"], stored["turn_id"], stored["stored_items"]) == (
+            True,
+            first["turn_id"],
+            2,
+        )
+        assert (
+            await used(client, "memory_after_turn", **where, **turn, output_items=[answer])
+            == stored
+        )
         second = await used(client, "memory_before_turn", **where, current_input="What is my name?")
     assert second["recall_fact_ids"] == ["user_name"]
     assert "Ada Lovelace" in second["input_items"][1]["content"][0]["text"]
@@ -50,9 +61,13 @@ async def test_what_a_turn_said_is_recalled_before_the_next(served: Served, key:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_fault_of_the_input_is_an_answer_that_the_model_can_read(served: Served, key: str, wire: str) -> None:
+async def test_a_fault_of_the_input_is_an_answer_that_the_model_can_read(
+    served: Served, key: str, wire: str
+) -> None:
     async with connected(served.url, key, wire) as client:
-        answer = await client.call_tool("memory_before_turn", {"session_id": "a\nb", "current_input": "x"})
+        answer = await client.call_tool(
+            "memory_before_turn", {"session_id": "a\nb", "current_input": "x"}
+        )
     assert answer.is_error
     body: Any = answer.structured_content
     assert body is None or (body["code"], body["retryable"]) == ("INVALID_ARGUMENT", False)
@@ -60,7 +75,9 @@ async def test_a_fault_of_the_input_is_an_answer_that_the_model_can_read(served:
 
 
 @pytest.mark.parametrize("presented", ["wrong", "", None])
-async def test_a_wrong_key_is_refused_and_no_empty_memory(served: Served, key: str, presented: str | None) -> None:
+async def test_a_wrong_key_is_refused_and_no_empty_memory(
+    served: Served, key: str, presented: str | None
+) -> None:
     headers = {"Accept": "application/json, text/event-stream"}
     if presented is not None:
         headers["Authorization"] = f"Bearer {presented or key[:-1]}"
@@ -76,17 +93,23 @@ async def test_a_wrong_key_is_refused_and_no_empty_memory(served: Served, key: s
     assert "www-authenticate" in refused.headers
 
 
-async def test_two_tenants_see_nothing_of_each_other(served: Served, key: str, data_dir: Path) -> None:
+async def test_two_tenants_see_nothing_of_each_other(
+    served: Served, key: str, data_dir: Path
+) -> None:
     made = typed("key", "create", "--tenant", SECOND_TENANT, "--data-dir", str(data_dir))
     assert made.returncode == 0, made.stderr
-    other_key = next(word for word in made.stdout.split() if word.startswith(key.split("_", maxsplit=1)[0] + "_"))
+    other_key = next(
+        word for word in made.stdout.split() if word.startswith(key.split("_", maxsplit=1)[0] + "_")
+    )
     where = {"session_id": "shared name", "user_id": "same user"}
     async with connected(served.url, key) as one, connected(served.url, other_key) as other:
         said = [{"role": "user", "content": "My name is Grace Hopper."}]
         await used(one, "memory_after_turn", **where, turn_id="t1", input_items=said)
         asked = await used(other, "memory_before_turn", **where, current_input="What is my name?")
         assert len(asked["input_items"]) == 1
-        assert (await used(other, "memory_list_dir_with_abstract", session_id="shared name"))["summaries"] == []
+        assert (await used(other, "memory_list_dir_with_abstract", session_id="shared name"))[
+            "summaries"
+        ] == []
         assert (await used(other, "file_list", project="default", path="/"))["entries"] == []
         theirs = [{"role": "user", "content": "My name is Mary."}]
         stored = await used(other, "memory_after_turn", **where, turn_id="t1", input_items=theirs)
@@ -104,10 +127,15 @@ async def test_a_client_goes_through_all_of_a_turn(served: Served, key: str, wir
 
     async with connected(served.url, key, wire) as client:
         where = {"session_id": f"whole on {wire}", "user_id": f"whole of {wire}"}
-        run_turn = await used(client, "memory_run_turn", **where, current_input="My name is Ada Lovelace.")
+        run_turn = await used(
+            client, "memory_run_turn", **where, current_input="My name is Ada Lovelace."
+        )
         said = [{"role": "assistant", "content": "Nice to meet you."}]
         committed = await used(
-            client, "memory_commit_turn", operation_token=run_turn["operation_token"], output_items=said
+            client,
+            "memory_commit_turn",
+            operation_token=run_turn["operation_token"],
+            output_items=said,
         )
         assert committed["stored_items"] == 2
         session = {"session_id": where["session_id"]}

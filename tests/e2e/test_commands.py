@@ -1,5 +1,5 @@
-"""The commands that use a memory: against a server, and against a data folder. What an executable adds to them, how it
-starts and how it ends, is tested with it."""
+"""The commands that use a memory: against a server, and against a data folder. What an executable
+adds to them, how it starts and how it ends, is tested with it."""
 
 import json
 import re
@@ -22,7 +22,9 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def memsvc(shared: Served) -> Command:
-    def command(*arguments: str, key: str = "key-of-the-commands") -> subprocess.CompletedProcess[str]:
+    def command(
+        *arguments: str, key: str = "key-of-the-commands"
+    ) -> subprocess.CompletedProcess[str]:
         return typed(*arguments, MEMSVC_URL=shared.url, MEMSVC_API_KEY=key)
 
     return command
@@ -69,7 +71,9 @@ def test_the_help_of_every_command_shows_the_double_brackets_of_its_text() -> No
     for path, marked in written.items():
         if marked:
             for shown in ([*path, "--help"], [path[0], "--help"]):
-                assert all(one in CliRunner().invoke(commands, shown).output for one in marked), shown
+                assert all(one in CliRunner().invoke(commands, shown).output for one in marked), (
+                    shown
+                )
 
 
 def test_the_version_is_an_option_too() -> None:
@@ -77,9 +81,14 @@ def test_the_version_is_an_option_too() -> None:
 
 
 def test_structured_memory_is_called_by_its_own_name() -> None:
-    start = "import sys; sys.argv[0] = 'structured-memory'; from memsvc.start import structured_memory as s; s()"
+    start = (
+        "import sys; sys.argv[0] = 'structured-memory'; from memsvc.start import"
+        " structured_memory as s; s()"
+    )
     command = [sys.executable, "-c", start, "--help"]
-    helped = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    helped = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=60, check=True
+    )
     assert "Usage: structured-memory [OPTIONS]" in helped.stdout
 
 
@@ -111,7 +120,11 @@ def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_
 
 
 def test_what_is_not_there_is_named(memsvc: Command) -> None:
-    for missing in (("files", "cat", "/no/such.md"), ("files", "ls", "/no/such.md"), ("turns", "show", "no-such")):
+    for missing in (
+        ("files", "cat", "/no/such.md"),
+        ("files", "ls", "/no/such.md"),
+        ("turns", "show", "no-such"),
+    ):
         refused = memsvc(*missing)
         assert refused.returncode == 1
         assert missing[-1] in refused.stderr
@@ -125,11 +138,16 @@ def test_another_key_sees_nothing_of_it(memsvc: Command, tmp_path: Path) -> None
     source.write_text("for me alone")
     said(memsvc("files", "put", "/mine/secret.md", str(source)))
     assert memsvc("files", "cat", "/mine/secret.md", key="another-key").returncode == 1
-    assert answer(memsvc("files", "search", "for me alone", "--json", key="another-key"))["chunks"] == []
+    assert (
+        answer(memsvc("files", "search", "for me alone", "--json", key="another-key"))["chunks"]
+        == []
+    )
 
 
 def test_knowledge_is_remembered_recalled_rated_and_curated(memsvc: Command) -> None:
-    stored = answer(memsvc("remember", "The user prefers dark mode", "--tags", "ui, taste", "--json"))
+    stored = answer(
+        memsvc("remember", "The user prefers dark mode", "--tags", "ui, taste", "--json")
+    )
     assert stored["status"] == "created"
     assert said(memsvc("remember", "The user prefers dark mode")).startswith("Duplicate")
     assert "dark mode" in said(memsvc("recall", "which mode does the user prefer"))
@@ -150,14 +168,25 @@ def test_knowledge_is_remembered_recalled_rated_and_curated(memsvc: Command) -> 
     assert "dark mode" not in said(memsvc("recall", "which mode does the user prefer"))
 
 
-def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(memsvc: Command, shared: Served) -> None:
+def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(
+    memsvc: Command, shared: Served
+) -> None:
     headers = {"Authorization": "Bearer key-of-an-identity"}
     for principle in ("think", "listen", "ask", "test", "measure", "rest", "laugh"):
         block = {"content": f"I {principle} first.", "tags": ["self/constitutional"]}
-        httpx.post(f"{shared.url}/api/tools/elfmem_remember", json=block, headers=headers).raise_for_status()
+        httpx.post(
+            f"{shared.url}/api/tools/elfmem_remember", json=block, headers=headers
+        ).raise_for_status()
     key = {"key": "key-of-an-identity"}
     assert len(answer(memsvc("recall", "", "--frame", "self", "--json", **key))["blocks"]) == 7
-    assert len(answer(memsvc("recall", "", "--frame", "self", "--top-k", "2", "--json", **key))["blocks"]) == 2
+    assert (
+        len(
+            answer(memsvc("recall", "", "--frame", "self", "--top-k", "2", "--json", **key))[
+                "blocks"
+            ]
+        )
+        == 2
+    )
 
 
 def test_blocks_are_edited_consolidated_connected_and_disconnected(memsvc: Command) -> None:
@@ -185,7 +214,9 @@ def test_what_was_is_listed_and_brought_back(memsvc: Command, tmp_path: Path) ->
     for decision in ("We decided to meet in Nara.", "We decided to meet in Kobe instead."):
         said(memsvc("whiteboard", "update", "bo", "trip", decision))
     versions = answer(memsvc("whiteboard", "history", "bo", "trip", "--json"))["versions"]
-    assert said(memsvc("whiteboard", "restore", "bo", "trip", versions[-1]["version"])) == "restored\n"
+    assert (
+        said(memsvc("whiteboard", "restore", "bo", "trip", versions[-1]["version"])) == "restored\n"
+    )
     assert "Nara" in said(memsvc("whiteboard", "show", "bo", "trip"))
 
 
@@ -196,7 +227,9 @@ def test_a_wrong_signal_is_told_with_its_code_of_exit(memsvc: Command) -> None:
 
 
 def test_memories_are_added_found_traced_and_removed(memsvc: Command) -> None:
-    added = answer(memsvc("memories", "add", "alex", "My name is Alex and I am a vegetarian.", "--json"))["results"]
+    added = answer(
+        memsvc("memories", "add", "alex", "My name is Alex and I am a vegetarian.", "--json")
+    )["results"]
     assert {one["event"] for one in added} == {"ADD"}
     assert "vegetarian" in said(memsvc("memories", "ls", "alex"))
     assert "vegetarian" in said(memsvc("memories", "search", "alex", "is the user a vegetarian"))
@@ -210,7 +243,10 @@ def test_memories_are_added_found_traced_and_removed(memsvc: Command) -> None:
 def test_the_notebook_is_written_read_and_shown_as_a_tree(memsvc: Command, tmp_path: Path) -> None:
     source = tmp_path / "root.md"
     source.write_text("# Home\n\n[[garden]] [[house]]\n")
-    assert said(memsvc("notebook", "write", "root", str(source))) == "Succeeded\nCreated: garden, house\n"
+    assert (
+        said(memsvc("notebook", "write", "root", str(source)))
+        == "Succeeded\nCreated: garden, house\n"
+    )
     assert said(memsvc("notebook", "tree")) == "root:\n- garden\n- house\n"
     assert said(memsvc("notebook", "read", "garden")) == "# garden\n"
     said(memsvc("notebook", "edit", "garden", "# garden", "# Garden\n\nRoses by the wall."))
@@ -231,7 +267,9 @@ def test_a_whiteboard_takes_in_what_was_said(memsvc: Command) -> None:
     assert said(memsvc("whiteboard", "show", "alice", "plan")).strip() == ""
 
 
-def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, shared: Served) -> None:
+def test_a_session_is_shown_with_its_facts_and_what_it_recalls(
+    memsvc: Command, shared: Served
+) -> None:
     turn = {
         "session_id": "trip/1",
         "turn_id": "t1",
@@ -242,8 +280,16 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, 
     response = httpx.post(f"{shared.url}/api/tools/memory_after_turn", json=turn, headers=headers)
     assert response.status_code == 200, response.text
     later = turn | {"session_id": "a later one"}
-    assert httpx.post(f"{shared.url}/api/tools/memory_after_turn", json=later, headers=headers).status_code == 200
-    assert [line.split("\t")[1] for line in said(memsvc("turns", "ls")).splitlines()] == ["a later one", "trip/1"]
+    assert (
+        httpx.post(
+            f"{shared.url}/api/tools/memory_after_turn", json=later, headers=headers
+        ).status_code
+        == 200
+    )
+    assert [line.split("\t")[1] for line in said(memsvc("turns", "ls")).splitlines()] == [
+        "a later one",
+        "trip/1",
+    ]
     shown = said(memsvc("turns", "show", "trip/1"))
     assert [line.split("\t")[1:] for line in shown.splitlines()] == [
         ["t1", "user", "My dog is called Bruno."],
@@ -268,34 +314,49 @@ def test_a_server_that_is_not_there_is_an_error_with_a_way_out() -> None:
     assert "Recovery: " in lost.stderr
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "http://127.0.0.1:99999", "ftp://127.0.0.1", "http://"])
+@pytest.mark.parametrize(
+    "url", ["localhost:8080", "http://127.0.0.1:99999", "ftp://127.0.0.1", "http://"]
+)
 def test_an_address_that_is_none_is_told_in_two_lines(url: str) -> None:
     lost = typed("files", "ls", "--url", url)
     assert (lost.returncode, lost.stdout) == (1, "")
-    assert lost.stderr == f"Error: {url} is no URL of a server\nRecovery: such as http://127.0.0.1:8080\n"
+    assert (
+        lost.stderr
+        == f"Error: {url} is no URL of a server\nRecovery: such as http://127.0.0.1:8080\n"
+    )
 
 
 def test_bytes_that_are_no_text_are_told_in_a_line(memsvc: Command) -> None:
     refused = memsvc("remember", "caf\udce9")
     assert (refused.returncode, refused.stderr) == (1, "Error: arguments must be UTF-8 text\n")
     refused = memsvc("status", key="clé")
-    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, "Error: MEMSVC_API_KEY is no key")
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (
+        1,
+        "Error: MEMSVC_API_KEY is no key",
+    )
 
 
 @pytest.mark.slow
 def test_a_key_is_rotated_and_both_open_meanwhile(data_folder: Path) -> None:
     data_dir = data_folder
     with Served(data_dir) as served:
-        old = dict(line.split(None, 1) for line in run_in(data_dir, "key", "create").splitlines()[:1])["key"]
+        old = dict(
+            line.split(None, 1) for line in run_in(data_dir, "key", "create").splitlines()[:1]
+        )["key"]
         key_id = run_in(data_dir, "key", "list").splitlines()[-1].split("\t")[0]
         new = run_in(data_dir, "key", "rotate", key_id).splitlines()[0].split(None, 1)[1]
         for key in (old, new):
-            opened = httpx.get(f"{served.url}/api/tools", headers={"Authorization": f"Bearer {key}"})
+            opened = httpx.get(
+                f"{served.url}/api/tools", headers={"Authorization": f"Bearer {key}"}
+            )
             assert opened.status_code == 200
         sure = run_in(data_dir, "key", "rotate", key_id, "--overlap-hours", "0")
         assert "the old key expires" in sure
     again = typed("key", "rotate", key_id, "--data-dir", str(data_dir))
-    assert (again.returncode, again.stderr.splitlines()[0]) == (1, "Error: this key was revoked or has expired")
+    assert (again.returncode, again.stderr.splitlines()[0]) == (
+        1,
+        "Error: this key was revoked or has expired",
+    )
 
 
 def run_in(data_dir: Path, *arguments: str) -> str:
@@ -307,12 +368,16 @@ def test_elfmem_keeps_its_knowledge_in_a_folder(data_folder: Path) -> None:
     folder = str(data_folder)
     assert said(elfmem("remember", "Tests come first", "--db", folder)).startswith("Stored block")
     elsewhere = {"MEMSVC_URL": "http://127.0.0.1:9", "MEMSVC_API_KEY": "key-of-a-server"}
-    assert "Tests come first" in said(elfmem("recall", "what comes first", ELFMEM_DB=folder, **elsewhere))
+    assert "Tests come first" in said(
+        elfmem("recall", "what comes first", ELFMEM_DB=folder, **elsewhere)
+    )
     assert json.loads(said(elfmem("status", "--json", ELFMEM_DB=folder)))["inbox_count"] == 1
 
 
 @pytest.mark.slow
-def test_a_data_folder_that_is_named_counts_more_than_a_server_in_the_environment(data_folder: Path) -> None:
+def test_a_data_folder_that_is_named_counts_more_than_a_server_in_the_environment(
+    data_folder: Path,
+) -> None:
     away, folder = {"MEMSVC_URL": "http://127.0.0.1:9"}, ("--data-dir", str(data_folder))
     assert said(run("turns", "ls", *folder, **away)) == ""
     assert "settings" in typed("doctor", *folder, **away).stdout
@@ -326,6 +391,11 @@ def test_elfmem_says_which_database_it_lacks_and_guides_without_one(tmp_path: Pa
     (tmp_path / "agent.db").write_bytes(b"SQLite format 3\0")
     assert elfmem("status", "--db", str(tmp_path / "agent.db")).returncode == 1
     assert "learn" in said(elfmem("guide", "learn"))
-    assert answer(elfmem("guide", "learn", "--json")) == {"text": said(elfmem("guide", "learn")).rstrip("\n")}
+    assert answer(elfmem("guide", "learn", "--json")) == {
+        "text": said(elfmem("guide", "learn")).rstrip("\n")
+    }
     told = said(elfmem("--help"))
-    assert all(name in told for name in ("remember", "recall", "status", "outcome", "curate", "guide", "serve"))
+    assert all(
+        name in told
+        for name in ("remember", "recall", "status", "outcome", "curate", "guide", "serve")
+    )

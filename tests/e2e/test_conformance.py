@@ -1,4 +1,5 @@
-"""The official conformance suite against the service, as it is and with the fixtures that most scenarios want."""
+"""The official conformance suite against the service, as it is and with the fixtures that most
+scenarios want."""
 
 import asyncio
 import re
@@ -37,7 +38,8 @@ FIXTURE_FREE = {
 }
 """What a server has to do that nobody prepared."""
 NOT_OFFERED = re.compile(r"tasks-")
-"""Scenarios of an extension of the protocol that this service does not announce (docs/conformance.md)."""
+"""Scenarios of an extension of the protocol that this service does not announce
+(docs/conformance.md)."""
 
 pytestmark = [needs(SUITE), pytest.mark.slow]
 
@@ -46,7 +48,11 @@ async def _checked(url_port: int, key: str, wire: str) -> dict[str, bool]:
     """Whether each scenario of a wire has passed."""
     suite = folder() / "node_modules" / SUITE / "dist" / "index.js"
     newer = (installed(SUITE) or "") >= NEWER_SINCE
-    which = ["--requirements", wire] if newer and wire == "2026-07-28" else ["--suite", "all", "--spec-version", wire]
+    which = (
+        ["--requirements", wire]
+        if newer and wire == "2026-07-28"
+        else ["--suite", "all", "--spec-version", wire]
+    )
     async with keyed(url_port, key) as port:
         arguments = (str(suite), "server", "--url", f"http://127.0.0.1:{port}/mcp", *which)
         done = await asyncio.to_thread(run_node, *arguments)
@@ -68,11 +74,15 @@ async def test_what_needs_no_fixtures_passes_without_them(shared: Served, wire: 
 
 
 @pytest.mark.parametrize("wire", _wires())
-async def test_all_else_passes_with_them(database_urls: DatabaseUrls, tmp_path: Path, wire: str) -> None:
+async def test_all_else_passes_with_them(
+    database_urls: DatabaseUrls, tmp_path: Path, wire: str
+) -> None:
     with Served(tmp_path / "data", "--conformance", **on(database_urls)) as served:
         passed = await _checked(served.port, "conformance", wire)
         assert "FIXTURES OF THE CONFORMANCE SUITE" in served.log()
-    assert {name for name, well in passed.items() if not well and not NOT_OFFERED.match(name)} == set()
+    assert {
+        name for name, well in passed.items() if not well and not NOT_OFFERED.match(name)
+    } == set()
 
 
 def test_fixtures_are_for_this_machine_alone(tmp_path: Path) -> None:

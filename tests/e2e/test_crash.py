@@ -1,4 +1,5 @@
-"""The server is killed again and again under writers that try again: every turn is there once, and none in part."""
+"""The server is killed again and again under writers that try again: every turn is there once, and
+none in part."""
 
 import asyncio
 import os
@@ -43,7 +44,8 @@ class Progress:
 
 
 async def write(url: str, key: str, writer: int, progress: Progress) -> None:
-    """Store every turn of one writer, each tried again under its turn id until it is acknowledged."""
+    """Store every turn of one writer, each tried again under its turn id until it is
+    acknowledged."""
     turns = iter(range(TURNS))
     turn: int | None = next(turns)
     while turn is not None:
@@ -68,17 +70,26 @@ def spoken(writer: int, turn: int) -> dict[str, Any]:
         "session_id": f"s{writer % (WRITERS // 2)}",
         "turn_id": f"w{writer}-t{turn}",
         "user_id": "u1",
-        "input_items": [{"role": "user", "content": f"My name is Name{writer}x{turn}. I like thing {writer}x{turn}."}],
+        "input_items": [
+            {
+                "role": "user",
+                "content": f"My name is Name{writer}x{turn}. I like thing {writer}x{turn}.",
+            }
+        ],
         "output_items": [{"role": "assistant", "content": f"Noted {writer}x{turn}."}],
     }
 
 
-async def test_no_acknowledged_turn_is_lost_doubled_or_halved_by_killing_the_server(data_folder: Path) -> None:
+async def test_no_acknowledged_turn_is_lost_doubled_or_halved_by_killing_the_server(
+    data_folder: Path,
+) -> None:
     data_dir, port = data_folder, str(free_port())
     server = await asyncio.to_thread(Served, data_dir, "--port", port)
     key = (data_dir / "api-key").read_text().strip()
     progress = Progress()
-    writers = [asyncio.create_task(write(server.url, key, writer, progress)) for writer in range(WRITERS)]
+    writers = [
+        asyncio.create_task(write(server.url, key, writer, progress)) for writer in range(WRITERS)
+    ]
     try:
         async with asyncio.timeout(120):
             for kill in range(1, KILLS + 1):
@@ -97,46 +108,72 @@ async def test_no_acknowledged_turn_is_lost_doubled_or_halved_by_killing_the_ser
 
 
 async def check(url: str, key: str) -> None:
-    """Every turn stands whole and once in the files, in the recent context, and behind the facts that it stated."""
+    """Every turn stands whole and once in the files, in the recent context, and behind the facts
+    that it stated."""
     async with connected(url, key) as client:
         events, facts = [], []
         for session in range(WRITERS // 2):
             listed = await used(
-                client, "file_list", project="default", path=f"/memory/s{session}", depth=64, limit=1024
+                client,
+                "file_list",
+                project="default",
+                path=f"/memory/s{session}",
+                depth=64,
+                limit=1024,
             )
-            for path in [entry["path"] for entry in listed["entries"] if entry["path"].endswith(".jsonl")]:
+            for path in [
+                entry["path"] for entry in listed["entries"] if entry["path"].endswith(".jsonl")
+            ]:
                 content = (await used(client, "file_read", project="default", path=path))["content"]
                 records = [orjson.loads(line) for line in content.splitlines()]
                 if "/events/raw/" in path:
                     events += records
                 elif "/memory_tiers/" in path:
                     facts += records
-        recalled = await used(client, "memory_before_turn", session_id="s0", user_id="u1", current_input="my name?")
+        recalled = await used(
+            client, "memory_before_turn", session_id="s0", user_id="u1", current_input="my name?"
+        )
     expected = {f"w{writer}-t{turn}" for writer in range(WRITERS) for turn in range(TURNS)}
     assert Counter(event["id"] for event in events) == {
         f"{turn}-{way}-0": 1 for turn in expected for way in ("in", "out")
     }
     for event in events[::2]:
         writer, turn = map(int, event["turn_id"].removeprefix("w").split("-t"))
-        assert event["item"]["content"][0]["text"] == spoken(writer, turn)["input_items"][0]["content"]
+        assert (
+            event["item"]["content"][0]["text"] == spoken(writer, turn)["input_items"][0]["content"]
+        )
     stated = Counter(fact["id"] for fact in facts if fact["type"] == "fact_upsert")
     assert stated == {f"{turn}-fact-{rule}": 1 for turn in expected for rule in ("name", "like")}
-    names = [fact["source_turn_id"] for fact in facts if (fact["type"], fact["key"]) == ("fact_upsert", "name")]
-    closed = [fact["source_turn_id"] for fact in facts if (fact["type"], fact["key"]) == ("fact_supersede", "name")]
+    names = [
+        fact["source_turn_id"]
+        for fact in facts
+        if (fact["type"], fact["key"]) == ("fact_upsert", "name")
+    ]
+    closed = [
+        fact["source_turn_id"]
+        for fact in facts
+        if (fact["type"], fact["key"]) == ("fact_supersede", "name")
+    ]
     [last] = set(names) - set(closed)
     [shown] = [
         fact
-        for fact in orjson.loads(recalled["input_items"][1]["content"][0]["text"].split("\n")[1])["facts"]
+        for fact in orjson.loads(recalled["input_items"][1]["content"][0]["text"].split("\n")[1])[
+            "facts"
+        ]
         if fact["key"] == "name"
     ]
     assert shown["turn"] == last
 
 
-async def test_the_embedded_database_is_started_again_under_a_server_that_goes_on(data_folder: Path) -> None:
+async def test_the_embedded_database_is_started_again_under_a_server_that_goes_on(
+    data_folder: Path,
+) -> None:
     data_dir = data_folder
     with Served(data_dir) as server:
         headers = {"X-API-Key": (data_dir / "api-key").read_text().strip()}
-        async with httpx.AsyncClient(base_url=f"{server.url}/api/tools", headers=headers, timeout=60) as http:
+        async with httpx.AsyncClient(
+            base_url=f"{server.url}/api/tools", headers=headers, timeout=60
+        ) as http:
             stored = await http.post("/memory_after_turn", json=spoken(0, 0))
             before = postmaster(data_dir)
             assert before
@@ -144,7 +181,9 @@ async def test_the_embedded_database_is_started_again_under_a_server_that_goes_o
             async with asyncio.timeout(120):
                 while (
                     postmaster(data_dir) in {before, None}
-                    or not (again := await http.post("/memory_after_turn", json=spoken(0, 0))).is_success
+                    or not (
+                        again := await http.post("/memory_after_turn", json=spoken(0, 0))
+                    ).is_success
                 ):
                     pass
             assert again.json() == stored.json()

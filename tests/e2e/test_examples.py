@@ -1,4 +1,5 @@
-"""What the documentation shows runs as it stands: the agent's loop, the README's sample, the snippets for hosts."""
+"""What the documentation shows runs as it stands: the agent's loop, the README's sample, the
+snippets for hosts."""
 
 import asyncio
 import json
@@ -29,27 +30,49 @@ PAGES = ("README.md", "docs/quickstart.md")
 
 
 class Listener(Provider):
-    """A model that says how it is known to travel, writes a note when it is asked to, and calls a tool wrongly."""
+    """A model that says how it is known to travel, writes a note when it is asked to, and calls a
+    tool wrongly."""
 
     def _written(self, call: Call, fault: Fault) -> dict[str, Any]:
         items = call.body["input"]
         last = items[-1]
         if last.get("type") == "function_call_output":
             return self._says(f"noted: {last['output']}")
-        question = last["content"] if isinstance(last["content"], str) else last["content"][0]["text"]
+        question = (
+            last["content"] if isinstance(last["content"], str) else last["content"][0]["text"]
+        )
         if question.startswith("Note: ") and call.body["tools"]:
-            note = {"project": "default", "path": "/note.md", "content": question.removeprefix("Note: ")}
+            note = {
+                "project": "default",
+                "path": "/note.md",
+                "content": question.removeprefix("Note: "),
+            }
             asked = {"type": "function_call", "id": "f1", "call_id": "c1", "name": "file_write"}
             return {"output": [asked | {"arguments": json.dumps(note)}]}
         if question == "Garble." and call.body["tools"]:
-            return {"output": [{"type": "function_call", "call_id": "c2", "name": "file_write", "arguments": "{"}]}
+            return {
+                "output": [
+                    {
+                        "type": "function_call",
+                        "call_id": "c2",
+                        "name": "file_write",
+                        "arguments": "{",
+                    }
+                ]
+            }
         known = "trains to planes" in json.dumps(items[:-1])
         return self._says("By train, as ever." if known else "How do you like to travel?")
 
     @staticmethod
     def _says(text: str) -> dict[str, Any]:
         return {
-            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": text}],
+                }
+            ]
         }
 
 
@@ -62,9 +85,20 @@ async def model() -> AsyncIterator[Provider]:
 @asynccontextmanager
 async def agent(memory_url: str, model: Provider, *arguments: str) -> AsyncIterator[Process]:
     """The example as somebody starts it."""
-    around = {"MEMSVC_URL": memory_url, "MEMSVC_API_KEY": KEY, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "sk-1"}
+    around = {
+        "MEMSVC_URL": memory_url,
+        "MEMSVC_API_KEY": KEY,
+        "OPENAI_BASE_URL": model.url,
+        "OPENAI_API_KEY": "sk-1",
+    }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(AGENT), *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=os.environ | around
+        sys.executable,
+        str(AGENT),
+        *arguments,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=os.environ | around,
     )
     try:
         yield process
@@ -92,7 +126,9 @@ async def ended(process: Process) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_agent_recalls_what_was_said_and_lets_the_model_write_files(shared: Served, model: Provider) -> None:
+async def test_the_agent_recalls_what_was_said_and_lets_the_model_write_files(
+    shared: Served, model: Provider
+) -> None:
     async with agent(shared.url, model, "--user", "ada", "--session", "one") as process:
         assert await said(process, "I prefer trains to planes.") == "How do you like to travel?"
         assert (await said(process, "Note: Vienna in May")).startswith("noted: ")
@@ -123,7 +159,9 @@ async def test_the_agent_answers_while_memory_is_away_and_stores_those_turns_lat
 
 
 @pytest.mark.anyio
-async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(shared: Served, model: Provider) -> None:
+async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(
+    shared: Served, model: Provider
+) -> None:
     model.url = f"http://127.0.0.1:{free_port()}"
     async with agent(shared.url, model, "--session", "mute") as process:
         assert process.stdin is not None
@@ -162,22 +200,29 @@ async def relayed(port: int, to: int) -> AsyncIterator[None]:
 async def test_the_sample_of_the_readme_recalls(shared: Served, tmp_path: Path) -> None:
     (sample,) = (code for language, code in fenced("README.md") if language == "python")
     heard = tmp_path / "heard.json"
-    here = sample.replace("http://127.0.0.1:8080", shared.url).replace("YOUR_KEY", "key-of-a-reader")
-    model = f"import json\ndef my_model(prompt): open({str(heard)!r}, 'w').write(json.dumps(prompt)); return 'Fine.'\n"
+    here = sample.replace("http://127.0.0.1:8080", shared.url).replace(
+        "YOUR_KEY", "key-of-a-reader"
+    )
+    model = (
+        f"import json\ndef my_model(prompt): open({str(heard)!r},"
+        " 'w').write(json.dumps(prompt)); return 'Fine.'\n"
+    )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", model + here)
     assert await asyncio.wait_for(process.wait(), 60) == 0
     assert "I prefer trains to planes" in heard.read_text()
 
 
 def commands_of(page: str) -> list[str]:
-    """The commands of the page's blocks for a shell, a line each, in order; without those of make."""
+    """The commands of the page's blocks for a shell, a line each, in order; without those of
+    make."""
     blocks = "".join(code for language, code in fenced(page) if language == "sh")
     lines = blocks.replace("\\\n", " ").splitlines()
     return [line for line in lines if line.strip() and not line.startswith("make ")]
 
 
 def test_the_commands_of_the_readme_work_in_their_order(tmp_path: Path) -> None:
-    """A newcomer copies one after the other: each succeeds, and says something unless it only prepares the next."""
+    """A newcomer copies one after the other: each succeeds, and says something unless it only
+    prepares the next."""
     with Served(tmp_path / ".memsvc") as served:
         key = (tmp_path / ".memsvc/api-key").read_text().strip()
         around = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -190,7 +235,13 @@ def test_the_commands_of_the_readme_work_in_their_order(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", model + sample], env=around, check=True, timeout=60)
         script = "".join(f"{line}\nprintf '\\n--- %s\\n' $?\n" for line in lines)
         ran = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=around, capture_output=True, text=True, timeout=300, check=False
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=around,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
     outputs = re.split(r"\n--- (\d+)\n", ran.stdout)
     assert len(outputs) == 2 * len(lines) + 1, ran.stderr

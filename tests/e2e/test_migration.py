@@ -37,7 +37,9 @@ def answered(data: Path, *arguments: str) -> Any:
     return orjson.loads(done.stdout)
 
 
-def test_packed_days_are_read_and_packed_nonsense_is_told(data_folder: Path, tmp_path: Path) -> None:
+def test_packed_days_are_read_and_packed_nonsense_is_told(
+    data_folder: Path, tmp_path: Path
+) -> None:
     data = data_folder
     folder = lay_out(tmp_path / "old", {"s1": canonical()})
     archive = folder / "memory/s1/events/archive/2025/12/31"
@@ -48,7 +50,11 @@ def test_packed_days_are_read_and_packed_nonsense_is_told(data_folder: Path, tmp
     [done] = answered(data, "import", str(folder))["sessions"].values()
     assert done["counts"]["turns"] == 3
     assert done["broken"] == [
-        {"file": "events/archive/2025/12/31/log-20251230.jsonl.zst", "line": 0, "why": "not a whole zstd archive"}
+        {
+            "file": "events/archive/2025/12/31/log-20251230.jsonl.zst",
+            "line": 0,
+            "why": "not a whole zstd archive",
+        }
     ]
     assert answered(data, "maintain", "--check")["differences"] == 0
 
@@ -59,16 +65,27 @@ async def test_folders_come_in_are_recalled_by_a_client_and_stay_as_their_files_
     data = data_folder
     folder = lay_out(tmp_path / "old", {"s1": canonical(), "s2": legacy()})
     dry = answered(data, "import", str(folder), "--dry-run")
-    assert {name: one["counts"]["turns"] for name, one in dry["sessions"].items()} == {"s1": 2, "s2": 2}
+    assert {name: one["counts"]["turns"] for name, one in dry["sessions"].items()} == {
+        "s1": 2,
+        "s2": 2,
+    }
     done = answered(data, "import", str(folder))
     assert done["sessions"] == dry["sessions"]
     again = answered(data, "import", str(folder))
     assert again["sessions"]["s1"]["counts"]["turns_already_here"] == 2
     assert answered(data, "maintain", "--check")["differences"] == 0
     with Served(data, "--host", "127.0.0.1") as server:
-        found = await call(server.url, KEY, "memory_before_turn", session_id="s2", current_input="What is my name?")
+        found = await call(
+            server.url, KEY, "memory_before_turn", session_id="s2", current_input="What is my name?"
+        )
         assert "grace" in str(found)
-        nobody = await call(server.url, "another-key", "memory_before_turn", session_id="s2", current_input="My name?")
+        nobody = await call(
+            server.url,
+            "another-key",
+            "memory_before_turn",
+            session_id="s2",
+            current_input="My name?",
+        )
         assert "grace" not in str(nobody)
     assert answered(data, "maintain", "--rebuild")["differences"] == 0
     assert answered(data, "maintain", "--all", "--check")["differences"] == 0
@@ -76,7 +93,9 @@ async def test_folders_come_in_are_recalled_by_a_client_and_stay_as_their_files_
     assert "all as the files say" in told.stdout
 
 
-def test_what_is_odd_in_a_folder_is_told_and_not_followed(data_folder: Path, tmp_path: Path) -> None:
+def test_what_is_odd_in_a_folder_is_told_and_not_followed(
+    data_folder: Path, tmp_path: Path
+) -> None:
     data, outside = data_folder, tmp_path / "outside.jsonl"
     outside.write_text(jsonl(turn("stolen", "secret", "secret")), "utf-8")
     broken = canonical() | {"log.jsonl": '{"torn'}
@@ -94,7 +113,9 @@ def test_what_is_odd_in_a_folder_is_told_and_not_followed(data_folder: Path, tmp
     assert "torn" not in done.stdout + done.stderr
 
 
-def test_a_key_that_opens_nothing_imports_nothing_and_is_never_shown(data_folder: Path, tmp_path: Path) -> None:
+def test_a_key_that_opens_nothing_imports_nothing_and_is_never_shown(
+    data_folder: Path, tmp_path: Path
+) -> None:
     data = data_folder
     folder = lay_out(tmp_path / "old", {"s1": canonical()})
     listed = {"MEMSVC_AUTH__MODE": "listed", "MEMSVC_API_KEY": KEY}
@@ -115,7 +136,16 @@ def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(
     folder = lay_out(tmp_path / "old", {"s1": {"log.jsonl": many}})
     for _ in range(kills):
         process = subprocess.Popen(
-            [sys.executable, "-m", "memsvc", "import", str(folder), "--data-dir", str(data), "--json"],
+            [
+                sys.executable,
+                "-m",
+                "memsvc",
+                "import",
+                str(folder),
+                "--data-dir",
+                str(data),
+                "--json",
+            ],
             env=environment(MEMSVC_API_KEY=KEY),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -127,7 +157,12 @@ def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(
             process.wait()
     done = answered(data, "import", str(folder))["sessions"]["s1"]["counts"]
     assert done.get("turns", 0) + done.get("turns_already_here", 0) == 3000
-    assert answered(data, "maintain", "--check", "--project", "default", "--session", "s1")["differences"] == 0
+    assert (
+        answered(data, "maintain", "--check", "--project", "default", "--session", "s1")[
+            "differences"
+        ]
+        == 0
+    )
 
 
 def test_the_shadow_report_of_a_project_that_compared_nothing_says_so(data_folder: Path) -> None:

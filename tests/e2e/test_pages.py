@@ -1,4 +1,5 @@
-"""Web pages of other origins in a real browser: they reach the server where they may, and read what it answers."""
+"""Web pages of other origins in a real browser: they reach the server where they may, and read what
+it answers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +37,11 @@ INITIALIZE: Final = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "page", "version": "1"},
+    },
 }
 LIST: Final = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
@@ -72,7 +77,9 @@ def test_a_page_of_an_allowed_origin_talks_mcp_and_one_of_another_cannot(data_fo
     with (
         a_site() as allowed,
         a_site() as foreign,
-        Served(data_folder, MEMSVC_AUTH__MODE="listed", MEMSVC_LIMITS__ALLOWED_ORIGINS=allowed) as served,
+        Served(
+            data_folder, MEMSVC_AUTH__MODE="listed", MEMSVC_LIMITS__ALLOWED_ORIGINS=allowed
+        ) as served,
         sync_playwright() as playwright,
     ):
         key = (data_folder / "api-key").read_text().strip()
@@ -90,7 +97,10 @@ def test_a_page_of_an_allowed_origin_talks_mcp_and_one_of_another_cannot(data_fo
         assert request_id
         assert session
         status, answer, _ = call(LIST)
-        assert (status, "memory_before_turn" in {tool["name"] for tool in answer["result"]["tools"]}) == (200, True)
+        assert (
+            status,
+            "memory_before_turn" in {tool["name"] for tool in answer["result"]["tools"]},
+        ) == (200, True)
         status, answer, (_, wanted, _) = call(LIST, "msk_wrong")
         assert (status, answer["code"], wanted) == (401, "PERMISSION_DENIED", "Bearer")
         tab.goto(foreign)

@@ -1,4 +1,5 @@
-"""`memsvc purge` and `memsvc usage`, as an operator types them: on a server, and on the database itself."""
+"""`memsvc purge` and `memsvc usage`, as an operator types them: on a server, and on the database
+itself."""
 
 import hashlib
 import json
@@ -22,7 +23,14 @@ def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("words")
-        done = typed("files", "put", f"/notes/{name}", str(tmp_path / name), MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
+        done = typed(
+            "files",
+            "put",
+            f"/notes/{name}",
+            str(tmp_path / name),
+            MEMSVC_URL=shared.url,
+            MEMSVC_API_KEY=KEY,
+        )
         assert done.returncode == 0, done.stderr
     before = told(shared, "usage", "--project", "*")
     assert before["total"]["files"] == 2

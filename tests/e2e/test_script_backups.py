@@ -27,7 +27,9 @@ def installed() -> list[str]:
     return sorted((str(one.parent) for one in found), key=lambda path: int(Path(path).parent.name))
 
 
-PROGRAMS = [os.environ["MEMSVC_TEST_POSTGRES"]] if "MEMSVC_TEST_POSTGRES" in os.environ else installed()
+PROGRAMS = (
+    [os.environ["MEMSVC_TEST_POSTGRES"]] if "MEMSVC_TEST_POSTGRES" in os.environ else installed()
+)
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "backup" / "postgres.sh"
 
 
@@ -44,7 +46,9 @@ class Stranger:
         self.superuser = f"postgresql://postgres@/postgres?host={place}&port=5432"
 
     def start(self, data: Path) -> None:
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self.place}' -c hot_standby=off"
+        options = (
+            f"-c listen_addresses='' -c unix_socket_directories='{self.place}' -c hot_standby=off"
+        )
         self.run("pg_ctl", "start", "-w", "-D", data, "-l", self.place / "log", "-o", options)
         while self.open("pg_isready", "-q").wait():
             pass
@@ -94,13 +98,17 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.skipif(not PROGRAMS, reason="no PostgreSQL is installed, and MEMSVC_TEST_POSTGRES names none")
+@pytest.mark.skipif(
+    not PROGRAMS, reason="no PostgreSQL is installed, and MEMSVC_TEST_POSTGRES names none"
+)
 async def test_the_database_of_somebody_else_is_restored_to_a_moment_by_the_script(
     place: Path, tokens: Any, scope: Scope
 ) -> None:
     stranger = Stranger(place)
     data, folder, again = (stranger.place / name for name in ("data", "backups", "again"))
-    await asyncio.to_thread(stranger.run, stranger.programs / "initdb", "-U", "postgres", "-A", "trust", "-D", data)
+    await asyncio.to_thread(
+        stranger.run, stranger.programs / "initdb", "-U", "postgres", "-A", "trust", "-D", data
+    )
     with pytest.raises(AssertionError, match="does not say which database"):
         stranger.script("backup", folder)
     assert not folder.exists()
@@ -119,7 +127,9 @@ async def test_the_database_of_somebody_else_is_restored_to_a_moment_by_the_scri
                     await writers.get_on()
                     moment = datetime.now(UTC)
                     await writers.get_on()
-            await asyncio.to_thread(stranger.stop, data)  # which waits until all of the log has been received
+            await asyncio.to_thread(
+                stranger.stop, data
+            )  # which waits until all of the log has been received
     finally:
         if (data / "postmaster.pid").exists():
             stranger.stop(data)
@@ -135,7 +145,9 @@ async def test_the_database_of_somebody_else_is_restored_to_a_moment_by_the_scri
         with pytest.raises(AssertionError, match="before it was restored"):
             stranger.script("backup", folder)
         elsewhere = folder.with_name("elsewhere")
-        assert stranger.script("backup", elsewhere) != (kept := stranger.script("backup", elsewhere, 1))
+        assert stranger.script("backup", elsewhere) != (
+            kept := stranger.script("backup", elsewhere, 1)
+        )
         assert stranger.script("list", elsewhere) == f"{Path(kept.strip()).name}\n"
     finally:
         stranger.stop(again)

@@ -1,4 +1,5 @@
-"""`memsvc serve` as an operator meets it: ready, restarted, joined, refused, misconfigured, drained."""
+"""`memsvc serve` as an operator meets it: ready, restarted, joined, refused, misconfigured,
+drained."""
 
 import asyncio
 import json
@@ -65,7 +66,9 @@ def test_the_greeting_names_addresses_that_work_and_warns_of_an_open_door(first:
     assert exposed.startswith("ready http://127.0.0.1:8080/mcp\n\nWARNING: auth.mode is open")
     assert "/console" not in exposed
     for host, is_open in (("127.0.0.1", True), ("::", False)):
-        assert "WARNING" not in ready_message(host, 8080, "k", "About the key.", console=True, is_open=is_open)
+        assert "WARNING" not in ready_message(
+            host, 8080, "k", "About the key.", console=True, is_open=is_open
+        )
 
 
 def test_it_is_healthy_and_ready_and_counts(first: Served) -> None:
@@ -123,7 +126,9 @@ def test_a_port_that_somebody_is_about_to_serve_is_taken(tmp_path: Path) -> None
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
-        refused = run("serve", "--data-dir", str(tmp_path / "data"), "--port", str(held.getsockname()[1]))
+        refused = run(
+            "serve", "--data-dir", str(tmp_path / "data"), "--port", str(held.getsockname()[1])
+        )
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr
 
@@ -153,8 +158,15 @@ def test_model_extraction_needs_a_model_and_its_key(tmp_path: Path) -> None:
     command = ("serve", "--data-dir", str(tmp_path / "data"))
     refused = typed(*command, **{f"{HEURISTIC}ENABLED": "true"})
     assert refused.returncode == 2
-    assert "settings.mcp.memory.heuristic.enabled needs settings.mcp.memory.heuristic.base_url" in refused.stderr
-    own = {f"{HEURISTIC}ENABLED": "true", f"{HEURISTIC}BASE_URL": "https://api.openai.com", "OPENAI_API_KEY": ""}
+    assert (
+        "settings.mcp.memory.heuristic.enabled needs settings.mcp.memory.heuristic.base_url"
+        in refused.stderr
+    )
+    own = {
+        f"{HEURISTIC}ENABLED": "true",
+        f"{HEURISTIC}BASE_URL": "https://api.openai.com",
+        "OPENAI_API_KEY": "",
+    }
     refused = typed(*command, **own)
     assert refused.returncode == 1
     assert "Error: the model of settings.mcp.memory.heuristic has no key" in refused.stderr
@@ -163,11 +175,17 @@ def test_model_extraction_needs_a_model_and_its_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_facts_are_found_by_the_model_that_the_settings_name(database_urls: DatabaseUrls, tmp_path: Path) -> None:
+async def test_facts_are_found_by_the_model_that_the_settings_name(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     change = {"change": "add", "key": "dog_name", "value": "Rex", "tier": "L0", "evidence": ["m1"]}
     async with provider() as endpoint:
         endpoint.finds = {"changes": [change]}
-        names = {f"{HEURISTIC}ENABLED": "true", f"{HEURISTIC}BASE_URL": endpoint.url, f"{HEURISTIC}API_KEY": "sk-1"}
+        names = {
+            f"{HEURISTIC}ENABLED": "true",
+            f"{HEURISTIC}BASE_URL": endpoint.url,
+            f"{HEURISTIC}API_KEY": "sk-1",
+        }
         names |= on(database_urls)
         served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **names))
         with served:
@@ -177,7 +195,9 @@ async def test_facts_are_found_by_the_model_that_the_settings_name(database_urls
             await asyncio.wait_for(endpoint.called.wait(), 30)
             recalled: list[str] = []
             while not recalled:
-                prepared = await call(served.url, key, "memory_before_turn", current_input="What is the dog's name?")
+                prepared = await call(
+                    served.url, key, "memory_before_turn", current_input="What is the dog's name?"
+                )
                 recalled = prepared["structuredContent"]["recall_fact_ids"]
             assert recalled == ["dog_name"]
             assert await asyncio.to_thread(served.stop) == 0
@@ -226,13 +246,17 @@ async def test_a_call_that_has_begun_is_answered_and_logged_after_sigterm(
     data_dir = tmp_path / "data"
     with Served(data_dir, **on(database_urls)) as served:
         async with _held_up(database_urls.admin) as owner:
-            answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
+            answer = asyncio.create_task(
+                call(served.url, _key(data_dir), "memory_after_turn", **TURN)
+            )
             await _until_waiting(owner)
             served.process.send_signal(signal.SIGTERM)
             await _until_refused(served.port)
         assert not (await answer)["isError"]
         assert await asyncio.to_thread(served.process.wait, 60) == 0
-    assert await _rows(database_urls.superuser, "SELECT tool, status FROM calls") == [("memory_after_turn", "success")]
+    assert await _rows(database_urls.superuser, "SELECT tool, status FROM calls") == [
+        ("memory_after_turn", "success")
+    ]
 
 
 @pytest.mark.slow
@@ -242,7 +266,9 @@ async def test_a_call_that_outlives_the_grace_is_cut_off_and_leaves_nothing(
     data_dir = tmp_path / "data"
     with Served(data_dir, **on(database_urls), MEMSVC_SHUTDOWN_GRACE_S="0") as served:
         async with _held_up(database_urls.admin) as owner:
-            answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
+            answer = asyncio.create_task(
+                call(served.url, _key(data_dir), "memory_after_turn", **TURN)
+            )
             await _until_waiting(owner)
             served.process.send_signal(signal.SIGTERM)
             with pytest.raises(httpx.HTTPError):
@@ -257,7 +283,9 @@ async def test_a_turn_is_stored_once_although_the_server_is_killed(data_folder: 
     urls = await asyncio.to_thread(embedded.start)
     with Served(data_folder) as served:
         async with _held_up(urls.admin_url) as owner:
-            answer = asyncio.create_task(call(served.url, _key(data_folder), "memory_after_turn", **TURN))
+            answer = asyncio.create_task(
+                call(served.url, _key(data_folder), "memory_after_turn", **TURN)
+            )
             await _until_waiting(owner)
             served.process.kill()
             with pytest.raises(httpx.HTTPError):
@@ -265,7 +293,9 @@ async def test_a_turn_is_stored_once_although_the_server_is_killed(data_folder: 
     await asyncio.to_thread(embedded.stop)
     for killed_again in (True, False):
         with Served(data_folder) as again:
-            assert not (await call(again.url, _key(data_folder), "memory_after_turn", **TURN))["isError"]
+            assert not (await call(again.url, _key(data_folder), "memory_after_turn", **TURN))[
+                "isError"
+            ]
             if killed_again:
                 again.process.kill()
     url = (await asyncio.to_thread(embedded.start)).superuser_url.replace("/postgres?", "/memsvc?")
@@ -275,10 +305,17 @@ async def test_a_turn_is_stored_once_although_the_server_is_killed(data_folder: 
 
 
 @pytest.mark.slow
-async def test_a_server_of_ones_own_is_migrated_and_served(empty_urls: DatabaseUrls, tmp_path: Path) -> None:
+async def test_a_server_of_ones_own_is_migrated_and_served(
+    empty_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     data_dir = tmp_path / "data"
     unmigrated = run(
-        "serve", "--data-dir", str(data_dir), "--port", str(free_port()), MEMSVC_DATABASE_URL=empty_urls.app
+        "serve",
+        "--data-dir",
+        str(data_dir),
+        "--port",
+        str(free_port()),
+        MEMSVC_DATABASE_URL=empty_urls.app,
     )
     assert unmigrated.returncode == 1
     assert "Recovery: set database.admin_url" in unmigrated.stderr
@@ -299,13 +336,17 @@ async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir:
     made = typed("key", "create", "--label", "ci", "--permission", "read", *folder)
     key, key_id, tenant, _ = (line.split()[-1] for line in made.stdout.splitlines())
     assert not (await call(first.url, key, "memory_before_turn", current_input="hello"))["isError"]
-    denied = await call(first.url, key, "memory_after_turn", turn_id="t1", output_items=[{"role": "assistant"}])
+    denied = await call(
+        first.url, key, "memory_after_turn", turn_id="t1", output_items=[{"role": "assistant"}]
+    )
     assert json.loads(denied["content"][0]["text"])["code"] == "PERMISSION_DENIED"
     listed = typed("key", "list", *folder).stdout
     assert key not in listed
     lines = {line.split("\t")[0]: line.split("\t")[1:] for line in listed.splitlines()}
     assert lines[key_id][:3] == ["ci", "valid", "read"]
-    other = next(columns[-1] for each, columns in lines.items() if each != key_id and columns[-1] != "tenant")
+    other = next(
+        columns[-1] for each, columns in lines.items() if each != key_id and columns[-1] != "tenant"
+    )
     assert typed("key", "adopt", key_id, "--tenant", other, *folder).returncode == 0
     assert other != tenant
     assert typed("key", "revoke", key_id, *folder).returncode == 0

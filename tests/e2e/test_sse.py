@@ -30,7 +30,9 @@ def data_dir(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(data_dir: Path) -> Iterator[Served]:
-    with Served(data_dir, MEMSVC_LOG_LEVEL="debug", MEMSVC_SSE__SESSIONS_PER_CALLER_MAX="3") as served:
+    with Served(
+        data_dir, MEMSVC_LOG_LEVEL="debug", MEMSVC_SSE__SESSIONS_PER_CALLER_MAX="3"
+    ) as served:
         yield served
 
 
@@ -51,9 +53,13 @@ def _made_key(data_dir: Path, *options: str) -> str:
 
 
 @asynccontextmanager
-async def connected(url: str, key: str, path: str = "/sse", **options: Any) -> AsyncIterator[Client]:
+async def connected(
+    url: str, key: str, path: str = "/sse", **options: Any
+) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key}"}
-    async with Client(sse_client(f"{url}{path}", headers=headers), mode="legacy", **options) as client:
+    async with Client(
+        sse_client(f"{url}{path}", headers=headers), mode="legacy", **options
+    ) as client:
         yield client
 
 
@@ -97,7 +103,12 @@ async def test_a_client_lists_and_calls_tools(served: Served, key: str, path: st
     async with connected(served.url, key, path) as client:
         assert "memory_before_turn" in {tool.name for tool in (await client.list_tools()).tools}
         written = await used(
-            client, "file_write", project="p", path="/sse.txt", content="by an old client", mode="overwrite"
+            client,
+            "file_write",
+            project="p",
+            path="/sse.txt",
+            content="by an old client",
+            mode="overwrite",
         )
         assert written["bytes_written"] == 16
         read = await used(client, "file_read", project="p", path="/sse.txt")
@@ -107,13 +118,18 @@ async def test_a_client_lists_and_calls_tools(served: Served, key: str, path: st
         assert "NOT_FOUND" in refused.content[0].text
 
 
-async def test_a_whiteboard_is_updated_read_and_heard_of(served: Served, key: str, other_key: str) -> None:
+async def test_a_whiteboard_is_updated_read_and_heard_of(
+    served: Served, key: str, other_key: str
+) -> None:
     uri = "memory://alice/123"
     board = {"user_id": "alice", "conversation_id": "123"}
     heard = asyncio.Event()
 
     async def hear(message: Any) -> None:
-        if getattr(message, "method", "") == "notifications/resources/updated" and str(message.params.uri) == uri:
+        if (
+            getattr(message, "method", "") == "notifications/resources/updated"
+            and str(message.params.uri) == uri
+        ):
             heard.set()
 
     async with (
@@ -136,18 +152,29 @@ async def test_calls_at_once_each_get_their_answer(served: Served, key: str) -> 
     async with connected(served.url, key) as client:
         names = [f"/at-once-{number}.txt" for number in range(20)]
         await asyncio.gather(
-            *(used(client, "file_write", project="p", path=name, content=name, mode="overwrite") for name in names)
+            *(
+                used(client, "file_write", project="p", path=name, content=name, mode="overwrite")
+                for name in names
+            )
         )
-        read = await asyncio.gather(*(used(client, "file_read", project="p", path=name) for name in names))
+        read = await asyncio.gather(
+            *(used(client, "file_read", project="p", path=name) for name in names)
+        )
         assert [answer["content"] for answer in read] == names
 
 
-async def test_two_tenants_see_nothing_of_each_other(served: Served, key: str, other_key: str) -> None:
+async def test_two_tenants_see_nothing_of_each_other(
+    served: Served, key: str, other_key: str
+) -> None:
     async with connected(served.url, key) as one, connected(served.url, other_key) as other:
-        await used(one, "file_write", project="p", path="/mine.txt", content="one", mode="overwrite")
+        await used(
+            one, "file_write", project="p", path="/mine.txt", content="one", mode="overwrite"
+        )
         refused = await other.call_tool("file_read", {"project": "p", "path": "/mine.txt"})
         assert refused.is_error
-        await used(other, "file_write", project="p", path="/mine.txt", content="other", mode="overwrite")
+        await used(
+            other, "file_write", project="p", path="/mine.txt", content="other", mode="overwrite"
+        )
         assert (await used(one, "file_read", project="p", path="/mine.txt"))["content"] == "one"
 
 
@@ -159,15 +186,21 @@ async def test_nobody_is_let_in_without_a_key(served: Served, path: str) -> None
 
 
 async def test_a_foreign_host_and_a_foreign_page_are_refused(served: Served, key: str) -> None:
-    async with httpx.AsyncClient(base_url=served.url, headers={"Authorization": f"Bearer {key}"}) as http:
+    async with httpx.AsyncClient(
+        base_url=served.url, headers={"Authorization": f"Bearer {key}"}
+    ) as http:
         assert (await http.get("/sse", headers={"Host": "evil.example"})).status_code == 421
-        assert (await http.get("/sse", headers={"Origin": "http://evil.example"})).status_code == 403
+        assert (
+            await http.get("/sse", headers={"Origin": "http://evil.example"})
+        ).status_code == 403
 
 
 async def test_a_session_of_somebody_else_is_as_if_it_were_not_there(
     served: Served, key: str, other_key: str, data_dir: Path
 ) -> None:
-    reader = _made_key(data_dir, "--tenant", SECOND_TENANT, "--permission", "read", "--label", "reader")
+    reader = _made_key(
+        data_dir, "--tenant", SECOND_TENANT, "--permission", "read", "--label", "reader"
+    )
     async with streaming(served, other_key) as stream:
         where = await stream.data()
         none = where[:-32] + "0" * 32
@@ -178,12 +211,16 @@ async def test_a_session_of_somebody_else_is_as_if_it_were_not_there(
             absent = await stream.http.post(none, json=ping, headers=headers)
             assert (hijack.status_code, hijack.content) == (absent.status_code, absent.content)
             assert hijack.status_code == 404
-        own = await stream.http.post(where, json=ping, headers={"Authorization": f"Bearer {other_key}"})
+        own = await stream.http.post(
+            where, json=ping, headers={"Authorization": f"Bearer {other_key}"}
+        )
         assert own.status_code == 202
         assert '"id":1' in await stream.data()
 
 
-async def test_a_key_has_so_many_streams_and_no_more(served: Served, key: str, other_key: str) -> None:
+async def test_a_key_has_so_many_streams_and_no_more(
+    served: Served, key: str, other_key: str
+) -> None:
     async with AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(streaming(served, key)) for _ in range(3)]
         for stream in streams:  # all of them are kept: a stream that nobody refers to is closed
@@ -198,7 +235,9 @@ async def test_a_key_has_so_many_streams_and_no_more(served: Served, key: str, o
         assert stream.response.status_code == 200
 
 
-async def test_what_is_too_large_or_too_deep_or_not_json_is_refused(served: Served, key: str) -> None:
+async def test_what_is_too_large_or_too_deep_or_not_json_is_refused(
+    served: Served, key: str
+) -> None:
     async with streaming(served, key) as stream:
         where = await stream.data()
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -208,15 +247,23 @@ async def test_what_is_too_large_or_too_deep_or_not_json_is_refused(served: Serv
             (b"{" + CANARY.encode(), 400),
             (b'{"jsonrpc":"2.0","method":5}', 400),
         ):
-            assert (await stream.http.post(where, content=body, headers=headers)).status_code == status
-        assert (await stream.http.post(where, json=_request(2, "ping"), headers=headers)).status_code == 202
+            assert (
+                await stream.http.post(where, content=body, headers=headers)
+            ).status_code == status
+        assert (
+            await stream.http.post(where, json=_request(2, "ping"), headers=headers)
+        ).status_code == 202
         assert '"id":2' in await stream.data()
 
 
 async def test_nothing_that_was_sent_reaches_the_log(served: Served, key: str) -> None:
     async with connected(served.url, key) as client:
-        await used(client, "file_write", project="p", path="/canary.txt", content=CANARY, mode="overwrite")
-        assert (await used(client, "file_read", project="p", path="/canary.txt"))["content"] == CANARY
+        await used(
+            client, "file_write", project="p", path="/canary.txt", content=CANARY, mode="overwrite"
+        )
+        assert (await used(client, "file_read", project="p", path="/canary.txt"))[
+            "content"
+        ] == CANARY
         await client.call_tool(CANARY, {CANARY: CANARY})
     log = served.log()
     assert '"surface":"sse"' in log
@@ -225,8 +272,11 @@ async def test_nothing_that_was_sent_reaches_the_log(served: Served, key: str) -
 
 
 @pytest.mark.slow
-async def test_after_a_restart_calls_go_on_without_a_new_beginning(database_urls: DatabaseUrls, tmp_path: Path) -> None:
-    """What an EventSource that connects again by itself does: its client knows nothing of it, and just calls."""
+async def test_after_a_restart_calls_go_on_without_a_new_beginning(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
+    """What an EventSource that connects again by itself does: its client knows nothing of it, and
+    just calls."""
     data_dir, place = tmp_path / "data", ("--port", str(free_port()))
     written = {"project": "p", "path": "/again.txt", "content": "kept", "mode": "overwrite"}
     served = await asyncio.to_thread(lambda: Served(data_dir, *place, **on(database_urls)))
@@ -270,7 +320,9 @@ async def test_sigterm_answers_what_was_asked_and_closes_the_streams(
 
 @pytest.mark.slow
 async def test_a_silent_client_is_sent_away(database_urls: DatabaseUrls, tmp_path: Path) -> None:
-    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **on(database_urls), MEMSVC_SSE__IDLE_S="0.2"))
+    served = await asyncio.to_thread(
+        lambda: Served(tmp_path / "data", **on(database_urls), MEMSVC_SSE__IDLE_S="0.2")
+    )
     with served:
         key = (tmp_path / "data" / "api-key").read_text().strip()
         async with streaming(served, key) as stream:

@@ -45,7 +45,9 @@ STEPS: dict[str, list[Step]] = {
         ("update_document", {"id": "test_doc", "content": "Test content"}, "Succeeded"),
         ("read_document", {"id": "test_doc"}, "Test content"),
     ],
-    "a document that is not there is not read": [("read_document", {"id": "nonexistent"}, "Error: id: not found")],
+    "a document that is not there is not read": [
+        ("read_document", {"id": "nonexistent"}, "Error: id: not found")
+    ],
     "Markdown is kept byte for byte": [
         ("update_document", {"content": "# T\n\n- *a*\n\n```rs\nx\t\n```\n  \r\n"}, "Succeeded"),
         ("read_document", {"id": "root"}, "# T\n\n- *a*\n\n```rs\nx\t\n```\n  \r\n"),
@@ -76,22 +78,46 @@ STEPS: dict[str, list[Step]] = {
         ("update_document", {"id": "nonexistent", "content": "x"}, "Error: id: not found"),
     ],
     "a child of another document is not linked": [
-        ("update_document", {"content": "[[parent1]] [[parent2]]"}, "Succeeded\nCreated: parent1, parent2"),
-        ("update_document", {"id": "parent1", "content": "[[child1]]"}, "Succeeded\nCreated: child1"),
-        ("update_document", {"id": "parent2", "content": "[[child2]]"}, "Succeeded\nCreated: child2"),
+        (
+            "update_document",
+            {"content": "[[parent1]] [[parent2]]"},
+            "Succeeded\nCreated: parent1, parent2",
+        ),
+        (
+            "update_document",
+            {"id": "parent1", "content": "[[child1]]"},
+            "Succeeded\nCreated: child1",
+        ),
+        (
+            "update_document",
+            {"id": "parent2", "content": "[[child2]]"},
+            "Succeeded\nCreated: child2",
+        ),
         ("update_document", {"id": "child1", "content": "[[child2]]"}, CROSS_TREE),
         ("read_document", {"id": "child1"}, "# child1\n\n"),
     ],
     "the tree of a root alone": [("get_document_tree", {}, "root\n")],
     "a tree of two levels": [
         ("update_document", {"content": "[[parent]]"}, "Succeeded\nCreated: parent"),
-        ("update_document", {"id": "parent", "content": "[[child1]] [[child2]]"}, "Succeeded\nCreated: child1, child2"),
+        (
+            "update_document",
+            {"id": "parent", "content": "[[child1]] [[child2]]"},
+            "Succeeded\nCreated: child1, child2",
+        ),
         ("get_document_tree", {}, "root:\n- parent:\n  - child1\n  - child2\n"),
     ],
     "a tree of three levels": [
         ("update_document", {"content": "[[parent]]"}, "Succeeded\nCreated: parent"),
-        ("update_document", {"id": "parent", "content": "[[child1]] [[child2]]"}, "Succeeded\nCreated: child1, child2"),
-        ("update_document", {"id": "child1", "content": "[[grandchild]]"}, "Succeeded\nCreated: grandchild"),
+        (
+            "update_document",
+            {"id": "parent", "content": "[[child1]] [[child2]]"},
+            "Succeeded\nCreated: child1, child2",
+        ),
+        (
+            "update_document",
+            {"id": "child1", "content": "[[grandchild]]"},
+            "Succeeded\nCreated: grandchild",
+        ),
         ("get_document_tree", {}, "root:\n- parent:\n  - child1:\n    - grandchild\n  - child2\n"),
     ],
 }
@@ -119,7 +145,9 @@ async def test_it_answers_as_the_server_that_it_replaces(a_folder: Path) -> None
             await host.call("update_document", content=TEMPLATE)
             for tool, arguments, expected in steps:
                 said = await _said(host, tool, **arguments)
-                assert said == expected or (expected == CROSS_TREE and said.startswith(CROSS_TREE)), behaviour
+                assert said == expected or (
+                    expected == CROSS_TREE and said.startswith(CROSS_TREE)
+                ), behaviour
 
 
 async def test_it_offers_three_tools_and_says_how_to_use_them(a_folder: Path) -> None:
@@ -129,7 +157,11 @@ async def test_it_offers_three_tools_and_says_how_to_use_them(a_folder: Path) ->
         assert hello["capabilities"].keys() == {"tools"}
         assert "[[subdocument_id]]" in hello["instructions"]
         tools = (await host.ask("tools/list"))["result"]["tools"]
-        assert {tool["name"] for tool in tools} == {"read_document", "update_document", "get_document_tree"}
+        assert {tool["name"] for tool in tools} == {
+            "read_document",
+            "update_document",
+            "get_document_tree",
+        }
         assert {tool["inputSchema"]["type"] for tool in tools} == {"object"}
         refused = await host.call("memory_before_turn", current_input="hi")
         assert refused["result"]["isError"]
@@ -160,7 +192,9 @@ async def test_both_variables_are_needed(tmp_path: Path, missing: str) -> None:
     assert not (tmp_path / "data").exists()
 
 
-async def test_documents_are_files_that_follow_every_change_and_outlive_the_server(tmp_path: Path) -> None:
+async def test_documents_are_files_that_follow_every_change_and_outlive_the_server(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "data"
     async with _serving(folder) as host:
         await host.shake_hands()
@@ -170,7 +204,9 @@ async def test_documents_are_files_that_follow_every_change_and_outlive_the_serv
         names = {file.name for file in folder.iterdir() if not file.name.startswith(".")}
         assert names == {"root.md", "a.md", "b.md", "メモ.md", "x%2Fy.md"}
         assert (folder / "a.md").read_text() == "about a [[b]]"
-        assert (await _said(host, "update_document", content="alone")).startswith("Succeeded\nRemoved: ")
+        assert (await _said(host, "update_document", content="alone")).startswith(
+            "Succeeded\nRemoved: "
+        )
         assert {file.name for file in folder.iterdir()} == {".memsvc", "root.md"}
         await _said(host, "update_document", content="[[kept]]")
         host.process.kill()
@@ -185,7 +221,11 @@ async def test_documents_are_files_that_follow_every_change_and_outlive_the_serv
 
 
 async def test_the_files_of_an_old_server_are_taken_over_once(folder: Path) -> None:
-    files = {"root.md": "# mine\n[[old]]\n", "old.md": "old text, \r\n", "lost.md": "nobody links me"}
+    files = {
+        "root.md": "# mine\n[[old]]\n",
+        "old.md": "old text, \r\n",
+        "lost.md": "nobody links me",
+    }
     for name, text in files.items():
         (folder / name).write_bytes(text.encode())
     (folder / "binary.md").write_bytes(b"\xff\xfe")
@@ -228,7 +268,10 @@ async def test_files_that_make_no_tree_stop_the_start_and_stay(folder: Path) -> 
     async with _serving(folder) as host:
         assert await host.ended() == 1
         said = await host.errors()
-    assert "Error: the documents of DATA_DIR cannot be taken over: Error: content: cross-tree reference" in said
+    assert (
+        "Error: the documents of DATA_DIR cannot be taken over: Error: content: cross-tree"
+        " reference" in said
+    )
     assert "Recovery: " in said
     assert "Traceback" not in said
     (folder / "a.md").write_text("mended")
@@ -253,7 +296,9 @@ async def test_two_hosts_share_one_folder(folder: Path) -> None:
 def test_the_executable_of_that_name_is_it() -> None:
     module, _, function = PROJECT["scripts"]["structured-memory"].partition(":")
     command = [sys.executable, "-c", f"from {module} import {function}; {function}()"]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
     assert ended.returncode == 1
     assert ended.stderr == "Error: Environment variable DATA_DIR is required but not found\n"
     assert ended.stdout == ""

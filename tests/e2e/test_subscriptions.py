@@ -1,4 +1,5 @@
-"""Changes of what there is to read, told across processes, and what becomes of those who wait when a server stops."""
+"""Changes of what there is to read, told across processes, and what becomes of those who wait when
+a server stops."""
 
 import asyncio
 import sys
@@ -30,7 +31,9 @@ def key() -> str:
 
 async def _write(shared: Served, key: str) -> None:
     async with connected(shared.url, key) as client:
-        await used(client, "context_update", user_id="alice", conversation_id="trip", entries=[ENTRY])
+        await used(
+            client, "context_update", user_id="alice", conversation_id="trip", entries=[ENTRY]
+        )
 
 
 async def _shows(client: Client) -> bool:
@@ -49,7 +52,9 @@ async def test_a_board_written_by_one_server_is_told_by_another_which_stops_at_o
             assert subscription.honored.resource_subscriptions == [BOARD]
             await _write(shared, key)
             async with asyncio.timeout(30):
-                async for event in subscription:  # the first may say that the server only begins to hear
+                async for (
+                    event
+                ) in subscription:  # the first may say that the server only begins to hear
                     assert event == ResourceUpdated(uri=BOARD)
                     if await _shows(client):
                         break
@@ -66,7 +71,8 @@ async def test_files_and_sessions_are_told_to_their_tenant_when_they_change_and_
     shared: Served, key: str
 ) -> None:
     file, session, kept = (
-        f"memsvc://default/{place}" for place in ("files/a.md", "sessions/s", "files/memory/s/meta.json")
+        f"memsvc://default/{place}"
+        for place in ("files/a.md", "sessions/s", "files/memory/s/meta.json")
     )
     turn = {"session_id": "s", "turn_id": "t", "input_items": [ENTRY]}
     async with (
@@ -94,7 +100,9 @@ async def test_a_board_written_by_a_server_is_told_over_standard_streams(
 ) -> None:
     arguments = ["-m", "memsvc", "stdio", "--data-dir", str(tmp_path)]
     variables = environment(**on(shared_urls), MEMSVC_API_KEY=key)
-    process = StdioServerParameters(command=sys.executable, args=arguments, env=variables, cwd=CHECKOUT)
+    process = StdioServerParameters(
+        command=sys.executable, args=arguments, env=variables, cwd=CHECKOUT
+    )
     updates: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(message: Any) -> None:

@@ -1,4 +1,5 @@
-"""The official TypeScript SDKs go through a turn and a whiteboard, on every wire that they speak."""
+"""The official TypeScript SDKs go through a turn and a whiteboard, on every wire that they
+speak."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""`memsvc worker` and the worker inside `memsvc serve`, as processes: killed, stopped, and left without a database."""
+"""`memsvc worker` and the worker inside `memsvc serve`, as processes: killed, stopped, and left
+without a database."""
 
 import json
 import os
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.slow
 
 PATIENCE_S = 40
 SCRIPT = CHECKOUT / "tests" / "e2e" / "with_jobs.py"
-QUICK = {"MEMSVC_WORKER__LEASE_S": "1", "MEMSVC_WORKER__POLL_S": "0.2", "MEMSVC_SHUTDOWN_GRACE_S": "0.2"}
+QUICK = {
+    "MEMSVC_WORKER__LEASE_S": "1",
+    "MEMSVC_WORKER__POLL_S": "0.2",
+    "MEMSVC_SHUTDOWN_GRACE_S": "0.2",
+}
 
 
 @pytest.fixture
@@ -125,21 +130,35 @@ async def test_a_worker_that_is_stopped_hands_back_what_it_cannot_end(
 async def test_a_failed_job_is_listed_tried_again_and_dropped_on_the_command_line(
     database: Database, database_urls: DatabaseUrls, scope: Scope, folder: Path
 ) -> None:
-    urls = {"MEMSVC_DATABASE_URL": database_urls.app, "MEMSVC_DATABASE__ADMIN_URL": database_urls.admin}
+    urls = {
+        "MEMSVC_DATABASE_URL": database_urls.app,
+        "MEMSVC_DATABASE__ADMIN_URL": database_urls.admin,
+    }
     await write(database, scope, "bad")
     with worker(folder, **urls):
         wait((folder / "bad.begun.1").exists)
-        while not (failed := json.loads(typed("jobs", "list", "--state", "failed", "--json", **urls).stdout)):
+        while not (
+            failed := json.loads(
+                typed("jobs", "list", "--state", "failed", "--json", **urls).stdout
+            )
+        ):
             pass
         [job] = failed
-        assert (job["subject"], job["code"], job["tenant"]) == ("bad", "INTERNAL_ERROR", scope.tenant.hex())
+        assert (job["subject"], job["code"], job["tenant"]) == (
+            "bad",
+            "INTERNAL_ERROR",
+            scope.tenant.hex(),
+        )
         assert typed("jobs", "retry", str(job["id"]), **urls).stdout == f"waiting {job['id']}\n"
         wait((folder / "bad.begun.2").exists)
     table = typed("jobs", "list", **urls).stdout.splitlines()
     assert table[0].startswith("id\tstate\tname")
     assert len(table) == 2
     await database.registry("UPDATE memsvc_queue SET status = 'failed'")
-    assert json.loads(typed("jobs", "drop", "--json", str(job["id"]), **urls).stdout)["state"] == "dropped"
+    assert (
+        json.loads(typed("jobs", "drop", "--json", str(job["id"]), **urls).stdout)["state"]
+        == "dropped"
+    )
     gone = typed("jobs", "drop", str(job["id"]), **urls)
     assert (gone.returncode, gone.stderr) == (1, "Error: there is no such job\n")
 
@@ -170,7 +189,9 @@ async def test_a_worker_whose_connections_the_database_ends_goes_on(
         )
         assert len(ended) >= 3
         await admin.close()
-        again = await Database.open(database_urls.app, DatabaseOptions(pool_min=1), RecordingMeter())
+        again = await Database.open(
+            database_urls.app, DatabaseOptions(pool_min=1), RecordingMeter()
+        )
         await write(again, scope, "quick")
         wait((folder / "quick.ended.1").exists)
         await until_left(again)
@@ -179,7 +200,9 @@ async def test_a_worker_whose_connections_the_database_ends_goes_on(
         assert steady.wait(PATIENCE_S) == 0
 
 
-async def test_a_worker_can_be_probed_and_scraped_while_it_works(database_urls: DatabaseUrls, folder: Path) -> None:
+async def test_a_worker_can_be_probed_and_scraped_while_it_works(
+    database_urls: DatabaseUrls, folder: Path
+) -> None:
     port = free_port()
     given = {"MEMSVC_DATABASE__URL": database_urls.app, "MEMSVC_WORKER__PORT": str(port)}
     with worker(folder, **given, MEMSVC_METRICS__TOKEN="of-the-scraper") as process:
@@ -192,7 +215,12 @@ async def test_a_worker_can_be_probed_and_scraped_while_it_works(database_urls: 
         assert get("/readyz").json()["worker"] is True
         assert get("/metrics").status_code == 401
         assert get("/metrics", Authorization="Bearer of-somebody").status_code == 401
-        wait(lambda: "memsvc_index_bytes 0.0" not in get("/metrics", Authorization="Bearer of-the-scraper").text)
+        wait(
+            lambda: (
+                "memsvc_index_bytes 0.0"
+                not in get("/metrics", Authorization="Bearer of-the-scraper").text
+            )
+        )
         assert (
             'memsvc_job_runs_total{job="note",status="success"} 0.0'
             in get("/metrics", Authorization="Bearer of-the-scraper").text

@@ -1,4 +1,5 @@
-"""A wrong key is refused by every way in, and never opens an empty memory; a key is made where the others are used."""
+"""A wrong key is refused by every way in, and never opens an empty memory; a key is made where the
+others are used."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,12 +26,17 @@ def served(data_dir: Path) -> Iterator[Served]:
         yield served
 
 
-def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(served: Served, data_dir: Path) -> None:
+def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(
+    served: Served, data_dir: Path
+) -> None:
     file = str(data_dir / "api-key")
     at_server = {"MEMSVC_URL": served.url} | SHIPPED
     in_folder = {"MEMSVC_DATA_DIR": str(data_dir)} | SHIPPED
     for place in (at_server, in_folder):
-        for key, command in (("tpyo", ["remember", "Tests come first"]), ("YOUR_KEY", ["turns", "ls"])):
+        for key, command in (
+            ("tpyo", ["remember", "Tests come first"]),
+            ("YOUR_KEY", ["turns", "ls"]),
+        ):
             refused = typed(*command, MEMSVC_API_KEY=key, **place)
             assert (refused.returncode, refused.stdout) == (1, "")
             assert file in refused.stderr
@@ -38,8 +44,8 @@ def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(ser
         examined = typed("doctor", MEMSVC_API_KEY="tpyo", **place)
         assert examined.returncode == 1
         assert (
-            f"FAIL  key: this API key is unknown, was revoked, or has expired; the key of this data folder is in {file}"
-            in (examined.stdout)
+            "FAIL  key: this API key is unknown, was revoked, or has expired; the key of this"
+            f" data folder is in {file}" in (examined.stdout)
         )
     answer = httpx.post(f"{served.url}/console/sign-in", data={"key": "msk_wrong"})
     assert answer.status_code == 403
@@ -49,7 +55,9 @@ def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(ser
     assert file in stdio.stderr
 
 
-def test_a_key_is_made_at_the_server_that_the_environment_names(served: Served, data_dir: Path, tmp_path: Path) -> None:
+def test_a_key_is_made_at_the_server_that_the_environment_names(
+    served: Served, data_dir: Path, tmp_path: Path
+) -> None:
     first = (data_dir / "api-key").read_text().strip()
     fresh = tmp_path / "fresh"
     place = {"MEMSVC_URL": served.url, "MEMSVC_DATA_DIR": str(fresh)} | SHIPPED

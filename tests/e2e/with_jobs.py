@@ -1,4 +1,5 @@
-"""`memsvc` with jobs of its own to run: what they did stands in the folder of JOBS_FOLDER, a file each.
+"""`memsvc` with jobs of its own to run: what they did stands in the folder of JOBS_FOLDER, a file
+each.
 
 A job waits there for a file `release`, if the subject says so.
 """

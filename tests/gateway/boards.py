@@ -1,4 +1,5 @@
-"""Tools of no style that can be read under a URI: boards, each the text of one conversation of one user."""
+"""Tools of no style that can be read under a URI: boards, each the text of one conversation of one
+user."""
 
 from typing import Annotated, Any
 
@@ -51,7 +52,8 @@ class Written(Result):
 
 
 class Boards:
-    """The boards of all tenants, in memory; that one has changed is announced through the database."""
+    """The boards of all tenants, in memory; that one has changed is announced through the
+    database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,7 +78,8 @@ class Boards:
         return Written(result=True)
 
     def catalogue(self, **changes: Any) -> Catalogue:
-        """`board_read`, which has the resource, and `board_write`, whose answer is told as a bare value."""
+        """`board_read`, which has the resource, and `board_write`, whose answer is told as a bare
+        value."""
         named = frozenset({"project", "user_id", "conversation_id"})
         read = {
             "name": "board_read",

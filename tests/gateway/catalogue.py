@@ -42,7 +42,9 @@ class NoArguments(Arguments):
 
 
 async def echo(scope: Scope, arguments: EchoArguments) -> EchoResult:
-    return EchoResult(project=scope.project, text=arguments.text, items=arguments.items, parts=arguments.parts)
+    return EchoResult(
+        project=scope.project, text=arguments.text, items=arguments.items, parts=arguments.parts
+    )
 
 
 async def crash(_: Scope, arguments: EchoArguments) -> EchoResult:
@@ -50,7 +52,9 @@ async def crash(_: Scope, arguments: EchoArguments) -> EchoResult:
 
 
 async def refuse(_: Scope, __: EchoArguments) -> EchoResult:
-    raise MemsvcError(Code.RESOURCE_BUSY, "somebody else is at it", retry_after_s=0.5, recovery="wait")
+    raise MemsvcError(
+        Code.RESOURCE_BUSY, "somebody else is at it", retry_after_s=0.5, recovery="wait"
+    )
 
 
 async def garble(_: Scope, __: EchoArguments) -> EchoResult:
@@ -79,7 +83,10 @@ def catalogue() -> Catalogue:
             tool("echo", echo, counter="mcp_memory_before_turn_total"),
             tool("crash", crash),
             tool(
-                "refuse", refuse, counter="mcp_memory_after_turn_total", duration_ms="mcp_memory_after_turn_duration_ms"
+                "refuse",
+                refuse,
+                counter="mcp_memory_after_turn_total",
+                duration_ms="mcp_memory_after_turn_duration_ms",
             ),
             tool("garble", garble),
             tool("write", echo, permission=Permission.WRITE, read_only=False),

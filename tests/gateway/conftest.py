@@ -43,11 +43,15 @@ class OutOfReach:
         self.flush_callbacks: list[Any] = []
 
     async def registry(self, *_: Any) -> list[Any]:
-        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+        raise MemsvcError(
+            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        )
 
     @asynccontextmanager
     async def begin(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+        raise MemsvcError(
+            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        )
         yield
 
 
@@ -56,7 +60,9 @@ class Recorded(CallLog):
 
     def __init__(self, meter: RecordingMeter, clock: FakeClock) -> None:
         nowhere = cast(Database, OutOfReach())
-        super().__init__(nowhere, clock, AuditOptions(), kind="calls", write=insert_calls, dropped=lambda _: None)
+        super().__init__(
+            nowhere, clock, AuditOptions(), kind="calls", write=insert_calls, dropped=lambda _: None
+        )
         self.records: list[CallRecord] = []
 
     def record(self, record: CallRecord) -> None:
@@ -73,7 +79,9 @@ class Gateway:
     dispatch: Dispatch
     draining: Draining
 
-    def http(self, key: str | None = "key-one", client: tuple[str, int] = ("127.0.0.1", 1)) -> httpx2.AsyncClient:
+    def http(
+        self, key: str | None = "key-one", client: tuple[str, int] = ("127.0.0.1", 1)
+    ) -> httpx2.AsyncClient:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False, client=client)
         return httpx2.AsyncClient(transport=transport, base_url=ORIGIN, headers=headers)
@@ -96,7 +104,10 @@ def running(database: Database, clock: FakeClock) -> Running:
 
     @asynccontextmanager
     async def run(
-        auth: AuthOptions | None = None, limits: LimitsOptions | None = None, host: str = "127.0.0.1", **changes: Any
+        auth: AuthOptions | None = None,
+        limits: LimitsOptions | None = None,
+        host: str = "127.0.0.1",
+        **changes: Any,
     ) -> AsyncIterator[Gateway]:
         auth = auth or AuthOptions(mode="open")
         where = changes.get("database", database)
@@ -104,7 +115,9 @@ def running(database: Database, clock: FakeClock) -> Running:
         calls = call_log(where, metrics, clock, AuditOptions())
         tools = changes.get("tools") or catalogue()
         limits = limits or LimitsOptions()
-        admission = Admission(limits.slots, RateLimits(where, limits.rates, metrics), metrics, connections_max=10)
+        admission = Admission(
+            limits.slots, RateLimits(where, limits.rates, metrics), metrics, connections_max=10
+        )
         disabled = changes.get("disabled", frozenset({"disabled"}))
         dispatch = Dispatch(tools, calls, metrics, clock, disabled=disabled, admission=admission)
         draining = Draining()
@@ -112,7 +125,9 @@ def running(database: Database, clock: FakeClock) -> Running:
             dispatch=dispatch,
             call_log=calls,
             metrics=metrics,
-            authenticator=Authenticator(where, auth, clock, changes.get("heard"), key_file=changes.get("key_file")),
+            authenticator=Authenticator(
+                where, auth, clock, changes.get("heard"), key_file=changes.get("key_file")
+            ),
             limits=limits,
             host=host,
             instructions="remember",
@@ -133,7 +148,8 @@ def running(database: Database, clock: FakeClock) -> Running:
 
 @pytest.fixture
 def replica(running: Running, database: Database, database_urls: DatabaseUrls) -> Opened:
-    """Makes a server with boards that hears of changes: `async with replica(limits=...) as server`."""
+    """Makes a server with boards that hears of changes: `async with replica(limits=...) as
+    server`."""
 
     @asynccontextmanager
     async def opened(**options: Any) -> AsyncIterator[Replica]:

@@ -1,4 +1,5 @@
-"""An issuer of tokens on the loopback: keys of every kind that is taken, and of some that are not."""
+"""An issuer of tokens on the loopback: keys of every kind that is taken, and of some that are
+not."""
 
 import asyncio
 import base64
@@ -38,7 +39,9 @@ def jwks(*names: str) -> bytes:
 
 def public_bytes(name: str, encoding: Encoding = Encoding.PEM) -> bytes:
     """A public key as anybody may have it."""
-    return bytes(KEYS[name][1].public_key().public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo))
+    return bytes(
+        KEYS[name][1].public_key().public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo)
+    )
 
 
 def part(content: bytes | dict[str, Any]) -> str:
@@ -57,7 +60,8 @@ def signed(header: bytes, payload: bytes, key: str = "rsa") -> str:
 
 @dataclass
 class Issuer:
-    """The server: `document` is what it publishes, `holds` lets it answer nothing until it is set."""
+    """The server: `document` is what it publishes, `holds` lets it answer nothing until it is
+    set."""
 
     url: str = "https://issuer.example/"
     document: bytes = field(default_factory=lambda: jwks(*PUBLISHED))
@@ -99,7 +103,10 @@ class Issuer:
             self.asked += 1
             if self.holds is not None:
                 await self.holds.wait()
-            head = f"HTTP/1.1 {self.status} X\r\nContent-Length: {len(self.document)}\r\nConnection: close\r\n\r\n"
+            head = (
+                f"HTTP/1.1 {self.status} X\r\nContent-Length:"
+                f" {len(self.document)}\r\nConnection: close\r\n\r\n"
+            )
             writer.write(head.encode() + self.document)
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):

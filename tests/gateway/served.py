@@ -41,21 +41,31 @@ class Service:
         """A key for the tenant of another one, with fewer rights."""
         now = datetime.now(UTC)
         await keys.remember_tenant(self.database, keys.hash_key(like), now)
-        made = await keys.create_key(self.database, "narrow", now, tenant=keys.hash_key(like), **narrowed)
+        made = await keys.create_key(
+            self.database, "narrow", now, tenant=keys.hash_key(like), **narrowed
+        )
         return made.text
 
     async def calls(self, tool: str, most: int = 1) -> list[dict[str, Any]]:
-        """The newest calls of a tool as the call log has them, oldest first, once it has as many."""
+        """The newest calls of a tool as the call log has them, oldest first, once it has as
+        many."""
         async with asyncio.timeout(10):
             while True:
-                rows = await self.admin.fetch("SELECT * FROM calls WHERE tool = $1 ORDER BY called_at", tool)
+                rows = await self.admin.fetch(
+                    "SELECT * FROM calls WHERE tool = $1 ORDER BY called_at", tool
+                )
                 if len(rows) >= most:
-                    return [dict(row) | {"arguments": orjson.loads(row["arguments"])} for row in rows[-most:]]
+                    return [
+                        dict(row) | {"arguments": orjson.loads(row["arguments"])}
+                        for row in rows[-most:]
+                    ]
                 await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
-async def served(urls: DatabaseUrls, admin: asyncpg.Connection, **settings: Any) -> AsyncIterator[Service]:
+async def served(
+    urls: DatabaseUrls, admin: asyncpg.Connection, **settings: Any
+) -> AsyncIterator[Service]:
     """The service on loopback; its call log is written at once."""
     quick = {
         "auth": AuthOptions(mode="open"),

@@ -1,4 +1,5 @@
-"""Calls that find no room wait a little or are refused at once, and no tenant takes the room of another."""
+"""Calls that find no room wait a little or are refused at once, and no tenant takes the room of
+another."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -55,8 +56,11 @@ def held() -> Held:
 
 
 @pytest.fixture
-async def calling(held: Held, meter: RecordingMeter, clock: FakeClock) -> AsyncIterator[Callable[..., Calling]]:
-    """Makes a function that begins a call of a tool on behalf of a tenant: `call = calling(SlotOptions(...))`."""
+async def calling(
+    held: Held, meter: RecordingMeter, clock: FakeClock
+) -> AsyncIterator[Callable[..., Calling]]:
+    """Makes a function that begins a call of a tool on behalf of a tenant: `call =
+    calling(SlotOptions(...))`."""
     begun: list[asyncio.Task[Any]] = []
 
     async def at_once(_: Scope, __: EchoArguments) -> EchoResult:
@@ -83,7 +87,11 @@ async def calling(held: Held, meter: RecordingMeter, clock: FakeClock) -> AsyncI
 
         def call(tenant: bytes, name: str = "held") -> "asyncio.Task[Any]":
             begun.append(
-                asyncio.create_task(dispatch.call(Caller(tenant, "test"), name, {}, surface="test", request_id="test"))
+                asyncio.create_task(
+                    dispatch.call(
+                        Caller(tenant, "test"), name, {}, surface="test", request_id="test"
+                    )
+                )
             )
             return begun[-1]
 
@@ -99,7 +107,9 @@ async def code(call: "asyncio.Task[Any]") -> str:
     return "" if outcome.error is None else str(outcome.body["code"])
 
 
-async def test_one_tenant_that_floods_leaves_a_slot_for_another(calling: Callable[..., Calling], held: Held) -> None:
+async def test_one_tenant_that_floods_leaves_a_slot_for_another(
+    calling: Callable[..., Calling], held: Held
+) -> None:
     call = calling(SHARED)
     flood = [call(LOUD) for _ in range(30)]
     await until(lambda: len(held.running) == 3)
@@ -235,7 +245,9 @@ async def test_a_call_that_is_not_read_is_refused_by_its_own_slots_alone(
     admitted = Admission(SlotOptions(calls_max=1, waiting_max=0), rates, meter, connections_max=2)
     short, managing = tool("echo", None), tool("manage", None, is_admin=True)
     async with admitted.running(caller, short):
-        for _ in range(2):  # from the first on, so many are refused that further ones are not looked into
+        for _ in range(
+            2
+        ):  # from the first on, so many are refused that further ones are not looked into
             await admitted.delay_rejection(perf_counter())
         refused = await admitted.rejection(caller, short)
         assert refused is not None
@@ -292,7 +304,9 @@ async def test_calls_that_may_take_long_take_no_slot_of_short_ones(
     assert {await code(one) for one in slow} == {""}
 
 
-async def test_a_call_that_makes_calls_does_not_wait_for_itself(calling: Callable[..., Calling]) -> None:
+async def test_a_call_that_makes_calls_does_not_wait_for_itself(
+    calling: Callable[..., Calling],
+) -> None:
     call = calling(SlotOptions(calls_max=1, composed_calls_max=4))
     assert {await code(one) for one in [call(LOUD, "composed") for _ in range(3)]} == {""}
 
@@ -308,7 +322,9 @@ async def test_a_call_that_takes_too_long_is_taken_back(
     assert await code(call(LOUD, "at_once")) == ""
 
 
-async def test_a_tool_that_ran_into_a_time_limit_of_its_own_is_a_fault_of_ours(meter: RecordingMeter) -> None:
+async def test_a_tool_that_ran_into_a_time_limit_of_its_own_is_a_fault_of_ours(
+    meter: RecordingMeter,
+) -> None:
     rates = RateLimits(OutOfReach(), RateOptions(), meter)
     admitted = Admission(SlotOptions(), rates, meter, connections_max=2)
     with pytest.raises(TimeoutError):
@@ -317,7 +333,9 @@ async def test_a_tool_that_ran_into_a_time_limit_of_its_own_is_a_fault_of_ours(m
     assert meter.total("memsvc_refused_total") == 0
 
 
-async def test_calls_under_way_of_a_key_are_bounded(calling: Callable[..., Calling], held: Held) -> None:
+async def test_calls_under_way_of_a_key_are_bounded(
+    calling: Callable[..., Calling], held: Held
+) -> None:
     call = calling(SlotOptions(calls_max=8), RateOptions(key_calls_at_once=2))
     going_on = [call(LOUD), call(LOUD)]
     await until(lambda: len(held.running) == 2)

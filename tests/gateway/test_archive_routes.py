@@ -32,7 +32,9 @@ async def fill(http: Any, project: str = "default") -> None:
     assert (await http.post("/api/tools/elfmem_remember", json=told)).status_code == 200
 
 
-async def test_an_archive_is_streamed_out_and_in(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_an_archive_is_streamed_out_and_in(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as service:
         async with service.http("key-one") as http, service.http("key-two") as other:
             await fill(http)
@@ -44,14 +46,20 @@ async def test_an_archive_is_streamed_out_and_in(database_urls: DatabaseUrls, ad
                 assert content is not None
                 assert content.read() == NOISE
             for checked in ("true", "false"):
-                sent = await other.post("/api/archive", params={"check": checked}, content=got.content)
+                sent = await other.post(
+                    "/api/archive", params={"check": checked}, content=got.content
+                )
                 assert (sent.status_code, sent.json()["checked_only"]) == (200, checked == "true")
             assert (await other.get("/api/files/default/content/a/b.bin")).content == NOISE
-            again = await other.post("/api/archive", params={"project": "elsewhere"}, content=got.content)
+            again = await other.post(
+                "/api/archive", params={"project": "elsewhere"}, content=got.content
+            )
             assert [one["into"] for one in again.json()["projects"]] == ["elsewhere"]
             refused = await other.post("/api/archive", content=got.content[:-20])
             assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_CONTENT")
-            full = await http.post("/api/archive", content=(await other.get("/api/archive")).content)
+            full = await http.post(
+                "/api/archive", content=(await other.get("/api/archive")).content
+            )
             assert (full.status_code, full.json()["code"]) == (409, "CONFLICT")
         told = [(call["status"], call["code"]) for call in await service.calls("archive_import", 5)]
         assert told == [
@@ -76,7 +84,9 @@ async def test_archives_are_for_keys_with_the_admin_permission(
             assert (await less.get("/api/archive")).status_code == 403
             assert (await less.post("/api/archive", content=b"x")).status_code == 403
         async with service.http(confined) as aside:
-            assert (await aside.get("/api/archive", params={"project": "default"})).status_code == 403
+            assert (
+                await aside.get("/api/archive", params={"project": "default"})
+            ).status_code == 403
             assert (await aside.get("/api/archive")).json()["code"] == "NOT_FOUND"
         async with service.http(None) as nobody:
             assert (await nobody.get("/api/archive")).status_code == 401
@@ -94,8 +104,14 @@ async def test_an_upload_is_bounded_by_an_option_of_its_own(
         assert (wrong.status_code, wrong.json()["code"]) == (400, "INVALID_ARGUMENT")
 
 
-async def test_one_tenant_takes_not_every_place(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with served(database_urls, admin) as service, service.http() as http, service.http("key-two") as other:
+async def test_one_tenant_takes_not_every_place(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        served(database_urls, admin) as service,
+        service.http() as http,
+        service.http("key-two") as other,
+    ):
         await fill(http)
         await fill(other)
         seen: list[int] = []
@@ -108,7 +124,9 @@ async def test_one_tenant_takes_not_every_place(database_urls: DatabaseUrls, adm
     assert seen == [429, 200]
 
 
-async def test_an_export_that_nobody_takes_is_ended(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_an_export_that_nobody_takes_is_ended(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin, archives=ArchiveOptions(idle_s_max=0.05)) as service:
         async with service.http() as http:
             await fill(http)
@@ -144,7 +162,9 @@ async def test_an_export_that_is_taken_slowly_holds_no_transaction_open(
 ) -> None:
     async with served(database_urls, admin) as service, service.http() as http:
         for number in range(8):
-            stored = await http.put(f"/api/files/default/content/{number}.bin", content=os.urandom(1_400_000))
+            stored = await http.put(
+                f"/api/files/default/content/{number}.bin", content=os.urandom(1_400_000)
+            )
             assert stored.status_code == 201
         async with wired(service.app) as url:
             with socket.socket() as reader:
@@ -152,16 +172,25 @@ async def test_an_export_that_is_taken_slowly_holds_no_transaction_open(
                 reader.setblocking(False)
                 loop = asyncio.get_running_loop()
                 await loop.sock_connect(reader, ("127.0.0.1", int(url.rpartition(":")[2])))
-                asked = "GET /api/archive HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer key-one\r\n"
+                asked = (
+                    "GET /api/archive HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer"
+                    " key-one\r\n"
+                )
                 await loop.sock_sendall(reader, f"{asked}Connection: close\r\n\r\n".encode())
                 answer = await loop.sock_recv(reader, 4096)
 
                 async def nothing_is_open() -> bool:
-                    held = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-                    return not await admin.fetchval(f"{held} AND pid <> pg_backend_pid() AND xact_start IS NOT NULL")
+                    held = (
+                        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                    )
+                    return not await admin.fetchval(
+                        f"{held} AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+                    )
 
                 await until(nothing_is_open)
-                assert not await admin.fetch("SELECT FROM calls WHERE tool = 'archive_export'")  # it is still sent
+                assert not await admin.fetch(
+                    "SELECT FROM calls WHERE tool = 'archive_export'"
+                )  # it is still sent
                 while piece := await loop.sock_recv(reader, 2**20):
                     answer += piece
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -173,7 +202,10 @@ async def test_an_export_that_is_taken_slowly_holds_no_transaction_open(
 
 
 async def test_an_archive_has_its_bounds_on_disk(
-    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    database_urls: DatabaseUrls,
+    admin: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     small = ArchiveOptions(export_bytes_max=10_000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -186,7 +218,10 @@ async def test_an_archive_has_its_bounds_on_disk(
         taken = (await http.get("/api/archive", params=packed)).content
         assert gzip.decompress(taken)
         monkeypatch.setattr(archive_routes, "FREE_BYTES_MIN", 2**62)
-        for full in (await http.get("/api/archive", params=packed), await http.post("/api/archive", content=taken)):
+        for full in (
+            await http.get("/api/archive", params=packed),
+            await http.post("/api/archive", content=taken),
+        ):
             assert (full.status_code, full.json()["code"]) == (503, "UNAVAILABLE")
             assert "TMPDIR" in full.json()["recovery"]
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
@@ -194,7 +229,9 @@ async def test_an_archive_has_its_bounds_on_disk(
     assert not os.listdir(tmp_path)  # noqa: PTH208 - nothing else runs
 
 
-async def test_so_many_archives_at_once_and_no_more(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_so_many_archives_at_once_and_no_more(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     one = ArchiveOptions(at_once_max=1)
     async with served(database_urls, admin, archives=one) as service, service.http() as http:
         await fill(http)
@@ -247,7 +284,10 @@ async def test_an_export_that_its_reader_leaves_ends_and_is_told_as_failed(
         (call,) = await service.calls("archive_export")
         assert (call["status"], call["code"]) == ("error", "UNAVAILABLE")
         assert (
-            await admin.fetchval("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'") == 0
+            await admin.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+            )
+            == 0
         )
 
 

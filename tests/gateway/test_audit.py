@@ -53,7 +53,10 @@ def record(clock: FakeClock) -> CallRecord:
         ({"items": [1, "two"]}, {"items": {"redacted": True, "items": 2, "bytes": 9}}),
         ({"first": {"title": "x"}}, {"first": {"redacted": True, "fields": 1, "bytes": 13}}),
         ({CANARY: 1, "other": CANARY, "count": 1}, {"count": 1, "unknown_names": 2}),
-        ({"session_id": [CANARY]}, {"session_id": {"redacted": True, "items": 1, "bytes": len(CANARY) + 4}}),
+        (
+            {"session_id": [CANARY]},
+            {"session_id": {"redacted": True, "items": 1, "bytes": len(CANARY) + 4}},
+        ),
         ({"count": 10**400}, {"count": {"redacted": True}}),
         ({"count": float("nan")}, {"count": None}),
         ({"text": "\ud800"}, {"text": {"redacted": True, "bytes": 3}}),
@@ -63,7 +66,9 @@ def record(clock: FakeClock) -> CallRecord:
         (CANARY, {"arguments": {"redacted": True}}),
     ],
 )
-def test_numbers_and_named_strings_are_kept_and_all_else_leaves_its_size(arguments: Any, kept: dict[str, Any]) -> None:
+def test_numbers_and_named_strings_are_kept_and_all_else_leaves_its_size(
+    arguments: Any, kept: dict[str, Any]
+) -> None:
     told = shape(arguments, ECHO)
     assert told == kept
     assert CANARY not in json.dumps(told)
@@ -75,7 +80,9 @@ def log_of(clock: FakeClock, meter: RecordingMeter, **options: Any) -> CallLog:
 
 
 @pytest.mark.anyio
-async def test_records_wait_while_the_database_is_away(clock: FakeClock, meter: RecordingMeter) -> None:
+async def test_records_wait_while_the_database_is_away(
+    clock: FakeClock, meter: RecordingMeter
+) -> None:
     log = log_of(clock, meter)
     for _ in range(3):
         log.record(record(clock))
@@ -85,7 +92,9 @@ async def test_records_wait_while_the_database_is_away(clock: FakeClock, meter: 
 
 
 @pytest.mark.anyio
-async def test_the_oldest_record_goes_when_too_many_wait(clock: FakeClock, meter: RecordingMeter) -> None:
+async def test_the_oldest_record_goes_when_too_many_wait(
+    clock: FakeClock, meter: RecordingMeter
+) -> None:
     log = log_of(clock, meter, backlog_max=10)
     for _ in range(15):
         log.record(record(clock))
@@ -94,7 +103,9 @@ async def test_the_oldest_record_goes_when_too_many_wait(clock: FakeClock, meter
 
 
 @pytest.mark.anyio
-async def test_a_record_goes_when_the_database_was_away_for_long(clock: FakeClock, meter: RecordingMeter) -> None:
+async def test_a_record_goes_when_the_database_was_away_for_long(
+    clock: FakeClock, meter: RecordingMeter
+) -> None:
     log = log_of(clock, meter, keep_s=300)
     log.record(record(clock))
     clock.advance(seconds=301)
@@ -108,15 +119,21 @@ async def test_a_record_goes_when_the_database_was_away_for_long(clock: FakeCloc
 async def test_a_tenant_that_is_being_purged_or_restored_keeps_no_other_from_being_logged(
     database: Database, clock: FakeClock, meter: RecordingMeter, admin: asyncpg.Connection
 ) -> None:
-    purged, restored, other = (replace(record(clock), tenant=bytes([number]) * 32) for number in (1, 2, 3))
-    await admin.execute("INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", purged.tenant)
+    purged, restored, other = (
+        replace(record(clock), tenant=bytes([number]) * 32) for number in (1, 2, 3)
+    )
+    await admin.execute(
+        "INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", purged.tenant
+    )
     log = call_log(database, meter, clock, AuditOptions(batch_records=2))
     async with database.begin(restored.scope) as tx:
         await tx.lock(Lock("project", ""))
         for one in (other, purged, restored, replace(other, call=uuid4())):
             log.record(one)
         await log.flush()
-        assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM calls")] == [other.tenant] * 2
+        assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM calls")] == [
+            other.tenant
+        ] * 2
         assert log.backlog() == 2
     await admin.execute("DELETE FROM purges")
     await log.flush()
@@ -133,7 +150,13 @@ async def test_records_that_take_the_database_too_long_wait_whether_or_not_they_
 
     lost: list[int] = []
     log = BatchWriter(
-        database, clock, AuditOptions(), kind="calls", write=write, dropped=lost.append, keep_after_purge=False
+        database,
+        clock,
+        AuditOptions(),
+        kind="calls",
+        write=write,
+        dropped=lost.append,
+        keep_after_purge=False,
     )
     log.record(record(clock))
     await log.flush()
@@ -148,7 +171,9 @@ async def test_a_tenant_whose_records_take_too_long_holds_up_no_other(
 
     async def write(tx: Tx, records: Sequence[CallRecord]) -> None:
         if tx.scope.tenant == slow.tenant:
-            await tx.fetch("SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text")
+            await tx.fetch(
+                "SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text"
+            )
             await tx.fetch("SELECT pg_sleep(60), $1::bytea, $2::text")
         await insert_calls(tx, records)
 
@@ -158,7 +183,9 @@ async def test_a_tenant_whose_records_take_too_long_holds_up_no_other(
     for one in (other, slow, slow, slow, replace(other, call=uuid4())):
         log.record(one)
     await log.flush()
-    assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM calls")] == [other.tenant] * 2
+    assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM calls")] == [
+        other.tenant
+    ] * 2
     assert (log.backlog(), lost) == (3, [])
 
 

@@ -35,11 +35,15 @@ from tests.gateway.conftest import OutOfReach, Running
         ("Bearer alice@msk_1234", "msk_1234"),
     ],
 )
-def test_the_key_is_what_follows_bearer_without_a_legacy_identity(value: str, key: str | None) -> None:
+def test_the_key_is_what_follows_bearer_without_a_legacy_identity(
+    value: str, key: str | None
+) -> None:
     assert key_of(value) == key
 
 
-def presented_key(headers: list[tuple[bytes, bytes]], query_string: bytes, *, key_in_query: bool) -> str | None:
+def presented_key(
+    headers: list[tuple[bytes, bytes]], query_string: bytes, *, key_in_query: bool
+) -> str | None:
     shown = credentials(headers, query_string, key_in_query=key_in_query)
     return None if shown is None else shown.text
 
@@ -48,7 +52,10 @@ def test_authorization_wins_over_x_api_key_and_both_over_the_query() -> None:
     both = [(b"x-api-key", b"two"), (b"authorization", b"Bearer one")]
     assert presented_key(both, b"APIKEY=three", key_in_query=True) == "one"
     assert presented_key(both[:1], b"APIKEY=three", key_in_query=True) == "two"
-    assert presented_key([(b"authorization", b"Basic eDp5"), both[0]], b"", key_in_query=False) == "two"
+    assert (
+        presented_key([(b"authorization", b"Basic eDp5"), both[0]], b"", key_in_query=False)
+        == "two"
+    )
     assert presented_key([(b"authorization", b"\xff\xfe")], b"", key_in_query=False) is None
 
 
@@ -65,12 +72,17 @@ def test_other_queries_give_none(query: bytes) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0"])
-async def test_a_key_that_nobody_made_opens_nothing_unless_any_key_is_to(running: Running, host: str) -> None:
+async def test_a_key_that_nobody_made_opens_nothing_unless_any_key_is_to(
+    running: Running, host: str
+) -> None:
     async with running(AuthOptions(), host=host) as gateway, gateway.http("tpyo") as http:
         answer = await http.post("/mcp", json={})
         assert (answer.status_code, answer.json()["code"]) == (401, "PERMISSION_DENIED")
         assert answer.json()["message"] == "this API key is unknown, was revoked, or has expired"
-    async with running(AuthOptions(mode="open"), host=host) as gateway, gateway.http("tpyo") as http:
+    async with (
+        running(AuthOptions(mode="open"), host=host) as gateway,
+        gateway.http("tpyo") as http,
+    ):
         assert (await http.post("/nowhere", json={})).status_code == 404
 
 
@@ -90,7 +102,11 @@ async def test_who_calls_from_this_machine_with_a_wrong_key_is_told_where_the_ri
                 message = (await http.get("/nowhere")).json()["message"]
                 assert message.startswith(told)
                 assert message.endswith(f"the key of this data folder is in {file}")
-                for proxied in ({"X-Forwarded-For": "203.0.113.7"}, {"Forwarded": "for=1.2.3.4"}, {"Via": "1.1 p"}):
+                for proxied in (
+                    {"X-Forwarded-For": "203.0.113.7"},
+                    {"Forwarded": "for=1.2.3.4"},
+                    {"Via": "1.1 p"},
+                ):
                     assert str(file) not in (await http.get("/nowhere", headers=proxied)).text
         async with gateway.http("tpyo", client=("203.0.113.7", 1)) as http:
             assert str(file) not in (await http.get("/nowhere")).text
@@ -100,7 +116,9 @@ async def test_who_calls_from_this_machine_with_a_wrong_key_is_told_where_the_ri
 
 
 @pytest.mark.anyio
-async def test_a_request_without_a_key_is_401_on_every_path_but_the_public_ones(running: Running) -> None:
+async def test_a_request_without_a_key_is_401_on_every_path_but_the_public_ones(
+    running: Running,
+) -> None:
     async with running() as gateway, gateway.http(key=None) as http:
         for path in ("/mcp", "/", "/anything", "/healthz/", "/metrics/x"):
             answer = await http.post(path, json={})

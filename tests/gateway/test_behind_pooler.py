@@ -1,4 +1,5 @@
-"""The whole service behind PgBouncer in transaction mode, with two connections of PostgreSQL for all that it does."""
+"""The whole service behind PgBouncer in transaction mode, with two connections of PostgreSQL for
+all that it does."""
 
 import asyncio
 import json
@@ -57,7 +58,8 @@ async def call(http: httpx2.AsyncClient, tool: str, **arguments: Any) -> dict[st
 
 
 async def live(service: Service, key: str, session: str) -> None:
-    """A session of somebody who is allergic to something, keeps a file and has a whiteboard, and asks for all of it."""
+    """A session of somebody who is allergic to something, keeps a file and has a whiteboard, and
+    asks for all of it."""
     allergen = KEYS[key]
     who = {"session_id": session, "user_id": f"ada-{session}"}
     async with service.http(key) as http:
@@ -66,7 +68,9 @@ async def live(service: Service, key: str, session: str) -> None:
         assert await call(http, "memory_after_turn", **who, **turn) == await call(
             http, "memory_after_turn", **who, **turn
         )
-        asked = await call(http, "memory_before_turn", **who, current_input="What am I allergic to?")
+        asked = await call(
+            http, "memory_before_turn", **who, current_input="What am I allergic to?"
+        )
         assert allergen in values(asked)
         await call(http, "file_write", project="p", path=f"/{session}.md", content=allergen)
         read = await call(http, "file_read", project="p", path=f"/{session}.md")
@@ -77,7 +81,9 @@ async def live(service: Service, key: str, session: str) -> None:
         assert allergen in board["text"]
 
 
-async def test_two_tenants_at_once_have_all_that_is_theirs_and_nothing_else(service: Service) -> None:
+async def test_two_tenants_at_once_have_all_that_is_theirs_and_nothing_else(
+    service: Service,
+) -> None:
     lives = (live(service, key, f"s{number}") for key in KEYS for number in range(SESSIONS))
     await asyncio.gather(*lives)
     for key, allergen in KEYS.items():
@@ -101,7 +107,9 @@ async def test_jobs_are_done_whether_the_worker_goes_around_the_pooler_or_not(
 
     database = await Database.open(pooler.urls.app, DatabaseOptions(), meter)
     url = (pooler.direct if around else pooler.urls).app
-    worker = Worker(url, database, [Job(name="note", run=note)], SystemClock(), meter, WorkerOptions(poll_s=0.1))
+    worker = Worker(
+        url, database, [Job(name="note", run=note)], SystemClock(), meter, WorkerOptions(poll_s=0.1)
+    )
     async with worker.running():
         for number in range(20):
             async with database.begin(scope) as tx:
@@ -131,7 +139,9 @@ async def test_calls_go_on_when_the_pooler_was_away(service: Service, pooler: Pg
         async with service.http() as http:
             for part in range(1000):
                 path = f"/{number}-{part}"
-                answer = await http.post("/api/tools/file_write", json={"project": "p", "path": path, "content": "x"})
+                answer = await http.post(
+                    "/api/tools/file_write", json={"project": "p", "path": path, "content": "x"}
+                )
                 if answer.status_code != 200:
                     refused.add((answer.status_code, answer.json()["code"]))
                     away.set()
@@ -161,7 +171,10 @@ async def test_calls_go_on_when_the_pooler_was_away(service: Service, pooler: Pg
 
 
 async def test_the_doctor_tells_what_the_pooler_costs_and_what_it_takes_away(
-    pooler: PgBouncer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pooler: PgBouncer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def found(*, amiss: bool = False, **options: str) -> dict[str, Any]:
         for name, value in {"URL": pooler.urls.app, **options}.items():

@@ -21,8 +21,12 @@ from tests.gateway.test_audit import record
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_key_is_kept_by_its_hash_alone(database: Database, clock: FakeClock, admin: asyncpg.Connection) -> None:
-    made = await keys.create_key(database, "laptop", clock.now(), projects=["b", "a"], hidden_tools=["x"])
+async def test_a_key_is_kept_by_its_hash_alone(
+    database: Database, clock: FakeClock, admin: asyncpg.Connection
+) -> None:
+    made = await keys.create_key(
+        database, "laptop", clock.now(), projects=["b", "a"], hidden_tools=["x"]
+    )
     assert re.fullmatch(r"msk_[A-Za-z0-9_-]{43}", made.text)
     assert made.text not in repr(made)
     assert made.text not in repr(await admin.fetch("SELECT * FROM api_keys"))
@@ -33,11 +37,18 @@ async def test_a_key_is_kept_by_its_hash_alone(database: Database, clock: FakeCl
     assert await keys.find_key(database, keys.hash_key("another")) is None
 
 
-async def test_several_keys_share_a_tenant_and_are_listed(database: Database, clock: FakeClock) -> None:
+async def test_several_keys_share_a_tenant_and_are_listed(
+    database: Database, clock: FakeClock
+) -> None:
     first = await keys.create_key(database, "first", clock.now())
-    second = await keys.create_key(database, "second", clock.advance(seconds=1), tenant=first.key.tenant)
+    second = await keys.create_key(
+        database, "second", clock.advance(seconds=1), tenant=first.key.tenant
+    )
     other = await keys.create_key(database, "other", clock.advance(seconds=1))
-    assert [key.label for key in await keys.list_keys(database, first.key.tenant)] == ["first", "second"]
+    assert [key.label for key in await keys.list_keys(database, first.key.tenant)] == [
+        "first",
+        "second",
+    ]
     assert [key.label for key in await keys.list_keys(database)] == ["first", "second", "other"]
     assert second.key.tenant == first.key.tenant != other.key.tenant
 
@@ -58,21 +69,31 @@ async def test_the_last_use_never_moves_back(database: Database, clock: FakeCloc
     made = await keys.create_key(database, "laptop", clock.now())
     later = clock.advance(minutes=5)
     await keys.set_last_used(database, {made.key.key_id: later})
-    await keys.set_last_used(database, {made.key.key_id: later - timedelta(minutes=1), uuid4(): later})
+    await keys.set_last_used(
+        database, {made.key.key_id: later - timedelta(minutes=1), uuid4(): later}
+    )
     await keys.set_last_used(database, {})
     [key] = await keys.list_keys(database)
     assert key.last_used_at == later
 
 
 def authenticator(
-    database: Database, clock: FakeClock, mode: Literal["listed", "open"] = "listed", cache_s: float = 0
+    database: Database,
+    clock: FakeClock,
+    mode: Literal["listed", "open"] = "listed",
+    cache_s: float = 0,
 ) -> Authenticator:
     return Authenticator(database, AuthOptions(mode=mode, cache_s=cache_s), clock)
 
 
 async def test_a_listed_key_becomes_its_caller(database: Database, clock: FakeClock) -> None:
     made = await keys.create_key(
-        database, "narrow", clock.now(), permissions=[Permission.READ], projects=["p"], hidden_tools=["x"]
+        database,
+        "narrow",
+        clock.now(),
+        permissions=[Permission.READ],
+        projects=["p"],
+        hidden_tools=["x"],
     )
     for mode in ("listed", "open"):
         doorman = authenticator(database, clock, mode)
@@ -94,12 +115,16 @@ async def test_a_revoked_or_expired_key_opens_nothing_not_even_a_tenant_of_its_o
     database: Database, clock: FakeClock, mode: str
 ) -> None:
     revoked = await keys.create_key(database, "revoked", clock.now())
-    expiring = await keys.create_key(database, "expiring", clock.now(), expires_at=clock.now() + timedelta(hours=1))
+    expiring = await keys.create_key(
+        database, "expiring", clock.now(), expires_at=clock.now() + timedelta(hours=1)
+    )
     doorman = authenticator(database, clock, mode)
     assert await doorman.resolve(revoked.text) is not None
     assert await doorman.resolve(expiring.text) is not None
     first = await keys.revoke_key(database, revoked.key.key_id, clock.now())
-    assert (await keys.revoke_key(database, revoked.key.key_id, clock.advance(hours=1))).revoked_at == first.revoked_at
+    assert (
+        await keys.revoke_key(database, revoked.key.key_id, clock.advance(hours=1))
+    ).revoked_at == first.revoked_at
     assert await doorman.resolve(revoked.text) is None
     assert await doorman.resolve(expiring.text) is None
     with pytest.raises(MemsvcError, match="no such key"):
@@ -107,14 +132,18 @@ async def test_a_revoked_or_expired_key_opens_nothing_not_even_a_tenant_of_its_o
 
 
 async def test_an_expiry_is_seen_through_the_cache(database: Database, clock: FakeClock) -> None:
-    made = await keys.create_key(database, "k", clock.now(), expires_at=clock.now() + timedelta(seconds=1))
+    made = await keys.create_key(
+        database, "k", clock.now(), expires_at=clock.now() + timedelta(seconds=1)
+    )
     doorman = authenticator(database, clock, cache_s=300)
     assert await doorman.resolve(made.text) is not None
     clock.advance(seconds=2)
     assert await doorman.resolve(made.text) is None
 
 
-async def test_an_unlisted_key_is_a_tenant_in_open_mode_alone(database: Database, clock: FakeClock) -> None:
+async def test_an_unlisted_key_is_a_tenant_in_open_mode_alone(
+    database: Database, clock: FakeClock
+) -> None:
     assert await authenticator(database, clock).resolve("anything") is None
     caller = await authenticator(database, clock, "open").resolve("anything")
     assert caller == Caller(tenant=keys.hash_key("anything"), key_label="open")

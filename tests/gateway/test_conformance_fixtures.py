@@ -1,4 +1,5 @@
-"""What the conformance suite looks for is there in its mode, answers as the suite wants, and is nowhere else."""
+"""What the conformance suite looks for is there in its mode, answers as the suite wants, and is
+nowhere else."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -37,13 +38,17 @@ pytestmark = [
 
 
 @asynccontextmanager
-async def conforming(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterator[tuple[Service, str]]:
+async def conforming(
+    urls: DatabaseUrls, admin: asyncpg.Connection
+) -> AsyncIterator[tuple[Service, str]]:
     """A service in the mode, and where it is."""
     quick = AuditOptions(flush_every_s=0.02, batch_records=1)
     draining = Draining()
     async with (
         opened(
-            Settings(auth=AuthOptions(mode="open"), worker=WorkerOptions(enabled=False), audit=quick),
+            Settings(
+                auth=AuthOptions(mode="open"), worker=WorkerOptions(enabled=False), audit=quick
+            ),
             urls.app,
             draining,
             conformance=True,
@@ -57,9 +62,18 @@ async def conforming(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIter
 
 async def elicited(_: Any, asked: Any) -> ElicitResult:
     """A user who fills in every form."""
-    known = {"name": "Alice", "color": "blue", "ok": True, "context": "c", "username": "alice", "email": "a@b.c"}
+    known = {
+        "name": "Alice",
+        "color": "blue",
+        "ok": True,
+        "context": "c",
+        "username": "alice",
+        "email": "a@b.c",
+    }
     fields = asked.requested_schema["properties"]
-    return ElicitResult(action="accept", content={name: known[name] for name in fields if name in known})
+    return ElicitResult(
+        action="accept", content={name: known[name] for name in fields if name in known}
+    )
 
 
 async def sampled(_: Any, __: Any) -> CreateMessageResult:
@@ -106,7 +120,9 @@ async def test_fixtures_answer_as_the_suite_wants(
         told.append(done)
 
     async with conforming(database_urls, admin) as (service, url), able(url, wire) as client:
-        assert await said(client, "test_simple_text") == "This is a simple text response for testing."
+        assert (
+            await said(client, "test_simple_text") == "This is a simple text response for testing."
+        )
         assert await kinds(client, "test_image_content") == ["image"]
         assert await kinds(client, "test_audio_content") == ["audio"]
         assert await kinds(client, "test_multiple_content_types") == ["text", "image", "resource"]
@@ -120,10 +136,14 @@ async def test_fixtures_answer_as_the_suite_wants(
         assert base64.b64decode(raw.blob).startswith(b"\x89PNG")
         with pytest.raises(MCPError):
             await client.read_resource("test://none")
-        prompt = await client.get_prompt("test_prompt_with_arguments", {"arg1": "one", "arg2": "two"})
+        prompt = await client.get_prompt(
+            "test_prompt_with_arguments", {"arg1": "one", "arg2": "two"}
+        )
         assert "arg1='one', arg2='two'" in str(prompt.messages[0].content)
         reference = PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
-        assert (await client.complete(reference, {"name": "arg1", "value": "x"})).completion.values == []
+        assert (
+            await client.complete(reference, {"name": "arg1", "value": "x"})
+        ).completion.values == []
         schemas = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
         assert schemas["json_schema_2020_12_tool"]["$defs"]["address"]["$anchor"] == "addressDef"
         [call] = await service.calls("test_simple_text")
@@ -152,9 +172,17 @@ async def test_a_server_of_the_newer_wire_says_what_is_missing(
         assert raised.value.error.code == -32602
 
 
-async def test_no_fixture_is_there_without_the_mode(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with served(database_urls, admin) as service, wired(service.app) as url, able(url, "2026-07-28") as client:
-        assert not [tool for tool in (await client.list_tools()).tools if tool.name.startswith("test_")]
+async def test_no_fixture_is_there_without_the_mode(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        served(database_urls, admin) as service,
+        wired(service.app) as url,
+        able(url, "2026-07-28") as client,
+    ):
+        assert not [
+            tool for tool in (await client.list_tools()).tools if tool.name.startswith("test_")
+        ]
         assert (await client.call_tool("test_simple_text", {})).is_error
         with pytest.raises(MCPError):
             await client.read_resource("test://static-text")

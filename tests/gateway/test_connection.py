@@ -1,4 +1,5 @@
-"""One client between a transport and the SDK: what it asked is answered, and nothing waits for it for ever."""
+"""One client between a transport and the SDK: what it asked is answered, and nothing waits for it
+for ever."""
 
 import math
 from collections.abc import AsyncIterator
@@ -14,7 +15,11 @@ from mcp_types import CallToolRequestParams, JSONRPCNotification, JSONRPCRequest
 
 from memsvc.gateway.mcp.connection import Connection
 
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 LONG_S = 30
 
 
@@ -30,7 +35,9 @@ class Peer:
         self.ended = anyio.Event()
 
     async def ask(self, number: int, method: str, **params: Any) -> None:
-        await self.asks.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=method, params=params)))
+        await self.asks.send(
+            SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=method, params=params))
+        )
 
     async def hear(self) -> Any:
         with anyio.fail_after(LONG_S):
@@ -107,7 +114,9 @@ async def test_what_the_client_took_back_is_not_waited_for() -> None:
     async with served(Connection()) as peer:
         await peer.shake_hands()
         await peer.call()
-        message = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 1})
+        message = JSONRPCNotification(
+            jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 1}
+        )
         await peer.asks.send(SessionMessage(message))
         peer.connection.end()
         await peer.until_ended()

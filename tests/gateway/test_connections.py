@@ -38,7 +38,10 @@ class Line:
         """Status, headers and body of the next answer."""
         async with asyncio.timeout(10):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:-2])}
+            headers = {
+                name.lower(): value
+                for name, _, value in (line.partition(": ") for line in head[1:-2])
+            }
             body = await self._reader.readexactly(int(headers["content-length"]))
         return int(head[0].split()[1]), headers, body
 
@@ -65,7 +68,10 @@ def serving(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> Serving:
     @asynccontextmanager
     async def run(**limits: object) -> AsyncIterator[tuple[Service, Lines]]:
         options = LimitsOptions.model_validate(limits)
-        async with served(database_urls, admin, limits=options) as service, wired(service.app, options) as url:
+        async with (
+            served(database_urls, admin, limits=options) as service,
+            wired(service.app, options) as url,
+        ):
 
             @asynccontextmanager
             async def line() -> AsyncIterator[Line]:
@@ -86,7 +92,11 @@ async def test_a_head_that_does_not_come_is_ended_and_others_are_served(serving:
         await other.send(HEALTH)
         assert (await other.answered())[0] == 200
         status, headers, body = await slow.answered()
-        assert (status, orjson.loads(body)["code"], headers["connection"]) == (408, "INVALID_CONTENT", "close")
+        assert (status, orjson.loads(body)["code"], headers["connection"]) == (
+            408,
+            "INVALID_CONTENT",
+            "close",
+        )
         assert await slow.ended()
         assert await silent.ended()
 
@@ -106,12 +116,21 @@ async def test_a_second_head_on_a_connection_has_its_own_time_and_size(serving: 
     [
         b"GET /healthz?" + b"a" * 3000 + b" HTTP/1.1\r\n" + HOST + b"\r\n",
         b"GET /healthz HTTP/1.1\r\nX-Long: " + b"a" * 3000 + b"\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\n" + b"".join(b"X-%d: a\r\n" % number for number in range(30)) + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\n"
+        + b"".join(b"X-%d: a\r\n" % number for number in range(30))
+        + b"\r\n",
         b"GET /healthz?" + b"a" * 3000,
         b"GET /healthz HTTP/1.1\r\nX-Endless: " + b"a" * 3000,
         b"GET /healthz HTTP/1.1\r\n" + b"a" * 3000,
     ],
-    ids=["a long URL", "a long header", "many headers", "a URL without an end", "a header without one", "a name"],
+    ids=[
+        "a long URL",
+        "a long header",
+        "many headers",
+        "a URL without an end",
+        "a header without one",
+        "a name",
+    ],
 )
 async def test_a_head_that_is_too_large_is_told_so_and_ended(serving: Serving, head: bytes) -> None:
     async with serving(head_bytes_max=2048, headers_max=20) as (_, line), line() as one:
@@ -133,15 +152,25 @@ async def test_what_is_no_http_is_400_in_the_one_shape(serving: Serving) -> None
 @pytest.mark.parametrize(
     "head",
     [
-        b"POST /mcp HTTP/1.1\r\n" + KEYED + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\n"
+        + KEYED
+        + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n",
         b"POST /mcp HTTP/1.1\r\n" + KEYED + b"Content-Length: 100\r\n\r\n{",
-        b"POST /api/tools/file_stat HTTP/1.1\r\n" + KEYED + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+        b"POST /api/tools/file_stat HTTP/1.1\r\n"
+        + KEYED
+        + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
         b"PUT /api/files/p/content/a HTTP/1.1\r\n" + KEYED + b"Content-Length: 100\r\n\r\nab",
     ],
     ids=["no body", "a part of a body", "a chunk", "an upload"],
 )
-async def test_a_body_that_does_not_come_is_refused_and_leaves_nothing(serving: Serving, head: bytes) -> None:
-    async with serving(body_s=0.1, upload_s=0.1) as (service, line), line() as slow, line() as other:
+async def test_a_body_that_does_not_come_is_refused_and_leaves_nothing(
+    serving: Serving, head: bytes
+) -> None:
+    async with (
+        serving(body_s=0.1, upload_s=0.1) as (service, line),
+        line() as slow,
+        line() as other,
+    ):
         await slow.send(head)
         await other.send(HEALTH)
         assert (await other.answered())[0] == 200
@@ -184,7 +213,12 @@ async def test_connections_have_a_number(serving: Serving) -> None:
 
 async def test_a_batch_of_json_rpc_runs_nothing(serving: Serving) -> None:
     rates = RateOptions(key_calls_s=0.005, burst_s=1000)
-    one = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "file_projects", "arguments": {}}}
+    one = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "file_projects", "arguments": {}},
+    }
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     async with serving(rates=rates) as (service, _), service.http() as http:
         for version in ("2025-03-26", "2025-11-25", "2026-07-28"):

@@ -1,4 +1,5 @@
-"""Web pages: those of an allowed origin may call from a browser and read what they are answered, refusals too."""
+"""Web pages: those of an allowed origin may call from a browser and read what they are answered,
+refusals too."""
 
 from typing import Any
 
@@ -20,7 +21,10 @@ pytestmark = pytest.mark.anyio
 PAGE = "https://app.example"
 FOREIGN = {"Origin": "https://evil.example"}
 ALLOWED = LimitsOptions(allowed_origins=(PAGE, "http://localhost:*"))
-PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+PREFLIGHT = {
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization,content-type",
+}
 REQUEST_HEADERS = {
     "accept",
     "authorization",
@@ -33,13 +37,32 @@ REQUEST_HEADERS = {
     "x-request-id",
 }
 MCP = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {}}}
-PATHS_FOR_PAGES = ("/mcp", "/mcp/", "/sse", "/messages/", "/api/tools", "/api/tools/echo", "/api/files/p/content/f")
-DISCOVERY = ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp", *PATHS)
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "echo", "arguments": {}},
+}
+PATHS_FOR_PAGES = (
+    "/mcp",
+    "/mcp/",
+    "/sse",
+    "/messages/",
+    "/api/tools",
+    "/api/tools/echo",
+    "/api/files/p/content/f",
+)
+DISCOVERY = (
+    "/.well-known/oauth-protected-resource",
+    "/.well-known/oauth-protected-resource/mcp",
+    *PATHS,
+)
 
 
 def cors_of(answer: Any) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
+    return {
+        name: value for name, value in answer.headers.items() if name.startswith("access-control-")
+    }
 
 
 @pytest.mark.parametrize("path", PATHS_FOR_PAGES)
@@ -70,7 +93,9 @@ async def test_an_allowed_page_reads_the_answer_and_its_headers(running: Running
     assert "Origin" in answer.headers["vary"]
 
 
-async def test_a_foreign_page_gets_neither_an_answer_nor_leave_to_read_one(running: Running) -> None:
+async def test_a_foreign_page_gets_neither_an_answer_nor_leave_to_read_one(
+    running: Running,
+) -> None:
     async with running(limits=ALLOWED) as gateway, gateway.http() as http:
         for path in PATHS_FOR_PAGES:
             preflight = await http.options(path, headers=PREFLIGHT | FOREIGN)
@@ -81,7 +106,9 @@ async def test_a_foreign_page_gets_neither_an_answer_nor_leave_to_read_one(runni
             assert cors_of(await http.get(path, headers=FOREIGN)) == {}
 
 
-async def test_without_an_origin_nothing_is_said_but_that_answers_differ_by_it(gateway: Gateway) -> None:
+async def test_without_an_origin_nothing_is_said_but_that_answers_differ_by_it(
+    gateway: Gateway,
+) -> None:
     async with gateway.http() as http:
         answer = await http.post("/mcp", json=CALL, headers=MCP)
     assert (answer.status_code, answer.headers["vary"], cors_of(answer)) == (200, "Origin", {})
@@ -89,8 +116,13 @@ async def test_without_an_origin_nothing_is_said_but_that_answers_differ_by_it(g
 
 async def test_refusals_can_be_read_by_an_allowed_page(running: Running) -> None:
     page = {"Origin": PAGE} | MCP
-    few = ALLOWED.model_copy(update={"rates": RateOptions(key_requests_s=0.1, burst_s=10), "request_bytes_max": 2048})
-    async with running(auth=AuthOptions(mode="listed"), limits=ALLOWED) as gateway, gateway.http(key="wrong") as http:
+    few = ALLOWED.model_copy(
+        update={"rates": RateOptions(key_requests_s=0.1, burst_s=10), "request_bytes_max": 2048}
+    )
+    async with (
+        running(auth=AuthOptions(mode="listed"), limits=ALLOWED) as gateway,
+        gateway.http(key="wrong") as http,
+    ):
         unknown = await http.post("/mcp", json=CALL, headers=page)
     async with running(limits=few) as gateway, gateway.http() as http:
         missing = await http.get("/api/none", headers=page)

@@ -27,19 +27,28 @@ def dispatch(call_log: Recorded, meter: RecordingMeter, clock: FakeClock) -> Dis
     return Dispatch(catalogue(), call_log, meter, clock, disabled=frozenset({"disabled"}))
 
 
-async def call(dispatch: Dispatch, name: str, arguments: Any = None, caller: Any = CALLER) -> CallOutcome:
+async def call(
+    dispatch: Dispatch, name: str, arguments: Any = None, caller: Any = CALLER
+) -> CallOutcome:
     return await dispatch.call(caller, name, arguments, surface="test", request_id="r-1")
 
 
 async def test_a_good_call_answers_logs_and_counts(
     dispatch: Dispatch, call_log: Recorded, meter: RecordingMeter
 ) -> None:
-    outcome = await call(dispatch, "echo", {"project": " p ", "text": "hi", "session_id": "s1", "plugin": None})
+    outcome = await call(
+        dispatch, "echo", {"project": " p ", "text": "hi", "session_id": "s1", "plugin": None}
+    )
     assert outcome.error is None
     assert outcome.body == {"project": "p", "text": "hi", "items": [], "parts": []}
     assert outcome.text == '{"project":"p","text":"hi","items":[],"parts":[]}'
     [record] = call_log.records
-    assert (record.tool, record.project, record.status, record.code) == ("echo", "p", "success", None)
+    assert (record.tool, record.project, record.status, record.code) == (
+        "echo",
+        "p",
+        "success",
+        None,
+    )
     assert (record.surface, record.key_label, record.request_id) == ("test", "test", "r-1")
     assert record.arguments["session_id"] == "s1"
     assert record.arguments["text"] == {"redacted": True, "bytes": 2}
@@ -48,7 +57,9 @@ async def test_a_good_call_answers_logs_and_counts(
 
 
 @pytest.mark.parametrize("name", ["nothing", "disabled", "hidden", "x" * 300, "a\nb"])
-async def test_a_tool_that_is_not_there_for_the_caller_is_not_found(dispatch: Dispatch, name: str) -> None:
+async def test_a_tool_that_is_not_there_for_the_caller_is_not_found(
+    dispatch: Dispatch, name: str
+) -> None:
     caller = replace(CALLER, hidden_tools=frozenset({"echo"}))
     outcome = await call(dispatch, "echo" if name == "hidden" else name, {}, caller)
     assert outcome.error is not None
@@ -111,7 +122,9 @@ async def test_an_unknown_name_is_neither_logged_nor_counted_by_itself(
         ({"plugin": CANARY}, "that plugin is not available"),
     ],
 )
-async def test_bad_arguments_are_named_without_their_values(dispatch: Dispatch, arguments: Any, message: str) -> None:
+async def test_bad_arguments_are_named_without_their_values(
+    dispatch: Dispatch, arguments: Any, message: str
+) -> None:
     outcome = await call(dispatch, "echo", arguments)
     assert message in outcome.body["message"]
     assert outcome.body["code"] in ("INVALID_ARGUMENT", "INVALID_PATH")
@@ -121,8 +134,12 @@ async def test_bad_arguments_are_named_without_their_values(dispatch: Dispatch, 
 
 async def test_a_key_may_do_only_what_it_may(dispatch: Dispatch) -> None:
     reader = replace(CALLER, permissions=frozenset({Permission.READ}), projects=frozenset({"mine"}))
-    assert (await call(dispatch, "write", {"project": "mine"}, reader)).body["code"] == "PERMISSION_DENIED"
-    assert (await call(dispatch, "echo", {"project": "yours"}, reader)).body["code"] == "PERMISSION_DENIED"
+    assert (await call(dispatch, "write", {"project": "mine"}, reader)).body[
+        "code"
+    ] == "PERMISSION_DENIED"
+    assert (await call(dispatch, "echo", {"project": "yours"}, reader)).body[
+        "code"
+    ] == "PERMISSION_DENIED"
     assert (await call(dispatch, "echo", {"project": "mine"}, reader)).error is None
 
 
@@ -140,7 +157,9 @@ async def test_a_named_error_goes_out_as_it_is(dispatch: Dispatch, meter: Record
 
 
 @pytest.mark.parametrize("name", ["crash", "garble"])
-async def test_any_other_error_is_internal_and_says_nothing(dispatch: Dispatch, call_log: Recorded, name: str) -> None:
+async def test_any_other_error_is_internal_and_says_nothing(
+    dispatch: Dispatch, call_log: Recorded, name: str
+) -> None:
     outcome = await call(dispatch, name, {"text": CANARY})
     told = {"code": "INTERNAL_ERROR", "message": "internal error", "retryable": False}
     assert outcome.body == told | {"request_id": call_log.records[-1].request_id}

@@ -1,4 +1,5 @@
-"""How answers go over the wire: compressed for whoever takes that, and the list of tools made once for all."""
+"""How answers go over the wire: compressed for whoever takes that, and the list of tools made once
+for all."""
 
 import gzip
 from typing import Any
@@ -26,14 +27,18 @@ ZIP, PLAIN = {"Accept-Encoding": "gzip"}, {"Accept-Encoding": "identity"}
 LONG = {"project": "p", "path": "/long.txt", "content": "some words again " * 2000}
 
 
-async def raw(http: httpx2.AsyncClient, method: str, path: str, **sent: Any) -> tuple[httpx2.Response, bytes]:
+async def raw(
+    http: httpx2.AsyncClient, method: str, path: str, **sent: Any
+) -> tuple[httpx2.Response, bytes]:
     """An answer and its body as it came over the wire."""
     async with http.stream(method, path, **sent) as answer:
         return answer, b"".join([piece async for piece in answer.aiter_raw()])
 
 
 @pytest.mark.parametrize(
-    ("headers", "body"), [({}, LIST), (MODERN, LIST | {"params": {"_meta": ENVELOPE}})], ids=["older", "newer"]
+    ("headers", "body"),
+    [({}, LIST), (MODERN, LIST | {"params": {"_meta": ENVELOPE}})],
+    ids=["older", "newer"],
 )
 async def test_the_list_of_tools_is_made_once_and_goes_out_small(
     database_urls: DatabaseUrls,
@@ -43,13 +48,19 @@ async def test_the_list_of_tools_is_made_once_and_goes_out_small(
     body: dict[str, Any],
 ) -> None:
     made = []
-    monkeypatch.setattr(tool_list, "listed", lambda tool, shows=tool_list.listed: made.append(tool.name) or shows(tool))
+    monkeypatch.setattr(
+        tool_list,
+        "listed",
+        lambda tool, shows=tool_list.listed: made.append(tool.name) or shows(tool),
+    )
     async with served(database_urls, admin) as service:
         answers = []
         for number in range(3):
             async with service.http(f"key-{number}") as http:
                 sent = [MCP | headers | coding for coding in (ZIP, PLAIN)]
-                answers += [await raw(http, "POST", "/mcp", json=body, headers=each) for each in sent]
+                answers += [
+                    await raw(http, "POST", "/mcp", json=body, headers=each) for each in sent
+                ]
         assert len(made) == len(set(made)) > 20
         zipped, plain = answers[0][1], answers[1][1]
         assert len(zipped) < LIST_BYTES_MAX < len(plain)
@@ -79,13 +90,17 @@ async def test_json_goes_out_compressed_to_whoever_takes_that(service: Service) 
         assert (answer.headers["content-encoding"], len(wire) < 1000) == ("gzip", True)
         assert LONG["content"].encode() in gzip.decompress(wire)
         for coding in ("identity", "br", "gzip;q=0", "br, gzip; q=0.0", "x-gzip, gzip;q=0"):
-            answer, wire = await raw(http, "POST", "/api/tools/file_read", headers={"Accept-Encoding": coding}, **asked)
+            answer, wire = await raw(
+                http, "POST", "/api/tools/file_read", headers={"Accept-Encoding": coding}, **asked
+            )
             assert "content-encoding" not in answer.headers
             assert LONG["content"].encode() in wire
             assert "Accept-Encoding" in answer.headers.get_list("vary")
 
 
-async def test_what_is_short_or_no_json_or_named_by_its_bytes_goes_out_as_it_is(service: Service) -> None:
+async def test_what_is_short_or_no_json_or_named_by_its_bytes_goes_out_as_it_is(
+    service: Service,
+) -> None:
     async with service.http() as http:
         await http.post("/api/tools/file_write", json=LONG | {"path": "/long.json"})
         for path in ("/api/files/p/content/long.json", "/api/archive", "/metrics", "/healthz"):

@@ -1,4 +1,5 @@
-"""Files over plain HTTP: bytes in both directions, preconditions, ranges, and the file tools by path and query."""
+"""Files over plain HTTP: bytes in both directions, preconditions, ranges, and the file tools by
+path and query."""
 
 import logging
 import random
@@ -70,7 +71,9 @@ async def send_raw(
         "query_string": b"",
         "root_path": "",
         "scheme": "http",
-        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()],
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in named.items()
+        ],
     }
     await service.app(scope, receive, send)
     return answered
@@ -89,7 +92,10 @@ async def test_what_is_put_is_got_with_its_headers(service: Service) -> None:
         assert got.headers["accept-ranges"] == "bytes"
         assert got.headers["cache-control"] == "private, no-cache"
         assert got.headers["x-content-type-options"] == "nosniff"
-        assert got.headers["content-disposition"] == "attachment; filename=\"f.txt\"; filename*=UTF-8''f.txt"
+        assert (
+            got.headers["content-disposition"]
+            == "attachment; filename=\"f.txt\"; filename*=UTF-8''f.txt"
+        )
         assert got.headers["last-modified"].endswith(" GMT")
         head = await http.head(FILE)
         assert (head.status_code, head.content) == (200, b"")
@@ -100,7 +106,10 @@ async def test_what_is_put_is_got_with_its_headers(service: Service) -> None:
         assert odd.status_code == 201
         got = await http.get("/api/files/p/content/50%25.txt")
         assert (got.content, got.headers["content-length"]) == (b"", "0")
-        assert got.headers["content-disposition"] == "attachment; filename=\"50_.txt\"; filename*=UTF-8''50%25.txt"
+        assert (
+            got.headers["content-disposition"]
+            == "attachment; filename=\"50_.txt\"; filename*=UTF-8''50%25.txt"
+        )
 
 
 async def test_head_sends_no_body(service: Service) -> None:
@@ -126,7 +135,10 @@ async def test_ten_megabytes_go_up_and_down_byte_for_byte(service: Service) -> N
     async with service.http() as http:
         for body in (content, chunks()):
             put = await http.put(FILE, content=body)
-            assert (put.status_code, put.json()["bytes_written"]) in ((201, len(content)), (200, len(content)))
+            assert (put.status_code, put.json()["bytes_written"]) in (
+                (201, len(content)),
+                (200, len(content)),
+            )
             assert sha256((await http.get(FILE)).content).digest() == sha256(content).digest()
         # what is larger than a tool call may be is brought back all the same
         await http.put(FILE, content=b"small")
@@ -141,7 +153,11 @@ async def test_ten_megabytes_go_up_and_down_byte_for_byte(service: Service) -> N
         "mode": "TRUNCATE",
         "content": {"redacted": True, "bytes": len(content)},
     }
-    assert (calls[0]["surface"], calls[0]["project"], calls[0]["status"]) == ("rest", "p", "success")
+    assert (calls[0]["surface"], calls[0]["project"], calls[0]["status"]) == (
+        "rest",
+        "p",
+        "success",
+    )
 
 
 async def test_post_appends(service: Service) -> None:
@@ -154,7 +170,9 @@ async def test_post_appends(service: Service) -> None:
         assert (again.status_code, again.headers["etag"]) == (200, second.headers["etag"])
 
 
-async def test_a_file_that_changes_while_it_is_downloaded_is_delivered_as_it_was(service: Service) -> None:
+async def test_a_file_that_changes_while_it_is_downloaded_is_delivered_as_it_was(
+    service: Service,
+) -> None:
     before, after = noise(3_500_000), noise(3_000_000, seed=2)
     sizes: list[int] = []
     async with service.http() as http:
@@ -193,11 +211,16 @@ async def test_a_download_whose_version_is_purged_meanwhile_breaks_off(service: 
     assert len(got) == 1024 * 1024
 
 
-async def test_a_client_that_goes_away_in_the_middle_of_an_upload_has_written_nothing(service: Service) -> None:
+async def test_a_client_that_goes_away_in_the_middle_of_an_upload_has_written_nothing(
+    service: Service,
+) -> None:
     async with service.http() as http:
         await http.put(FILE, content=b"before")
         for method in ("PUT", "POST"):
-            left = [{"type": "http.request", "body": CANARY, "more_body": True}, {"type": "http.disconnect"}]
+            left = [
+                {"type": "http.request", "body": CANARY, "more_body": True},
+                {"type": "http.disconnect"},
+            ]
 
             async def receive(left: Messages = left) -> MutableMapping[str, Any]:
                 return left.pop(0)
@@ -225,10 +248,14 @@ async def test_an_upload_is_bounded_by_the_file_and_not_by_the_request(small: Se
         assert (refused.status_code, refused.json()["code"]) == (413, "PAYLOAD_TOO_LARGE")
         assert (await http.get(FILE)).content == b"x" * 20_000
         for path in ("rename", "restore/x/content/f", "stat/content/f"):
-            assert (await http.post(f"/api/files/p/{path}", content=b"x" * 2000)).status_code == 413, path
+            assert (
+                await http.post(f"/api/files/p/{path}", content=b"x" * 2000)
+            ).status_code == 413, path
 
 
-async def test_a_declared_length_over_the_limit_is_refused_before_a_byte_is_read(small: Service) -> None:
+async def test_a_declared_length_over_the_limit_is_refused_before_a_byte_is_read(
+    small: Service,
+) -> None:
     async def receive() -> MutableMapping[str, Any]:
         raise AssertionError("the body was read")
 
@@ -271,7 +298,9 @@ async def test_one_range_of_bytes(service: Service) -> None:
             got = await http.get(FILE, headers={"Range": text})
             assert (got.status_code, got.content) == (status, content[start:stop]), text
             assert got.headers["content-length"] == str(stop - start)
-            assert got.headers.get("content-range") == (f"bytes {start}-{stop - 1}/10" if status == 206 else None)
+            assert got.headers.get("content-range") == (
+                f"bytes {start}-{stop - 1}/10" if status == 206 else None
+            )
         for text in ("bytes=10-", "bytes=99999999999999999999999-", "bytes=-0"):
             got = await http.get(FILE, headers={"Range": text})
             assert (got.status_code, got.headers["content-range"]) == (416, "bytes */10"), text
@@ -281,7 +310,9 @@ async def test_one_range_of_bytes(service: Service) -> None:
 async def test_an_empty_file_has_no_range(service: Service) -> None:
     async with service.http() as http:
         await http.put(FILE, content=b"")
-        assert (await http.get(FILE, headers={"Range": "bytes=0-"})).headers["content-range"] == "bytes */0"
+        assert (await http.get(FILE, headers={"Range": "bytes=0-"})).headers[
+            "content-range"
+        ] == "bytes */0"
         assert (await http.get(FILE, headers={"Range": "bytes=-5"})).status_code == 200
 
 
@@ -298,7 +329,11 @@ async def test_conditions_of_a_download(service: Service) -> None:
         tag = (await http.put(FILE, content=b"hello")).headers["etag"]
         for held in (tag, f"W/{tag}", f'"other", {tag}', "*"):
             answer = await http.get(FILE, headers={"If-None-Match": held})
-            assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag), held
+            assert (answer.status_code, answer.content, answer.headers["etag"]) == (
+                304,
+                b"",
+                tag,
+            ), held
         assert (await http.get(FILE, headers={"If-None-Match": '"other"'})).status_code == 200
         for match, status in (
             (tag, 200),
@@ -313,7 +348,12 @@ async def test_conditions_of_a_download(service: Service) -> None:
             for method in ("GET", "HEAD"):
                 answer = await http.request(method, FILE, headers={"If-Match": match})
                 assert answer.status_code == status, (match, method)
-        for given, status in ((tag, 206), ('"other"', 200), (f"W/{tag}", 200), ("Sat, 21 Nov 2026 12:00:00 GMT", 200)):
+        for given, status in (
+            (tag, 206),
+            ('"other"', 200),
+            (f"W/{tag}", 200),
+            ("Sat, 21 Nov 2026 12:00:00 GMT", 200),
+        ):
             got = await http.get(FILE, headers={"Range": "bytes=1-2", "If-Range": given})
             assert got.status_code == status, given
 
@@ -327,7 +367,9 @@ async def test_conditions_of_an_upload(service: Service) -> None:
         second = await http.put(FILE, content=b"two", headers={"If-Match": first.headers["etag"]})
         assert second.status_code == 200
         for method in ("PUT", "POST", "DELETE"):
-            stale = await http.request(method, FILE, content=b"x", headers={"If-Match": first.headers["etag"]})
+            stale = await http.request(
+                method, FILE, content=b"x", headers={"If-Match": first.headers["etag"]}
+            )
             assert (stale.status_code, stale.json()["code"]) == (412, "VERSION_CONFLICT")
         tag = second.headers["etag"]
         for headers in (
@@ -343,7 +385,9 @@ async def test_conditions_of_an_upload(service: Service) -> None:
         ):
             for method in ("PUT", "POST"):
                 refused = await http.request(method, FILE, content=b"x", headers=headers)
-                assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_ARGUMENT"), headers
+                assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_ARGUMENT"), (
+                    headers
+                )
         encoded = await http.put(FILE, content=b"x", headers={"Content-Encoding": "gzip"})
         assert (encoded.status_code, encoded.json()["code"]) == (415, "INVALID_CONTENT")
         assert (await http.delete(FILE, headers={"If-None-Match": "*"})).status_code == 400
@@ -368,22 +412,31 @@ async def test_the_file_tools_by_path_and_query(service: Service) -> None:
         assert page["next_cursor"] == "/a/1"
         rest = (await http.get(f"/api/files/p/list?depth=2&cursor={page['next_cursor']}")).json()
         assert [one["path"] for one in rest["entries"]] == ["/a/2", "/b"]
-        found = (await http.get("/api/files/p/search?query=otter&path_prefix=/a&limit=5")).json()["chunks"]
+        found = (await http.get("/api/files/p/search?query=otter&path_prefix=/a&limit=5")).json()[
+            "chunks"
+        ]
         assert {one["file_path"] for one in found} == {"/a/1", "/a/2"}
         everywhere = (await http.get("/api/files/*/search?query=otter")).json()["chunks"]
         assert {one["project"] for one in everywhere} == {"p", "q"}
         moved = await http.post("/api/files/p/rename", json={"from_path": "/b", "to_path": "/d/e"})
         assert (moved.status_code, moved.json()) == (200, {"moved_count": 1})
         assert (await http.delete("/api/files/p/content/a")).status_code == 409
-        assert (await http.delete("/api/files/p/content/a?recursive=true")).json() == {"deleted_count": 2}
+        assert (await http.delete("/api/files/p/content/a?recursive=true")).json() == {
+            "deleted_count": 2
+        }
 
 
 async def test_past_versions(service: Service) -> None:
     async with service.http() as http:
-        tags = [(await http.put(FILE, content=text)).headers["etag"] for text in (b"one", b"two", b"three")]
+        tags = [
+            (await http.put(FILE, content=text)).headers["etag"]
+            for text in (b"one", b"two", b"three")
+        ]
         page = (await http.get("/api/files/p/versions/a/f.txt?limit=1")).json()
         assert (f'"{page["versions"][0]["id"]}"', page["has_more"]) == (tags[1], True)
-        second = (await http.get(f"/api/files/p/versions/a/f.txt?before_id={page['next_cursor']}")).json()
+        second = (
+            await http.get(f"/api/files/p/versions/a/f.txt?before_id={page['next_cursor']}")
+        ).json()
         assert [f'"{one["id"]}"' for one in second["versions"]] == tags[:1]
         version = f"/api/files/p/version/{second['versions'][0]['id']}/a/f.txt"
         got = await http.get(version, headers={"Range": "bytes=1-"})
@@ -403,9 +456,13 @@ async def test_past_versions(service: Service) -> None:
 
 async def test_a_rendered_file_has_a_tag_of_its_content(service: Service) -> None:
     turn = {"session_id": "s", "user_id": "ada", "turn_id": "1"}
-    said = {"input_items": [{"role": "user", "content": "My name is Ada. I prefer trains to planes."}]}
+    said = {
+        "input_items": [{"role": "user", "content": "My name is Ada. I prefer trains to planes."}]
+    }
     async with service.http() as http:
-        done = await http.post("/api/tools/memory_after_turn", json=turn | said | {"output_items": []})
+        done = await http.post(
+            "/api/tools/memory_after_turn", json=turn | said | {"output_items": []}
+        )
         assert done.status_code == 200, done.text
         path = "/api/files/default/content/memory/s/indexes/active_facts.json"
         got = await http.get(path)
@@ -413,7 +470,9 @@ async def test_a_rendered_file_has_a_tag_of_its_content(service: Service) -> Non
         assert (got.status_code, b"Ada" in got.content) == (200, True)
         assert tag == f'"sha256-{sha256(got.content).hexdigest()}"'
         assert (await http.get(path, headers={"If-None-Match": tag})).status_code == 304
-        assert (await http.get(path, headers={"If-Match": tag, "Range": "bytes=-2"})).content == got.content[-2:]
+        assert (
+            await http.get(path, headers={"If-Match": tag, "Range": "bytes=-2"})
+        ).content == got.content[-2:]
         refused = await http.put(path, content=b"x")
         assert (refused.status_code, refused.json()["code"]) == (403, "PERMISSION_DENIED")
 
@@ -503,10 +562,18 @@ async def test_tenants_projects_permissions_and_hidden_tools(service: Service) -
         assert (await http.get(FILE)).status_code == 404
         assert (await http.get(past)).status_code == 404
         assert (await http.get("/api/files")).json()["projects"] == []
-        assert (await http.put(FILE, content=b"theirs", headers={"If-None-Match": "*"})).status_code == 201
+        assert (
+            await http.put(FILE, content=b"theirs", headers={"If-None-Match": "*"})
+        ).status_code == 201
     confined = await service.key(projects=["q"])
     async with service.http(confined) as http:
-        for method, path in (("GET", FILE), ("PUT", FILE), ("POST", FILE), ("DELETE", FILE), ("GET", past)):
+        for method, path in (
+            ("GET", FILE),
+            ("PUT", FILE),
+            ("POST", FILE),
+            ("DELETE", FILE),
+            ("GET", past),
+        ):
             answer = await http.request(method, path, content=b"x")
             assert (answer.status_code, answer.json()["code"]) == (403, "PERMISSION_DENIED")
         assert (await http.put("/api/files/q/content/f", content=b"x")).status_code == 201
@@ -547,7 +614,9 @@ async def test_without_the_file_tools_there_are_no_routes(
 async def test_content_is_told_nowhere(
     service: Service, log_lines: Any, admin: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, logger="httpx2")  # the test's own client tells the queries that it sends
+    caplog.set_level(
+        logging.WARNING, logger="httpx2"
+    )  # the test's own client tells the queries that it sends
     canary = CANARY.decode()
     async with service.http() as http:
         await http.put(FILE, content=CANARY)
@@ -556,8 +625,13 @@ async def test_content_is_told_nowhere(
         await http.get(FILE)
         await http.get(f"/api/files/p/search?query={canary}")
         await http.get(f"/api/files/p/list?{canary}={canary}")
-        await http.post("/api/tools/file_write", json={"project": "p", "path": "/g", "content": canary, canary: 1})
-        await http.post("/api/tools/file_write", content=CANARY, headers={"Content-Type": "application/json"})
+        await http.post(
+            "/api/tools/file_write",
+            json={"project": "p", "path": "/g", "content": canary, canary: 1},
+        )
+        await http.post(
+            "/api/tools/file_write", content=CANARY, headers={"Content-Type": "application/json"}
+        )
         metrics = (await http.get("/metrics")).text
     await service.calls("file_write", 3)
     rows = "\n".join(row[0] for row in await admin.fetch("SELECT c::text FROM calls AS c"))
@@ -588,7 +662,15 @@ async def test_no_header_brings_it_down(service: Service) -> None:
             "é",
             "=?",
         ]
-        names = ("Range", "If-Range", "If-Match", "If-None-Match", "Content-Range", "If-Modified-Since", "Content-Type")
+        names = (
+            "Range",
+            "If-Range",
+            "If-Match",
+            "If-None-Match",
+            "Content-Range",
+            "If-Modified-Since",
+            "Content-Type",
+        )
         seen = set()
         for _ in range(1000):
             headers = [
@@ -600,7 +682,9 @@ async def test_no_header_brings_it_down(service: Service) -> None:
             ]
             headers = [(name, value.strip(b" \t")) for name, value in headers]
             method = chance.choice(["GET", "GET", "HEAD", "PUT", "POST", "DELETE"])
-            path = chance.choice([FILE, FILE, "/api/files/p/version/" + tag.strip('"') + "/a/f.txt"])
+            path = chance.choice(
+                [FILE, FILE, "/api/files/p/version/" + tag.strip('"') + "/a/f.txt"]
+            )
             answer = await http.request(method, path, content=b"0123456789", headers=headers)
             seen.add(answer.status_code)
             assert answer.status_code < 500, (method, headers)

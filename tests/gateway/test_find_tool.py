@@ -33,10 +33,20 @@ DESCRIPTIONS = {
 }
 
 
-def door(meter: RecordingMeter, clock: FakeClock, meaning: ToolEmbedder | None = None, **descriptions: str) -> Door:
+def door(
+    meter: RecordingMeter,
+    clock: FakeClock,
+    meaning: ToolEmbedder | None = None,
+    **descriptions: str,
+) -> Door:
     """A gateway whose tools have these descriptions."""
-    tools = [tool(name, echo, title=name, description=told) for name, told in (descriptions or DESCRIPTIONS).items()]
-    dispatch = Dispatch(Catalogue([*tools, find_tool(meaning)]), Recorded(meter, clock), meter, clock)
+    tools = [
+        tool(name, echo, title=name, description=told)
+        for name, told in (descriptions or DESCRIPTIONS).items()
+    ]
+    dispatch = Dispatch(
+        Catalogue([*tools, find_tool(meaning)]), Recorded(meter, clock), meter, clock
+    )
     return Door(dispatch, CALLER)
 
 
@@ -53,7 +63,11 @@ async def names(find: Door, query: str, **more: Any) -> list[str]:
 async def test_a_found_tool_is_shown_as_it_is_listed(find: Door) -> None:
     body = await find("find_tool", query="rain")
     shown = listed(next(tool for tool in find.dispatch.catalogue if tool.name == "weather"))
-    assert body == {"tools": [{"name": "weather", "description": shown.description, "inputSchema": shown.input_schema}]}
+    assert body == {
+        "tools": [
+            {"name": "weather", "description": shown.description, "inputSchema": shown.input_schema}
+        ]
+    }
 
 
 async def test_references_are_names_alone(find: Door) -> None:
@@ -86,9 +100,14 @@ async def test_the_names_and_descriptions_of_arguments_count(find: Door) -> None
 
 @pytest.mark.parametrize("mode", ["auto", "regex", "bm25"])
 async def test_at_most_five_are_found_and_none_where_nothing_fits(find: Door, mode: str) -> None:
-    assert len(await names(find, "file|turn|tell" if mode == "regex" else "file turn tell", mode=mode)) == 5
+    assert (
+        len(await names(find, "file|turn|tell" if mode == "regex" else "file turn tell", mode=mode))
+        == 5
+    )
     assert await names(find, "quantum", mode=mode) == []
-    assert await find("find_tool", query="quantum", mode=mode, return_references_only=True) == {"tool_references": []}
+    assert await find("find_tool", query="quantum", mode=mode, return_references_only=True) == {
+        "tool_references": []
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,8 +136,12 @@ async def test_a_bare_name_with_an_underscore_is_taken_as_one(find: Door) -> Non
     assert await names(find, "_turn") == ["memory_after_turn", "memory_before_turn"]
 
 
-@pytest.mark.parametrize("query", ["will it rain tomorrow?", "rain (tomorrow", "[rain", "rain {x}", "C++ and rain"])
-async def test_a_question_that_only_looks_like_a_pattern_is_found_by_its_words(find: Door, query: str) -> None:
+@pytest.mark.parametrize(
+    "query", ["will it rain tomorrow?", "rain (tomorrow", "[rain", "rain {x}", "C++ and rain"]
+)
+async def test_a_question_that_only_looks_like_a_pattern_is_found_by_its_words(
+    find: Door, query: str
+) -> None:
     assert await names(find, query) == ["weather"]
 
 
@@ -131,17 +154,26 @@ async def test_a_question_that_only_looks_like_a_pattern_is_found_by_its_words(f
         ("a" * 201, "a pattern may have 200 characters"),
         ("(?R)", "the pattern repeats too much, or uses what only large patterns need"),
         ("(?&x)", "the pattern repeats too much, or uses what only large patterns need"),
-        ("((a{50}){50}){50}", "the pattern repeats too much, or uses what only large patterns need"),
+        (
+            "((a{50}){50}){50}",
+            "the pattern repeats too much, or uses what only large patterns need",
+        ),
         ("a{99999999999}", "the pattern repeats too much, or uses what only large patterns need"),
         ("(?:rain){e<=9}", "the pattern repeats too much, or uses what only large patterns need"),
         ("(?i)rain", "the pattern repeats too much, or uses what only large patterns need"),
     ],
 )
-async def test_what_is_no_pattern_or_no_small_one_is_refused(find: Door, pattern: str, message: str) -> None:
-    assert (await find.refuses("INVALID_QUERY", "find_tool", query=pattern, mode="regex"))["message"] == message
+async def test_what_is_no_pattern_or_no_small_one_is_refused(
+    find: Door, pattern: str, message: str
+) -> None:
+    assert (await find.refuses("INVALID_QUERY", "find_tool", query=pattern, mode="regex"))[
+        "message"
+    ] == message
 
 
-async def test_a_pattern_that_backtracks_without_end_is_cut_short(meter: RecordingMeter, clock: FakeClock) -> None:
+async def test_a_pattern_that_backtracks_without_end_is_cut_short(
+    meter: RecordingMeter, clock: FakeClock
+) -> None:
     find = door(meter, clock, slow="a" * 4000 + "!", weather="rain")
     started = time.process_time()
     refused = await find.refuses("INVALID_QUERY", "find_tool", query="(a|aa)+$", mode="regex")
@@ -152,10 +184,14 @@ async def test_a_pattern_that_backtracks_without_end_is_cut_short(meter: Recordi
 
 @pytest.mark.parametrize("query", ["", "   ", "\n"])
 async def test_an_empty_query_is_refused(find: Door, query: str) -> None:
-    assert (await find.refuses("INVALID_QUERY", "find_tool", query=query))["message"] == "query cannot be empty"
+    assert (await find.refuses("INVALID_QUERY", "find_tool", query=query))[
+        "message"
+    ] == "query cannot be empty"
 
 
-@pytest.mark.parametrize("arguments", [{}, {"query": 1}, {"query": "x", "mode": "best"}, {"query": "x" * 2001}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"query": 1}, {"query": "x", "mode": "best"}, {"query": "x" * 2001}]
+)
 async def test_other_arguments_are_refused(find: Door, arguments: dict[str, Any]) -> None:
     await find.refuses("INVALID_ARGUMENT", "find_tool", **arguments)
 
@@ -168,11 +204,15 @@ async def test_what_a_caller_may_not_see_is_never_found(find: Door, query: str) 
     assert await names(find, query) == ["weather"]
 
 
-async def test_a_hidden_tool_does_not_even_weigh_in_what_is_found(meter: RecordingMeter, clock: FakeClock) -> None:
+async def test_a_hidden_tool_does_not_even_weigh_in_what_is_found(
+    meter: RecordingMeter, clock: FakeClock
+) -> None:
     shown = {"first": "red", "second": "red blue blue blue blue blue"}
     alone = door(meter, clock, **shown)
     beside = door(meter, clock, **shown | {f"hidden{number}": "blue" for number in range(9)})
-    blind = beside.as_caller(replace(CALLER, hidden_tools=frozenset(f"hidden{number}" for number in range(9))))
+    blind = beside.as_caller(
+        replace(CALLER, hidden_tools=frozenset(f"hidden{number}" for number in range(9)))
+    )
     for query in ("red", "blue", "red blue"):
         assert await names(blind, query) == await names(alone, query)
 
@@ -193,14 +233,23 @@ class Meanings:
 ALIKE = {"umbrella": "rains", "shower": "rains"}
 
 
-async def test_meaning_finds_what_shares_no_word_with_the_question(meter: RecordingMeter, clock: FakeClock) -> None:
+async def test_meaning_finds_what_shares_no_word_with_the_question(
+    meter: RecordingMeter, clock: FakeClock
+) -> None:
     find = door(meter, clock, Meanings(FakeEmbedder(alike=ALIKE), clock, meter))
     assert (await names(find, "umbrella", mode="embedding"))[0] == "weather"
     assert await names(find, "umbrella", mode="auto") == []
 
 
 async def test_meaning_and_words_are_added_up(meter: RecordingMeter, clock: FakeClock) -> None:
-    find = door(meter, clock, Meanings(FakeEmbedder(alike={"x": "y"}), clock, meter), one="x", other="y", third="z z z")
+    find = door(
+        meter,
+        clock,
+        Meanings(FakeEmbedder(alike={"x": "y"}), clock, meter),
+        one="x",
+        other="y",
+        third="z z z",
+    )
     assert (await names(find, "x", mode="embedding"))[:2] == ["one", "other"]
 
 
@@ -236,7 +285,9 @@ async def test_an_embedder_that_is_away_is_an_outage_and_no_empty_answer(
     assert await names(find, "rain") == ["weather"]
 
 
-async def test_it_finds_the_tools_of_the_service(door: Door, database: Database, scope: Scope) -> None:
+async def test_it_finds_the_tools_of_the_service(
+    door: Door, database: Database, scope: Scope
+) -> None:
     del database, scope
     assert "file_rename" in (await names(door, "rename a file"))[:3]
     assert (await names(door, "restore an old version"))[0] == "file_restore_version"
@@ -268,16 +319,37 @@ PIECES = st.sampled_from(
             "^",
             "$",
         ),
-        *("(?=", "(?<!", "(?P<x>", "\\1", "\\p{L}", "\\X", "*+", "{,5}", "ſ", "İ", "&&", "\\N{DIGIT ONE}", "\\K", "🙂"),
+        *(
+            "(?=",
+            "(?<!",
+            "(?P<x>",
+            "\\1",
+            "\\p{L}",
+            "\\X",
+            "*+",
+            "{,5}",
+            "ſ",
+            "İ",
+            "&&",
+            "\\N{DIGIT ONE}",
+            "\\K",
+            "🙂",
+        ),
     ]
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(query=st.lists(PIECES, min_size=1, max_size=20).map("".join) | st.text(min_size=1, max_size=20))
+@settings(
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(
+    query=st.lists(PIECES, min_size=1, max_size=20).map("".join) | st.text(min_size=1, max_size=20)
+)
 async def test_no_query_is_a_fault_of_ours(find: Door, query: str) -> None:
     for mode in ("regex", "auto", "bm25"):
         arguments = {"query": query, "mode": mode}
-        outcome = await find.dispatch.call(CALLER, "find_tool", arguments, surface="test", request_id="r")
+        outcome = await find.dispatch.call(
+            CALLER, "find_tool", arguments, surface="test", request_id="r"
+        )
         assert outcome.body.get("code") in (None, "INVALID_QUERY"), outcome.text
         assert mode == "regex" or outcome.error is None or not query.strip()

@@ -1,4 +1,5 @@
-"""How many keys that open nothing an address may try, and that whoever has a good one is let in whatever it tried."""
+"""How many keys that open nothing an address may try, and that whoever has a good one is let in
+whatever it tried."""
 
 import asyncio
 from ipaddress import ip_network
@@ -28,7 +29,13 @@ async def test_an_address_that_tries_too_many_keys_is_told_to_wait_and_a_good_ke
 ) -> None:
     unseen = [await keys.create_key(database, "not seen yet", clock.now()) for _ in range(2)]
     async with running(auth=AuthOptions(mode="listed", failures_a_minute=3, cache_s=0)) as gateway:
-        assert [await status(gateway, f"guess-{number}") for number in range(5)] == [401, 401, 401, 429, 429]
+        assert [await status(gateway, f"guess-{number}") for number in range(5)] == [
+            401,
+            401,
+            401,
+            429,
+            429,
+        ]
         async with gateway.http("guess-6") as http:
             answer = await http.post("/nowhere", json={})
             assert (answer.json()["code"], answer.json()["retryable"]) == ("RATE_LIMITED", True)
@@ -42,13 +49,16 @@ async def test_after_a_thousand_wrong_keys_an_unseen_good_one_of_the_same_addres
     unseen = await keys.create_key(database, "not seen yet", clock.now())
     async with running(auth=AuthOptions(mode="listed")) as gateway, gateway.http(None) as http:
         answers = [
-            (await http.get("/nowhere", headers={"X-API-Key": f"guess-{number}"})).status_code for number in range(1000)
+            (await http.get("/nowhere", headers={"X-API-Key": f"guess-{number}"})).status_code
+            for number in range(1000)
         ]
         assert (answers[:60], answers[-1]) == ([401] * 60, 429)
         assert (await http.get("/nowhere", headers={"X-API-Key": unseen.text})).status_code == 404
 
 
-async def test_keys_are_looked_up_a_few_at_once_however_many_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_looked_up_a_few_at_once_however_many_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     under_way, most, full = 0, 0, asyncio.Event()
 
     async def find_key(*_: Any) -> None:
@@ -61,14 +71,19 @@ async def test_keys_are_looked_up_a_few_at_once_however_many_come(monkeypatch: p
         under_way -= 1
 
     monkeypatch.setattr(keys, "find_key", find_key)
-    known = KeyCache(cast(Database, None), keep_s=0, keys_max=10, changes=None, changed=lambda: None)
+    known = KeyCache(
+        cast(Database, None), keep_s=0, keys_max=10, changes=None, changed=lambda: None
+    )
     await asyncio.gather(*(known.find(keys.hash_key(f"guess-{number}")) for number in range(50)))
     assert most == CONCURRENT_QUERIES
 
 
 async def test_behind_a_trusted_proxy_each_client_counts_by_itself(running: Running) -> None:
     trusting = AuthOptions(mode="listed", failures_a_minute=1, trusted_proxies=("10.0.0.0/8",))
-    async with running(auth=trusting) as gateway, gateway.http(None, client=("10.0.0.1", 1)) as http:
+    async with (
+        running(auth=trusting) as gateway,
+        gateway.http(None, client=("10.0.0.1", 1)) as http,
+    ):
 
         async def tried(key: str, forwarded: str) -> int:
             headers = {"X-API-Key": key, "X-Forwarded-For": forwarded}
@@ -76,7 +91,9 @@ async def test_behind_a_trusted_proxy_each_client_counts_by_itself(running: Runn
 
         assert [await tried("a", "198.51.100.1"), await tried("b", "198.51.100.1")] == [401, 429]
         assert await tried("c", "198.51.100.2") == 401
-        assert await tried("d", "203.0.113.9, 198.51.100.1, 10.0.0.2") == 429  # what a client wrote itself says nothing
+        assert (
+            await tried("d", "203.0.113.9, 198.51.100.1, 10.0.0.2") == 429
+        )  # what a client wrote itself says nothing
 
 
 async def test_no_key_at_all_is_no_guess_and_a_key_that_was_revoked_neither(
@@ -94,7 +111,9 @@ async def test_no_key_at_all_is_no_guess_and_a_key_that_was_revoked_neither(
         assert await status(gateway, "another") == 429
 
 
-async def test_guesses_push_out_nothing_that_is_known(running: Running, database: Database, clock: FakeClock) -> None:
+async def test_guesses_push_out_nothing_that_is_known(
+    running: Running, database: Database, clock: FakeClock
+) -> None:
     known = await keys.create_key(database, "known", clock.now())
     options = AuthOptions(mode="listed", failures_a_minute=0, cache_keys_max=2, cache_s=300)
     async with running(auth=options) as gateway:
@@ -122,7 +141,15 @@ def request(peer: str | None, *headers: tuple[str, str]) -> dict[str, Any]:
 
 
 def test_a_network_of_ipv6_counts_as_one_address() -> None:
-    hosts = ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1", "10.0.0.1", "", "unix", "::ffff:10.0.0.1")
+    hosts = (
+        "2001:db8::1",
+        "2001:db8::ffff",
+        "2001:db8:0:1::1",
+        "10.0.0.1",
+        "",
+        "unix",
+        "::ffff:10.0.0.1",
+    )
     assert [counted_address(request(host), ()) for host in hosts] == [
         "2001:db8::",
         "2001:db8::",
@@ -159,6 +186,11 @@ def test_who_calls_is_what_a_trusted_proxy_says_and_nobody_else(
 
 
 def test_a_call_through_a_proxy_of_this_machine_does_not_come_from_it() -> None:
-    assert [is_local(request(peer)) for peer in ("127.0.0.1", "::1", "10.0.0.1", None)] == [True, True, False, False]
+    assert [is_local(request(peer)) for peer in ("127.0.0.1", "::1", "10.0.0.1", None)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     for header in ("x-forwarded-for", "forwarded", "via", "x-real-ip"):
         assert not is_local(request("127.0.0.1", (header, "127.0.0.1")))

@@ -1,4 +1,5 @@
-"""Whatever one tenant was ever told leads another one nowhere: ids, paths, versions, cursors, tokens, URIs."""
+"""Whatever one tenant was ever told leads another one nowhere: ids, paths, versions, cursors,
+tokens, URIs."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
@@ -23,15 +24,65 @@ CANARY = "ambergris"
 """A word of what is stored; no name has it."""
 
 PLAIN = {
-    *("type", "role", "kind", "tier", "state", "origin", "code", "status", "category", "content_encoding", "reason"),
-    *("created_at", "updated_at", "expires_at", "valid_from", "last_consolidated", "text", "frame_name", "key"),
-    *("relation", "action", "mime_type", "protocolVersion", "scored_by", "started_at", "queued_at", "method"),
+    *(
+        "type",
+        "role",
+        "kind",
+        "tier",
+        "state",
+        "origin",
+        "code",
+        "status",
+        "category",
+        "content_encoding",
+        "reason",
+    ),
+    *(
+        "created_at",
+        "updated_at",
+        "expires_at",
+        "valid_from",
+        "last_consolidated",
+        "text",
+        "frame_name",
+        "key",
+    ),
+    *(
+        "relation",
+        "action",
+        "mime_type",
+        "protocolVersion",
+        "scored_by",
+        "started_at",
+        "queued_at",
+        "method",
+    ),
 }
 """Names in answers under which nothing stands that could lead anywhere."""
 
 CONTENT = {
-    *("content", "current_input", "file_text", "input_items", "messages", "new_text", "old_text", "output_items"),
-    *("conversation_items", "query", "prompt", "note", "cue", "reason", "memory", "steps", "entries", "vars"),
+    *(
+        "content",
+        "current_input",
+        "file_text",
+        "input_items",
+        "messages",
+        "new_text",
+        "old_text",
+        "output_items",
+    ),
+    *(
+        "conversation_items",
+        "query",
+        "prompt",
+        "note",
+        "cue",
+        "reason",
+        "memory",
+        "steps",
+        "entries",
+        "vars",
+    ),
 }
 """Arguments that say something and lead nowhere."""
 
@@ -75,7 +126,10 @@ class Asking:
         }
         sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
         name = params.get("uri") or params.get("name") or ""
-        wire = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"}
+        wire = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+        }
         wire |= {"mcp-method": method} | ({"mcp-name": quote(name, safe=":/?=%")} if name else {})
         answered = await self.http.post("/mcp", json=sent, headers=wire)
         assert answered.status_code < 500, (method, answered.text)
@@ -91,14 +145,26 @@ class Asking:
         except orjson.JSONDecodeError:
             return
         for name, value in leaves(body, where):
-            if isinstance(value, str) and 0 < len(value) < 600 and CANARY not in value and not value.count(" "):
+            if (
+                isinstance(value, str)
+                and 0 < len(value) < 600
+                and CANARY not in value
+                and not value.count(" ")
+            ):
                 self.told[name].setdefault(value)
-            elif isinstance(value, int) and not isinstance(value, bool) and name in ("id", "job", "number"):
+            elif (
+                isinstance(value, int)
+                and not isinstance(value, bool)
+                and name in ("id", "job", "number")
+            ):
                 self.told[name].setdefault(str(value))
 
     def values(self) -> list[str]:
-        """What was told: of each name that it stood under, the last, which is of the newest answer."""
-        kept = dict.fromkeys(list(told)[-1] for name, told in self.told.items() if name not in PLAIN)
+        """What was told: of each name that it stood under, the last, which is of the newest
+        answer."""
+        kept = dict.fromkeys(
+            list(told)[-1] for name, told in self.told.items() if name not in PLAIN
+        )
         return [value for value in kept if value not in ORDINARY]
 
 
@@ -147,7 +213,10 @@ async def fill(asking: Asking) -> None:
     await asking.tool("memories_add", {"user_id": user, "messages": said})
     again = {"path": f"/{MARK}/f.txt", "content": f"The {CANARY} again.", "mode": "TRUNCATE"}
     for name in ("file_write", "file_list_versions"):
-        await asking.tool(name, {"project": "default"} | (again if name == "file_write" else {"path": again["path"]}))
+        await asking.tool(
+            name,
+            {"project": "default"} | (again if name == "file_write" else {"path": again["path"]}),
+        )
     await asking.tool("file_list", {"project": "default", "path": "", "depth": 9, "limit": 2})
     await asking.tool("memory_list_facts", {"session_id": f"{MARK}-s", "user_id": user, "limit": 1})
     assert CANARY in await asking.get(f"/api/files/default/content/{MARK}/f.txt")
@@ -155,7 +224,9 @@ async def fill(asking: Asking) -> None:
         await asking.get(path)
     for method, params in MCP_CALLS:
         await asking.mcp(method, **params)
-    asking.told["uri"] |= dict.fromkeys((f"memory://{user}/{board}", f"memory://{user}/{board}?project=default"))
+    asking.told["uri"] |= dict.fromkeys(
+        (f"memory://{user}/{board}", f"memory://{user}/{board}?project=default")
+    )
     assert CANARY in await asking.mcp("resources/read", uri=f"memory://{user}/{board}")
 
 
@@ -201,12 +272,16 @@ async def led(asking: Asking, value: str, project: str) -> AsyncIterator[tuple[s
         yield "resources/read", await asking.mcp("resources/read", uri=uri)
     whose = {"user_id": value, "conversation_id": f"{MARK}-c"}
     yield "prompts/get", await asking.mcp("prompts/get", name="memory:whiteboard", arguments=whose)
-    pipe = {"steps": [{"id": "a", "tool": "file_read", "args": {"path": value}}], "return": {"$ref": "last"}}
+    pipe = {
+        "steps": [{"id": "a", "tool": "file_read", "args": {"path": value}}],
+        "return": {"$ref": "last"},
+    }
     yield "mcp_pipe", await asking.tool("mcp_pipe", pipe)
 
 
 async def tried(asking: Asking, values: list[str], project: str) -> tuple[int, list[str]]:
-    """Ask for each value wherever it could lead; how often, and where it led to what others stored."""
+    """Ask for each value wherever it could lead; how often, and where it led to what others
+    stored."""
     count, leaks = 0, []
 
     def look(where: str, value: str, answered: str) -> None:
@@ -231,7 +306,9 @@ async def tried(asking: Asking, values: list[str], project: str) -> tuple[int, l
     return count, leaks
 
 
-async def test_what_one_tenant_was_told_leads_another_nowhere(service: Service, admin: asyncpg.Connection) -> None:
+async def test_what_one_tenant_was_told_leads_another_nowhere(
+    service: Service, admin: asyncpg.Connection
+) -> None:
     tenant = keys.hash_key("key-one")
     async with service.http("key-one") as one, service.http("key-two") as other:
         owner = Asking(one)
@@ -248,10 +325,16 @@ async def test_what_one_tenant_was_told_leads_another_nowhere(service: Service, 
 
 async def kept(admin: asyncpg.Connection, tenant: bytes) -> dict[str, list[str]]:
     """Everything that a tenant has, but what notes its calls."""
-    return {table: held for table, held in (await rows(admin, tenant, "default")).items() if table not in OF_CALLS}
+    return {
+        table: held
+        for table, held in (await rows(admin, tenant, "default")).items()
+        if table not in OF_CALLS
+    }
 
 
-async def test_a_key_of_one_project_is_led_into_no_other(service: Service, admin: asyncpg.Connection) -> None:
+async def test_a_key_of_one_project_is_led_into_no_other(
+    service: Service, admin: asyncpg.Connection
+) -> None:
     tenant = keys.hash_key("key-one")
     narrow = await service.key(permissions=frozenset(Permission), projects=["elsewhere"])
     async with service.http("key-one") as one, service.http(narrow) as other:

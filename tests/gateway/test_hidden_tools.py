@@ -33,13 +33,21 @@ async def test_it_is_in_no_list_and_answers_no_call_over_http(service: Service) 
         content = {"project": "default", "path": "/a", "content": "x"}
         assert (await http.post("/api/tools/file_write", json=content)).status_code == 404
         assert (await http.put("/api/files/default/content/a", content=b"x")).status_code == 404
-        assert (await http.post("/api/memories", json={"user_id": "u", "messages": []})).status_code == 404
-        found = await http.post("/api/tools/find_tool", json={"query": "write a file, read a whiteboard"})
+        assert (
+            await http.post("/api/memories", json={"user_id": "u", "messages": []})
+        ).status_code == 404
+        found = await http.post(
+            "/api/tools/find_tool", json={"query": "write a file, read a whiteboard"}
+        )
         assert not any(f'"{name}"' in found.text for name in HIDDEN)
 
 
 async def test_it_is_no_step_of_a_pipeline(service: Service) -> None:
-    step = {"id": "w", "tool": "file_write", "args": {"project": "default", "path": "/a", "content": "x"}}
+    step = {
+        "id": "w",
+        "tool": "file_write",
+        "args": {"project": "default", "path": "/a", "content": "x"},
+    }
     async with service.http(await service.key(hidden_tools=HIDDEN)) as http:
         answer = await http.post("/api/tools/mcp_pipe", json={"spec": {"steps": [step]}})
         assert "unknown tool" in answer.text
@@ -50,25 +58,35 @@ async def test_it_is_no_tool_resource_prompt_or_completion_over_mcp(service: Ser
     key = await service.key(hidden_tools=HIDDEN)
     async with (
         service.http(key) as http,
-        Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28") as client,
+        Client(
+            streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28"
+        ) as client,
     ):
         assert not {tool.name for tool in (await client.list_tools()).tools} & {*HIDDEN}
-        outcome: Any = await client.call_tool("file_write", {"project": "default", "path": "/a", "content": "x"})
+        outcome: Any = await client.call_tool(
+            "file_write", {"project": "default", "path": "/a", "content": "x"}
+        )
         assert outcome.is_error
         assert "Unknown tool" in outcome.content[0].text
         templates = (await client.list_resource_templates()).resource_templates
         assert not any(template.uri_template.startswith("memory://") for template in templates)
         with pytest.raises(MCPError):
             await client.read_resource("memory://alice/1")
-        assert not any("whiteboard" in prompt.name for prompt in (await client.list_prompts()).prompts)
+        assert not any(
+            "whiteboard" in prompt.name for prompt in (await client.list_prompts()).prompts
+        )
         with pytest.raises(MCPError):
-            await client.get_prompt("memory:whiteboard", {"user_id": "alice", "conversation_id": "1"})
+            await client.get_prompt(
+                "memory:whiteboard", {"user_id": "alice", "conversation_id": "1"}
+            )
 
 
 async def test_administrative_tools_are_for_rest_and_not_for_agents(service: Service) -> None:
     async with (
         service.http() as http,
-        Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28") as client,
+        Client(
+            streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28"
+        ) as client,
     ):
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert not {name for name in names if name.startswith(("keys_", "calls_"))}

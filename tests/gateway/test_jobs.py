@@ -1,4 +1,5 @@
-"""The routes of jobs: a tenant sees and moves its own, within what its key may do, and nobody else's."""
+"""The routes of jobs: a tenant sees and moves its own, within what its key may do, and nobody
+else's."""
 
 import hashlib
 from collections.abc import Sequence
@@ -35,7 +36,9 @@ MINE = hashlib.sha256(b"key-one").digest()
 THEIRS = hashlib.sha256(b"key-two").digest()
 
 
-async def queue(database: Database, clock: FakeClock, tenant: bytes, *subjects: str, project: str = "default") -> None:
+async def queue(
+    database: Database, clock: FakeClock, tenant: bytes, *subjects: str, project: str = "default"
+) -> None:
     for subject in subjects:
         async with database.begin(Scope(tenant, project)) as tx:
             await jobs.enqueue(tx, "tidy", subject, now=clock.now())
@@ -79,7 +82,9 @@ async def test_the_routes_are_these_and_those_that_need_no_key_are_three(gateway
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", "/1/retry"), ("DELETE", "/1")])
-async def test_nobody_sees_or_moves_jobs_without_a_key(gateway: Gateway, method: str, path: str) -> None:
+async def test_nobody_sees_or_moves_jobs_without_a_key(
+    gateway: Gateway, method: str, path: str
+) -> None:
     async with gateway.http(key=None) as http:
         answer = await http.request(method, f"/api/jobs{path}")
     assert answer.status_code == 401
@@ -94,7 +99,9 @@ async def test_a_tenant_sees_its_own_jobs_by_state(
     async with gateway.http() as http:
         newest, oldest = listed(await http.get("/api/jobs"))
         assert (newest["subject"], oldest["subject"]) == ("b", "a")
-        assert {name: oldest[name] for name in ("name", "project", "state", "failures", "code")} == {
+        assert {
+            name: oldest[name] for name in ("name", "project", "state", "failures", "code")
+        } == {
             "name": "tidy",
             "project": "default",
             "state": "waiting",
@@ -105,8 +112,14 @@ async def test_a_tenant_sees_its_own_jobs_by_state(
         assert listed(await http.get("/api/jobs?limit=1")) == [newest]
         await fail(database, admin, oldest["id"])
         [failed] = listed(await http.get("/api/jobs?state=failed"))
-        assert (failed["id"], failed["failures"], failed["code"]) == (oldest["id"], 1, "INTERNAL_ERROR")
-        assert [job["subject"] for job in listed(await http.get("/api/jobs?state=waiting"))] == ["b"]
+        assert (failed["id"], failed["failures"], failed["code"]) == (
+            oldest["id"],
+            1,
+            "INTERNAL_ERROR",
+        )
+        assert [job["subject"] for job in listed(await http.get("/api/jobs?state=waiting"))] == [
+            "b"
+        ]
         assert listed(await http.get("/api/jobs?state=running")) == []
 
 
@@ -135,7 +148,10 @@ async def test_jobs_of_other_tenants_and_numbers_of_no_job_are_not_found(
     async with gateway.http() as http:
         assert listed(await http.get("/api/jobs")) == []
         for job in (theirs, theirs + 1, 2**53):
-            for answer in (await http.post(f"/api/jobs/{job}/retry"), await http.delete(f"/api/jobs/{job}")):
+            for answer in (
+                await http.post(f"/api/jobs/{job}/retry"),
+                await http.delete(f"/api/jobs/{job}"),
+            ):
                 assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
         for job in (2**53 + 1, "x", "-1"):
             answer = await http.delete(f"/api/jobs/{job}")
@@ -143,21 +159,35 @@ async def test_jobs_of_other_tenants_and_numbers_of_no_job_are_not_found(
     assert await admin.fetchval("SELECT count(*) FROM memsvc_queue") == 1
 
 
-@pytest.mark.parametrize("query", ["state=odd", "limit=0", "limit=501", "limit=x", "limit=-1", "limit=1e3"])
+@pytest.mark.parametrize(
+    "query", ["state=odd", "limit=0", "limit=501", "limit=x", "limit=-1", "limit=1e3"]
+)
 async def test_what_cannot_be_asked_is_said(gateway: Gateway, query: str) -> None:
     async with gateway.http() as http:
         answer = await http.get(f"/api/jobs?{query}")
-    assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (400, "INVALID_ARGUMENT", False)
+    assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (
+        400,
+        "INVALID_ARGUMENT",
+        False,
+    )
 
 
 async def test_a_key_does_what_it_may_in_the_projects_that_it_may_touch(
     running: Running, database: Database, clock: FakeClock
 ) -> None:
     everything = {"tenant": MINE, "projects": ["default"]}
-    reader = await keys.create_key(database, "reader", clock.now(), permissions=[Permission.READ], **everything)
-    writer = await keys.create_key(database, "writer", clock.now(), permissions=[Permission.WRITE], **everything)
+    reader = await keys.create_key(
+        database, "reader", clock.now(), permissions=[Permission.READ], **everything
+    )
+    writer = await keys.create_key(
+        database, "writer", clock.now(), permissions=[Permission.WRITE], **everything
+    )
     keeper = await keys.create_key(
-        database, "keeper", clock.now(), permissions=[Permission.READ, Permission.ADMIN], **everything
+        database,
+        "keeper",
+        clock.now(),
+        permissions=[Permission.READ, Permission.ADMIN],
+        **everything,
     )
     await queue(database, clock, MINE, "a")
     await queue(database, clock, MINE, "a", project="beside")
@@ -173,7 +203,9 @@ async def test_a_key_does_what_it_may_in_the_projects_that_it_may_touch(
         async with gateway.http(writer.text) as http:
             assert (await http.get("/api/jobs")).status_code == 403
         async with gateway.http(keeper.text) as http:
-            assert (await http.delete(f"/api/jobs/{job['id'] + 1}")).status_code == 404  # it is in another project
+            assert (
+                await http.delete(f"/api/jobs/{job['id'] + 1}")
+            ).status_code == 404  # it is in another project
             assert (await http.delete(f"/api/jobs/{job['id']}")).status_code == 200
 
 

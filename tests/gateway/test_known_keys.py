@@ -20,7 +20,9 @@ from memsvc.store.database import Database
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
-VALID = keys.ApiKey(UUID(int=1), b"t" * 32, "k", ALL_PERMISSIONS, None, frozenset(), NOW, None, None, None)
+VALID = keys.ApiKey(
+    UUID(int=1), b"t" * 32, "k", ALL_PERMISSIONS, None, frozenset(), NOW, None, None, None
+)
 REVOKED = replace(VALID, revoked_at=NOW)
 HASH = b"h" * 32
 
@@ -36,15 +38,23 @@ class Told:
         return lambda: None
 
 
-async def test_keys_that_wait_behind_a_silent_database_are_told_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_that_wait_behind_a_silent_database_are_told_so_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def ask(*_: Any) -> Any:
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(keys, "find_key", ask)
     monkeypatch.setattr(key_cache, "QUERY_S_MAX", 0.05)
-    known = KeyCache(cast(Database, None), keep_s=300, keys_max=10, changes=None, changed=lambda: None)
-    looked_up = await asyncio.gather(*(known.find(bytes([one]) * 32) for one in range(9)), return_exceptions=True)
-    assert {error.code for error in looked_up if isinstance(error, MemsvcError)} == {Code.UNAVAILABLE}
+    known = KeyCache(
+        cast(Database, None), keep_s=300, keys_max=10, changes=None, changed=lambda: None
+    )
+    looked_up = await asyncio.gather(
+        *(known.find(bytes([one]) * 32) for one in range(9)), return_exceptions=True
+    )
+    assert {error.code for error in looked_up if isinstance(error, MemsvcError)} == {
+        Code.UNAVAILABLE
+    }
     assert len(looked_up) == 9
 
 
@@ -61,7 +71,13 @@ async def test_an_answer_from_before_a_key_was_revoked_that_comes_late_is_not_be
     monkeypatch.setattr(keys, "find_key", ask)
     monkeypatch.setattr(keys, "find_keys", ask)
     told = Told()
-    known = KeyCache(cast(Database, None), keep_s=300, keys_max=10, changes=cast(Changes, told), changed=lambda: None)
+    known = KeyCache(
+        cast(Database, None),
+        keep_s=300,
+        keys_max=10,
+        changes=cast(Changes, told),
+        changed=lambda: None,
+    )
 
     async def begun(asking: Any) -> tuple[asyncio.Task[Any], asyncio.Future[Any]]:
         return asyncio.create_task(asking), await asked.get()

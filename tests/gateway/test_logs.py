@@ -52,12 +52,16 @@ def test_an_exception_is_told_by_types_and_places(lines: io.BytesIO) -> None:
     assert CANARY not in repr(line)
 
 
-def test_a_library_is_told_by_its_place_unless_its_messages_are_about_itself(lines: io.BytesIO) -> None:
+def test_a_library_is_told_by_its_place_unless_its_messages_are_about_itself(
+    lines: io.BytesIO,
+) -> None:
     for name in ("mcp.server.x", "asyncio", "httpx", "asyncpg"):
         logging.getLogger(name).warning(f"Invalid header: {CANARY}")
         logging.getLogger(name).error("Invalid value: %s", CANARY, exc_info=ValueError(CANARY))
     warnings.warn(CANARY, UserWarning, stacklevel=1)
-    logging.getLogger("uvicorn.error").error("Exception in ASGI application\n%s", CANARY, exc_info=ValueError(CANARY))
+    logging.getLogger("uvicorn.error").error(
+        "Exception in ASGI application\n%s", CANARY, exc_info=ValueError(CANARY)
+    )
     logging.getLogger("uvicorn.access").info("GET /?apikey=%s", CANARY)
     events = told(lines)
     assert CANARY not in lines.getvalue().decode()
@@ -68,7 +72,9 @@ def test_a_library_is_told_by_its_place_unless_its_messages_are_about_itself(lin
 
 
 @pytest.mark.anyio
-async def test_a_request_that_fails_outside_a_tool_is_500_in_the_one_shape(running: Running, lines: io.BytesIO) -> None:
+async def test_a_request_that_fails_outside_a_tool_is_500_in_the_one_shape(
+    running: Running, lines: io.BytesIO
+) -> None:
     class Broken(OutOfReach):
         async def registry(self, *_: Any) -> list[Any]:
             raise RuntimeError(CANARY)

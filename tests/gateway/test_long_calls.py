@@ -1,4 +1,5 @@
-"""Calls that take long: how far they have come is told, and they end when their clients want no more of them."""
+"""Calls that take long: how far they have come is told, and they end when their clients want no
+more of them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -65,7 +66,11 @@ class Slow:
 
     def catalogue(self) -> Catalogue:
         return Catalogue(
-            [tool("count", ProgressFunction(self.count)), tool("think", self.think), tool("wait", self.wait)]
+            [
+                tool("count", ProgressFunction(self.count)),
+                tool("think", self.think),
+                tool("wait", self.wait),
+            ]
         )
 
 
@@ -88,9 +93,14 @@ class Served:
 
 
 @pytest.fixture
-async def served(running: Running, database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+async def served(
+    running: Running, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Served]:
     slow = Slow(database)
-    async with running(tools=slow.catalogue(), sse=SseOptions()) as gateway, wired(gateway.app) as url:
+    async with (
+        running(tools=slow.catalogue(), sse=SseOptions()) as gateway,
+        wired(gateway.app) as url,
+    ):
         records: list[CallRecord] = []
         monkeypatch.setattr(gateway.call_log, "record", records.append)
         try:
@@ -113,7 +123,9 @@ def headers(*, newer: bool, key: str = "key-one", **more: str) -> dict[str, str]
 
 
 @asynccontextmanager
-async def sending(url: str, body: dict[str, Any], sent: dict[str, str]) -> AsyncIterator[asyncio.Task[httpx2.Response]]:
+async def sending(
+    url: str, body: dict[str, Any], sent: dict[str, str]
+) -> AsyncIterator[asyncio.Task[httpx2.Response]]:
     """A request under way; its connection is closed at the end."""
     async with httpx2.AsyncClient(timeout=60) as http:
         task = asyncio.create_task(http.post(f"{url}/mcp", json=body, headers=sent))
@@ -140,7 +152,9 @@ async def test_a_client_is_told_how_far_its_call_has_come(served: Served, wire: 
     assert len(told) == 3
 
 
-async def test_an_answer_is_one_body_unless_progress_is_asked_for_and_can_be_read(served: Served) -> None:
+async def test_an_answer_is_one_body_unless_progress_is_asked_for_and_can_be_read(
+    served: Served,
+) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "application/json, text/event-stream"),
         ({"progressToken": 1}, "application/json, text/event-stream"),
@@ -149,14 +163,19 @@ async def test_an_answer_is_one_body_unless_progress_is_asked_for_and_can_be_rea
     kinds = []
     async with httpx2.AsyncClient(timeout=60) as http:
         for meta, accepted in cases:
-            body, sent = request("count", newer=False, **meta), headers(newer=False, Accept=accepted)
+            body, sent = (
+                request("count", newer=False, **meta),
+                headers(newer=False, Accept=accepted),
+            )
             came = await http.post(f"{served.url}/mcp", json=body, headers=sent)
             kinds.append(came.headers["content-type"].partition(";")[0])
     assert kinds == ["application/json", "text/event-stream", "application/json"]
 
 
 @pytest.mark.parametrize("name", ["think", "wait"])
-async def test_closing_the_connection_ends_a_call_of_the_newer_wire(served: Served, name: str) -> None:
+async def test_closing_the_connection_ends_a_call_of_the_newer_wire(
+    served: Served, name: str
+) -> None:
     scope = Scope(hash_key("key-one"), "default")
     async with served.slow.database.begin(scope, locks=[LOCK] if name == "wait" else []):
         sent = headers(newer=True, **{"Mcp-Name": name})
@@ -166,7 +185,9 @@ async def test_closing_the_connection_ends_a_call_of_the_newer_wire(served: Serv
     await served.cancelled()
 
 
-async def test_closing_the_connection_ends_a_call_that_tells_of_its_progress(served: Served) -> None:
+async def test_closing_the_connection_ends_a_call_that_tells_of_its_progress(
+    served: Served,
+) -> None:
     body = request("think", newer=True, progressToken="t")
     async with sending(served.url, body, headers(newer=True, **{"Mcp-Name": "think"})):
         await served.slow.begun.wait()
@@ -175,7 +196,11 @@ async def test_closing_the_connection_ends_a_call_that_tells_of_its_progress(ser
 
 async def begun(url: str, key: str = "key-one") -> str:
     """A session of the older wire."""
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     accept = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient() as http:
@@ -187,7 +212,9 @@ async def cancel(url: str, session: str | None, *, key: str = "key-one", number:
     body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
     named = {} if session is None else {"Mcp-Session-Id": session}
     async with httpx2.AsyncClient() as http:
-        came = await http.post(f"{url}/mcp", json=body, headers=headers(newer=False, key=key, **named))
+        came = await http.post(
+            f"{url}/mcp", json=body, headers=headers(newer=False, key=key, **named)
+        )
     assert came.status_code == 202
 
 

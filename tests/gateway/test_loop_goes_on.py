@@ -1,4 +1,5 @@
-"""No request keeps the event loop, and so the calls of all other tenants, waiting for long: whatever 4 MiB hold."""
+"""No request keeps the event loop, and so the calls of all other tenants, waiting for long:
+whatever 4 MiB hold."""
 
 import asyncio
 import itertools
@@ -35,9 +36,9 @@ Case = Callable[[str], dict[str, Any]]
 
 
 class Held:
-    """How long the loop was held at most, from one turn of a task to its next: by what it computed itself, and by other
-    threads of the process, which computed while it slept longer than it had to. What other processes take of the
-    machine does not count."""
+    """How long the loop was held at most, from one turn of a task to its next: by what it computed
+    itself, and by other threads of the process, which computed while it slept longer than it had
+    to. What other processes take of the machine does not count."""
 
     def __init__(self) -> None:
         self.own_s = self.kept_s = 0.0
@@ -65,7 +66,9 @@ class Held:
 
 def turn(*texts: str, **more: Any) -> Case:
     items = [message(f"{number} {text}") for number, text in enumerate(texts)]
-    return lambda name: {"session_id": name, "turn_id": name, "user_id": "u", "input_items": items} | more
+    return lambda name: (
+        {"session_id": name, "turn_id": name, "user_id": "u", "input_items": items} | more
+    )
 
 
 def filed(line: str) -> str:
@@ -76,7 +79,11 @@ def filed(line: str) -> str:
 
 
 def piped(name: str) -> dict[str, Any]:
-    step = {"id": "a", "tool": "file_write", "args": {"project": "p", "path": f"/{name}", "content": "${vars.text}"}}
+    step = {
+        "id": "a",
+        "tool": "file_write",
+        "args": {"project": "p", "path": f"/{name}", "content": "${vars.text}"},
+    }
     read = {"id": "b", "tool": "file_read", "args": {"project": "p", "path": f"/{name}"}}
     return {"vars": {"text": (PLAIN + "\n") * 120}, "steps": [step, read]}
 
@@ -96,7 +103,12 @@ CASES: dict[str, tuple[str, Case]] = {
     "as many items as may be": ("memory_after_turn", turn(*[PLAIN[:1800]] * 2000)),
     "as many words as may be": (
         "memory_after_turn",
-        turn(*(" ".join(f"w{word}" for word in range(at, at + 300)) for at in range(100_000, 600_000, 300))),
+        turn(
+            *(
+                " ".join(f"w{word}" for word in range(at, at + 300))
+                for at in range(100_000, 600_000, 300)
+            )
+        ),
     ),
     "prose in one item": ("memory_after_turn", turn(PLAIN * (WHOLE // len(PLAIN)))),
     "statements in one item": ("memory_after_turn", turn(QUOTED * (SIZE // (len(QUOTED) + 4002)))),
@@ -104,33 +116,66 @@ CASES: dict[str, tuple[str, Case]] = {
     "a word that does not end": ("memory_after_turn", turn("a" * WHOLE)),
     "outputs": (
         "memory_after_turn",
-        turn("hello", output_items=[{"type": "function_call_output", "call_id": "c", "output": PLAIN}] * 240),
+        turn(
+            "hello",
+            output_items=[{"type": "function_call_output", "call_id": "c", "output": PLAIN}] * 240,
+        ),
     ),
     "a whole conversation": (
         "memory_after_turn",
-        lambda name: {"session_id": "s", "turn_id": name, "conversation_items": [message(PLAIN)] * 240},
+        lambda name: {
+            "session_id": "s",
+            "turn_id": name,
+            "conversation_items": [message(PLAIN)] * 240,
+        },
     ),
-    "a long question": ("memory_before_turn", lambda _: {"session_id": "s", "current_input": PLAIN * 240}),
+    "a long question": (
+        "memory_before_turn",
+        lambda _: {"session_id": "s", "current_input": PLAIN * 240},
+    ),
     "a question in many items": (
         "memory_before_turn",
-        lambda _: {"session_id": "s", "conversation_items": [message(PLAIN)] * 240, "max_input_tok": 2_000_000},
+        lambda _: {
+            "session_id": "s",
+            "conversation_items": [message(PLAIN)] * 240,
+            "max_input_tok": 2_000_000,
+        },
     ),
     "prose in a file": ("file_write", written((PLAIN + "\n") * 125)),
     "one line in a file": ("file_write", written("a" * 2_000_000)),
     "line ends in a file": ("file_write", written("\n" * 1_900_000)),
     "signs of all kinds in a file": ("file_write", written(MIXED[:210_000])),
     "a file that is too long": ("file_write", written(PLAIN * 240)),
-    "a document": ("update_document", lambda name: {"content": (f"# {name} " + PLAIN[:980] + "\n\n") * 990}),
-    "a document of links": ("update_document", lambda name: {"content": f"[[a {name}]]\n" * 90_000}),
+    "a document": (
+        "update_document",
+        lambda name: {"content": (f"# {name} " + PLAIN[:980] + "\n\n") * 990},
+    ),
+    "a document of links": (
+        "update_document",
+        lambda name: {"content": f"[[a {name}]]\n" * 90_000},
+    ),
     "a whiteboard": (
         "context_update",
-        lambda name: {"user_id": "u", "conversation_id": name, "entries": [entry(PLAIN[:790])] * 500},
+        lambda name: {
+            "user_id": "u",
+            "conversation_id": name,
+            "entries": [entry(PLAIN[:790])] * 500,
+        },
     ),
-    "memories": ("memories_add", lambda _: {"user_id": "u", "messages": [entry(QUOTED[:490])] * 200}),
-    "one block": ("elfmem_remember", lambda name: {"content": f"{name} {PLAIN}", "cue": PLAIN[:999]}),
+    "memories": (
+        "memories_add",
+        lambda _: {"user_id": "u", "messages": [entry(QUOTED[:490])] * 200},
+    ),
+    "one block": (
+        "elfmem_remember",
+        lambda name: {"content": f"{name} {PLAIN}", "cue": PLAIN[:999]},
+    ),
     "a pipeline that writes and reads": ("mcp_pipe", piped),
     "turns that are read": ("memory_list_turns", lambda _: {"session_id": "s", "limit": 50}),
-    "an import": ("memory_import_session", lambda name: {"session_id": name, "files": {"log.jsonl": filed(PLAIN)}}),
+    "an import": (
+        "memory_import_session",
+        lambda name: {"session_id": name, "files": {"log.jsonl": filed(PLAIN)}},
+    ),
     "an import of many lines": (
         "memory_import_session",
         lambda name: {"session_id": name, "files": {"log.jsonl": filed("I like x. ")}},
@@ -146,7 +191,9 @@ BODIES: dict[str, bytes] = {
     "strings": b"[" + b'"",' * (SIZE // 3 - 2) + b'""]',
     "as many numbers as may be": b'{"query":[' + b"1," * 99_000 + b"1]}",
     "as many objects as may be": b'{"query":[' + b"{}," * 33_000 + b"1]}",
-    "as many names as may be": b'{"query":{' + b",".join(b'"k%d":1' % number for number in range(99_000)) + b"}}",
+    "as many names as may be": b'{"query":{'
+    + b",".join(b'"k%d":1' % number for number in range(99_000))
+    + b"}}",
     "quotes": b'"' * SIZE,
     "escapes": b'"' + b'\\"' * (SIZE // 2 - 2) + b'"',
     "one number": b"1" * SIZE,
@@ -160,7 +207,9 @@ WIRE: Final = {"content-type": "application/json", "accept": "application/json, 
 
 
 def called(body: bytes) -> bytes:
-    head = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"find_tool","arguments":'
+    head = (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"find_tool","arguments":'
+    )
     return head + body + b"}}"
 
 
@@ -181,7 +230,9 @@ async def serving(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterato
 
 async def until_idle(admin: asyncpg.Connection) -> None:
     async def idle() -> bool:
-        return not await admin.fetchval("SELECT count(*) FROM memsvc_queue WHERE status IN ('queued', 'picked')")
+        return not await admin.fetchval(
+            "SELECT count(*) FROM memsvc_queue WHERE status IN ('queued', 'picked')"
+        )
 
     await until(idle)
 
@@ -219,7 +270,9 @@ async def test_whatever_a_request_holds_the_loop_goes_on(
             await send(what, f"/api/tools/{tool}", body_of(what))
         three = "statements in many items"
         await send("three calls at once", f"/api/tools/{CASES[three][0]}", *[body_of(three)] * 3)
-        await http.post("/api/tools/memory_after_turn", json=turn(*[PLAIN] * 240, project="kept")("kept"))
+        await http.post(
+            "/api/tools/memory_after_turn", json=turn(*[PLAIN] * 240, project="kept")("kept")
+        )
         archive = (await http.get("/api/archive?project=kept")).raise_for_status().content
         await send("an archive of many long texts", "/api/archive?project={name}", lambda: archive)
         for what, body in BODIES.items():

@@ -1,4 +1,5 @@
-"""Requests that nobody should send are refused, soon, and never a fault of ours: malformed bodies and crooked paths."""
+"""Requests that nobody should send are refused, soon, and never a fault of ours: malformed bodies
+and crooked paths."""
 
 import asyncio
 import os
@@ -28,7 +29,14 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 METHODS: list[tuple[str, dict[str, Any]]] = [
-    ("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),
+    (
+        "initialize",
+        {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        },
+    ),
     ("server/discover", {}),
     ("ping", {}),
     ("tools/list", {"cursor": "x"}),
@@ -40,8 +48,14 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("resources/subscribe", {"uri": "memory://u/c"}),
     ("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["memory://u/c"]}}),
     ("prompts/list", {}),
-    ("prompts/get", {"name": "memory:whiteboard", "arguments": {"user_id": "u", "conversation_id": "c"}}),
-    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}}),
+    (
+        "prompts/get",
+        {"name": "memory:whiteboard", "arguments": {"user_id": "u", "conversation_id": "c"}},
+    ),
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}},
+    ),
     ("logging/setLevel", {"level": "debug"}),
     ("notifications/cancelled", {"requestId": 1}),
     ("notifications/initialized", {}),
@@ -49,14 +63,75 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
 ]
 STRANGE: list[Any] = [
-    *(None, True, 0, -1, 1.5, 2**31, 2**53 + 1, 2**63, 10**400, "", "x", "\x00", "\u202e", "😀", "é" * 4000, [], [[]]),
-    *([None], {}, {"": ""}, {"_meta": {}}, {"jsonrpc": "2.0"}, ["a"] * 300, "../..", "${x}", "%00", "\ufffe"),
+    *(
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        2**31,
+        2**53 + 1,
+        2**63,
+        10**400,
+        "",
+        "x",
+        "\x00",
+        "\u202e",
+        "😀",
+        "é" * 4000,
+        [],
+        [[]],
+    ),
+    *(
+        [None],
+        {},
+        {"": ""},
+        {"_meta": {}},
+        {"jsonrpc": "2.0"},
+        ["a"] * 300,
+        "../..",
+        "${x}",
+        "%00",
+        "\ufffe",
+    ),
 ]
 NOT_JSON = [
-    *(b"", b" ", b"{", b"[", b"nul", b'"', b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}", b"{'a':1}", b'{"a":1,}', b"NaN"),
-    *(b'{"a":"\xc0\xaf"}', b'{"a":"\xed\xa0\x80"}', b'{"a":"\xf8\x88\x80\x80\x80"}', b'{"a":"\\ud800"}', b"1" * 5000),
-    *(b'{"a":1e999}', b'{"a":-Infinity}', b"[" * 20000, b'{"a":' * 20000, b"[" * 60 + b"]" * 60, b'{"a":1}{"a":2}'),
-    *(b'{"a":"\x01"}', b'{"\\u0000":1}', b"--x\r\n\r\n--x--", b"a=1&b=2", b"\x1f\x8b\x08", b"\x00" * 100),
+    *(
+        b"",
+        b" ",
+        b"{",
+        b"[",
+        b"nul",
+        b'"',
+        b"\xff\xfe{\x00}\x00",
+        b"\xef\xbb\xbf{}",
+        b"{'a':1}",
+        b'{"a":1,}',
+        b"NaN",
+    ),
+    *(
+        b'{"a":"\xc0\xaf"}',
+        b'{"a":"\xed\xa0\x80"}',
+        b'{"a":"\xf8\x88\x80\x80\x80"}',
+        b'{"a":"\\ud800"}',
+        b"1" * 5000,
+    ),
+    *(
+        b'{"a":1e999}',
+        b'{"a":-Infinity}',
+        b"[" * 20000,
+        b'{"a":' * 20000,
+        b"[" * 60 + b"]" * 60,
+        b'{"a":1}{"a":2}',
+    ),
+    *(
+        b'{"a":"\x01"}',
+        b'{"\\u0000":1}',
+        b"--x\r\n\r\n--x--",
+        b"a=1&b=2",
+        b"\x1f\x8b\x08",
+        b"\x00" * 100,
+    ),
 ]
 
 
@@ -68,7 +143,11 @@ def changed(value: Any, chance: random.Random) -> Any:
             case 0:
                 return {name: one for name, one in value.items() if name != key}
             case 1:
-                return value | {chance.choice(["", "x", "\u0000", "__proto__", key + " "]): chance.choice(STRANGE)}
+                return value | {
+                    chance.choice(["", "x", "\u0000", "__proto__", key + " "]): chance.choice(
+                        STRANGE
+                    )
+                }
             case _:
                 return value | {key: changed(value[key], chance)}
     return chance.choice(STRANGE)
@@ -78,7 +157,9 @@ def written(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
-        return repr(value).replace("'", '"').replace("None", "null").replace("True", "true").encode()
+        return (
+            repr(value).replace("'", '"').replace("None", "null").replace("True", "true").encode()
+        )
 
 
 def bodies(most: int) -> Iterator[tuple[bytes, dict[str, str]]]:
@@ -86,7 +167,12 @@ def bodies(most: int) -> Iterator[tuple[bytes, dict[str, str]]]:
     chance = random.Random(most)
     for number in range(most):
         method, params = chance.choice(METHODS)
-        message: Any = {"jsonrpc": "2.0", "id": number, "method": method, "params": params | {"_meta": META}}
+        message: Any = {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": method,
+            "params": params | {"_meta": META},
+        }
         headers = WIRE | {"mcp-protocol-version": NEWEST, "mcp-method": method}
         if "name" in params or "uri" in params:
             headers["mcp-name"] = str(params.get("name") or params.get("uri"))
@@ -124,7 +210,12 @@ async def ask(http: httpx2.AsyncClient, method: str, path: str, **sent: Any) -> 
         answered = await http.request(method, path, **sent)
     assert answered.status_code < 500, (method, path, sent, answered.text)
     assert "-32603" not in answered.text, (method, path, sent, answered.text)
-    assert '"code":"INTERNAL_ERROR"' not in answered.text.replace("\\", ""), (method, path, sent, answered.text)
+    assert '"code":"INTERNAL_ERROR"' not in answered.text.replace("\\", ""), (
+        method,
+        path,
+        sent,
+        answered.text,
+    )
     assert "Traceback" not in answered.text
     return answered
 
@@ -133,24 +224,34 @@ async def test_malformed_messages_are_refused_and_nothing_hangs(service: Service
     statuses = set()
     async with service.http() as http:
         for body, headers in bodies(BODIES):
-            statuses.add((await ask(http, "POST", "/mcp", content=body, headers=headers)).status_code)
+            statuses.add(
+                (await ask(http, "POST", "/mcp", content=body, headers=headers)).status_code
+            )
         well = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
         fit = WIRE | {"mcp-protocol-version": NEWEST, "mcp-method": "tools/list"}
         assert "file_read" in (await ask(http, "POST", "/mcp", json=well, headers=fit)).text
     assert {200, 400} <= statuses
 
 
-async def test_a_body_that_is_no_plain_json_is_refused_by_every_route_that_takes_one(service: Service) -> None:
+async def test_a_body_that_is_no_plain_json_is_refused_by_every_route_that_takes_one(
+    service: Service,
+) -> None:
     taking = [(m.upper(), path) for path, methods in PATHS.items() for m, told in methods.items()
               if "application/json" in told.get("requestBody", {}).get("content", {})]  # fmt: skip
     assert len(taking) > len(TOOLS)
     async with service.http() as http:
         for number, (method, path) in enumerate(taking):
             for body in NOT_JSON[number % 4 :: 4]:
-                answered = await ask(http, method, path.replace("{", "").replace("}", ""), content=body, headers=WIRE)
+                answered = await ask(
+                    http, method, path.replace("{", "").replace("}", ""), content=body, headers=WIRE
+                )
                 if body.strip() not in (b"", b"\xef\xbb\xbf{}"):
                     assert answered.status_code in (400, 404, 413, 415), (path, body, answered.text)
-                assert {"code", "message", "retryable"} <= answered.json().keys() or answered.status_code == 200
+                assert {
+                    "code",
+                    "message",
+                    "retryable",
+                } <= answered.json().keys() or answered.status_code == 200
 
 
 PATHS: dict[str, Any] = document(TOOLS.values(), "1")["paths"]
@@ -167,7 +268,20 @@ CROOKED = [
         "%00",
         "a%00b",
     ),
-    *("%ff", "%80", "%ed%a0%80", "%f8%88%80%80%80", "%u002e", "%", "%2", "%zz", "%0d%0aX:1", "%09", "%7f", "%c2%85"),
+    *(
+        "%ff",
+        "%80",
+        "%ed%a0%80",
+        "%f8%88%80%80%80",
+        "%u002e",
+        "%",
+        "%2",
+        "%zz",
+        "%0d%0aX:1",
+        "%09",
+        "%7f",
+        "%c2%85",
+    ),
     *(
         "%e2%80%ae",
         "%f0%9f%98%80",
@@ -183,7 +297,19 @@ CROOKED = [
         "9" * 40,
         "a" * 3000,
     ),
-    *("%25", "_", "%5f", "null", "%22%7d", "%3Cscript%3E", "'%20or%201=1--", "%EF%BB%BF", "%E2%80%A8", "a+b", "a%20b"),
+    *(
+        "%25",
+        "_",
+        "%5f",
+        "null",
+        "%22%7d",
+        "%3Cscript%3E",
+        "'%20or%201=1--",
+        "%EF%BB%BF",
+        "%E2%80%A8",
+        "a+b",
+        "a%20b",
+    ),
 ]
 
 
@@ -197,10 +323,16 @@ async def test_crooked_paths_lead_nowhere(service: Service) -> None:
                     for other in names:
                         at = at.replace(other, "default")
                     for method in methods:
-                        answered = await ask(http, method.upper(), at, headers={"content-type": "application/json"})
+                        answered = await ask(
+                            http, method.upper(), at, headers={"content-type": "application/json"}
+                        )
                         assert "root:" not in answered.text
         for crooked in CROOKED[2:]:  # the client itself goes up where a path says ".."
             for above in ("", "/api", "/api/tools", "/mcp", "/healthz"):
                 at = f"{above}/{crooked}"
                 answered = await ask(http, "GET", at)
-                assert answered.status_code in (400, 404, 405), (at, str(answered.url), answered.text[:200])
+                assert answered.status_code in (400, 404, 405), (
+                    at,
+                    str(answered.url),
+                    answered.text[:200],
+                )

@@ -75,7 +75,10 @@ async def test_success_is_text_and_the_same_object(gateway: Gateway, wire: str) 
     async with gateway.client(wire) as client:
         answer = await client.call_tool("echo", given)
     assert answer.is_error is False
-    assert answer.structured_content == given | {"project": "default", "parts": [{"title": "t", "tags": None}]}
+    assert answer.structured_content == given | {
+        "project": "default",
+        "parts": [{"title": "t", "tags": None}],
+    }
     [content] = answer.content
     assert json.loads(content.text) == answer.structured_content
 
@@ -114,7 +117,12 @@ async def test_a_tool_of_plain_text_tells_its_text_or_its_error_and_no_json(
         refused = await client.call_tool("refuse", {})
         invalid = await client.call_tool("echo", {"count": "x"})
     assert answer.content[0].text == "two\nlines"
-    assert answer.structured_content == {"project": "default", "text": "two\nlines", "items": [], "parts": []}
+    assert answer.structured_content == {
+        "project": "default",
+        "text": "two\nlines",
+        "items": [],
+        "parts": [],
+    }
     assert (refused.is_error, refused.content[0].text) == (True, "somebody else is at it")
     assert (invalid.is_error, invalid.content[0].text) == (True, "count must be a whole number")
 
@@ -126,7 +134,9 @@ async def test_what_a_tool_chokes_on_is_told_nowhere(
         answers = [
             await client.call_tool("crash", {"text": CANARY}),
             await client.call_tool("echo", {"count": CANARY}),
-            await client.call_tool("echo", {"first": {"title": 1, "odd": CANARY}, "plugin": CANARY}),
+            await client.call_tool(
+                "echo", {"first": {"title": 1, "odd": CANARY}, "plugin": CANARY}
+            ),
             await client.call_tool("echo", {"items": CANARY}),
             await client.call_tool("garble", {"text": CANARY}),
         ]
@@ -135,10 +145,16 @@ async def test_what_a_tool_chokes_on_is_told_nowhere(
         assert CANARY not in gateway.metrics.text().decode()
     logged = lines.getvalue().decode()
     assert CANARY not in logged
-    crash = next(line for line in map(json.loads, logged.splitlines()) if line["event"] == "a tool failed")
+    crash = next(
+        line for line in map(json.loads, logged.splitlines()) if line["event"] == "a tool failed"
+    )
     assert crash["error"] == "RuntimeError"
-    assert any("tests.gateway.catalogue" in place and place.endswith(" crash") for place in crash["at"])
-    async with database.begin_tenant(type(scope)(hash_key("key-one"), "default"), read_only=True) as tx:
+    assert any(
+        "tests.gateway.catalogue" in place and place.endswith(" crash") for place in crash["at"]
+    )
+    async with database.begin_tenant(
+        type(scope)(hash_key("key-one"), "default"), read_only=True
+    ) as tx:
         records = (await list_calls(tx, CallFilter(), after=None, limit=100)).calls
     assert len(records) == 5
     assert CANARY not in repr(records)
@@ -168,21 +184,34 @@ async def test_a_message_that_is_not_one_leaves_no_trace_in_the_log(
         "MCP-Protocol-Version": "2025-11-25" if wire == "legacy" else wire,
     }
     async with running() as gateway, gateway.http() as http:
-        answer = await http.post("/mcp", content=body, headers=headers | {"Mcp-Method": "tools/call"})
+        answer = await http.post(
+            "/mcp", content=body, headers=headers | {"Mcp-Method": "tools/call"}
+        )
     assert answer.status_code < 500
     assert CANARY not in lines.getvalue().decode()
 
 
-async def test_a_key_hides_tools_from_itself(running: Running, wire: str, database: Database, clock: FakeClock) -> None:
-    made = await create_key(database, "narrow", clock.now(), hidden_tools=["crash"], projects=["mine"])
+async def test_a_key_hides_tools_from_itself(
+    running: Running, wire: str, database: Database, clock: FakeClock
+) -> None:
+    made = await create_key(
+        database, "narrow", clock.now(), hidden_tools=["crash"], projects=["mine"]
+    )
     async with running() as gateway, gateway.client(wire, made.text) as client:
         assert "crash" not in {tool.name for tool in (await client.list_tools()).tools}
-        assert json.loads((await client.call_tool("crash", {})).content[0].text)["code"] == "NOT_FOUND"
-        assert json.loads((await client.call_tool("echo", {})).content[0].text)["code"] == "PERMISSION_DENIED"
+        assert (
+            json.loads((await client.call_tool("crash", {})).content[0].text)["code"] == "NOT_FOUND"
+        )
+        assert (
+            json.loads((await client.call_tool("echo", {})).content[0].text)["code"]
+            == "PERMISSION_DENIED"
+        )
         assert (await client.call_tool("echo", {"project": "mine"})).is_error is False
 
 
-async def test_an_unknown_key_cannot_connect_where_keys_are_listed(running: Running, wire: str) -> None:
+async def test_an_unknown_key_cannot_connect_where_keys_are_listed(
+    running: Running, wire: str
+) -> None:
     async with running(AuthOptions(), host="0.0.0.0") as gateway:
         with pytest.raises((MCPError, ExceptionGroup)) as raised:
             async with gateway.client(wire) as client:
@@ -215,7 +244,9 @@ async def test_schemas_can_be_read_by_every_client(wire: str) -> None:
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
     if isinstance(schema, dict):
         yield schema
-    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+    for part in (
+        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    ):
         yield from _parts(part)
 
 

@@ -42,7 +42,11 @@ class Listener:
         before, _, rest = self.text.partition("event:")
         event, _, self.text = rest.partition("\n\n")
         name, _, data = event.partition("\ndata: ")
-        return {"id": before.rpartition("id: ")[2].strip(), "name": name.strip(), "data": orjson.loads(data)}
+        return {
+            "id": before.rpartition("id: ")[2].strip(),
+            "name": name.strip(),
+            "data": orjson.loads(data),
+        }
 
     async def end(self) -> None:
         """Wait until the stream ends."""
@@ -58,7 +62,9 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(service: Service, query: str = "", key: str = "key-one", **headers: str) -> AsyncIterator[Listener]:
+async def listening(
+    service: Service, query: str = "", key: str = "key-one", **headers: str
+) -> AsyncIterator[Listener]:
     """A client of the stream, which goes away at the end."""
     listener = Listener()
     given = {"host": "127.0.0.1:8080", "authorization": f"Bearer {key}"} | headers
@@ -72,7 +78,9 @@ async def listening(service: Service, query: str = "", key: str = "key-one", **h
         "raw_path": b"/api/memories/events",
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()],
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in given.items()
+        ],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 8080),
     }
@@ -112,7 +120,9 @@ async def heard(service: Service) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_another_replica_tells_what_was_found(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_another_replica_tells_what_was_found(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as one, served(database_urls, admin) as other:
         await heard(other)
         async with listening(other) as listener:
@@ -133,7 +143,9 @@ async def test_another_replica_tells_what_was_found(database_urls: DatabaseUrls,
             assert (await listener.event())["data"]["facts"] == ["Is vegan"]
 
 
-async def test_other_tenants_and_projects_are_not_told(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_other_tenants_and_projects_are_not_told(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as service:
         await heard(service)
         async with (
@@ -149,7 +161,9 @@ async def test_other_tenants_and_projects_are_not_told(database_urls: DatabaseUr
             assert (await elsewhere.event())["data"]["facts"] == ["Likes rain"]
 
 
-async def test_a_client_goes_on_from_where_it_was(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_a_client_goes_on_from_where_it_was(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as service:
         await say(service, "I like snow.")
         async with listening(service, last_event_id="0") as listener:
@@ -177,13 +191,20 @@ async def test_streams_are_bounded_and_end_with_the_process(
             assert again.status == 200
 
 
-async def test_a_stream_ends_when_its_time_is_over(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_a_stream_ends_when_its_time_is_over(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     limits = LimitsOptions(listen_s_max=0.05)
-    async with served(database_urls, admin, limits=limits) as service, listening(service) as listener:
+    async with (
+        served(database_urls, admin, limits=limits) as service,
+        listening(service) as listener,
+    ):
         await listener.end()
 
 
-async def test_a_key_that_was_revoked_hears_no_more(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_a_key_that_was_revoked_hears_no_more(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin, auth=AuthOptions(mode="open", cache_s=0)) as service:
         await heard(service)
         key = await service.key()
@@ -196,7 +217,9 @@ async def test_a_key_that_was_revoked_hears_no_more(database_urls: DatabaseUrls,
             assert "jazz" not in listener.text
 
 
-async def test_what_was_deleted_since_is_not_told(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_what_was_deleted_since_is_not_told(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as service:
         await say(service, "I like tea. I'm vegetarian.")
         async with service.http() as http:

@@ -46,8 +46,14 @@ def texts(answer: httpx2.Response) -> list[str]:
     return [one["memory"] for one in answer.json()["results"]]
 
 
-async def test_the_five_operations_have_the_shapes_that_clients_know(http: httpx2.AsyncClient) -> None:
-    body = {"messages": ALEX, "user_id": "alex", "metadata": {"session_id": "session_123", "source": "chat"}}
+async def test_the_five_operations_have_the_shapes_that_clients_know(
+    http: httpx2.AsyncClient,
+) -> None:
+    body = {
+        "messages": ALEX,
+        "user_id": "alex",
+        "metadata": {"session_id": "session_123", "source": "chat"},
+    }
     added = (await http.post("/api/memories/", json=body)).json()
     assert added.keys() == {"results", "message"}
     assert [(one["memory"], one["event"]) for one in added["results"]] == [
@@ -57,7 +63,8 @@ async def test_the_five_operations_have_the_shapes_that_clients_know(http: httpx
     ]
     assert added["message"] == "Added 3 memories successfully"
     found = await http.post(
-        "/api/memories/search/", json={"query": "What are my food preferences?", "user_id": "alex", "limit": 5}
+        "/api/memories/search/",
+        json={"query": "What are my food preferences?", "user_id": "alex", "limit": 5},
     )
     assert set(texts(found)) == {"Is vegetarian", "Allergic to nuts"}
     one = found.json()["results"][0]
@@ -67,7 +74,9 @@ async def test_the_five_operations_have_the_shapes_that_clients_know(http: httpx
     assert (one["user_id"], one["metadata"]) == ("alex", body["metadata"])
     listed = await http.get("/api/memories/alex/", params={"limit": 2})
     assert texts(listed) == ["Allergic to nuts", "Is vegetarian"]
-    gone = await http.delete(f"/api/memories/{added['results'][0]['id']}/", params={"user_id": "alex"})
+    gone = await http.delete(
+        f"/api/memories/{added['results'][0]['id']}/", params={"user_id": "alex"}
+    )
     assert gone.json() == {"success": True, "message": "Memory deleted successfully"}
     rest = await http.delete("/api/memories/", params={"user_id": "alex"})
     assert rest.json() == {"success": True, "message": "Deleted 2 memories"}
@@ -93,7 +102,9 @@ async def test_every_path_may_end_with_a_slash(http: httpx2.AsyncClient, slash: 
         ("DELETE", one, None),
     ]
     for method, path, body in calls:
-        answer = await http.request(method, path + slash, **({"json": body} if body is not None else {}))
+        answer = await http.request(
+            method, path + slash, **({"json": body} if body is not None else {})
+        )
         assert answer.status_code == 200, (method, path, answer.text)
     for path in (f"/api/memories/{(await add(http))[0]['id']}{slash}", f"/api/memories{slash}"):
         assert (await http.delete(path, params={"user_id": "alex"})).status_code == 200
@@ -105,7 +116,11 @@ async def test_one_memory_is_read_changed_and_its_history_told(http: httpx2.Asyn
     path = f"/api/memories/alex/{memory}"
     assert (await http.get(path)).json()["memory"] == "Is vegetarian"
     changed = (await http.put(path, json={"memory": "Is vegan", "metadata": {"by": "me"}})).json()
-    assert (changed["id"], changed["memory"], changed["metadata"]) == (memory, "Is vegan", {"by": "me"})
+    assert (changed["id"], changed["memory"], changed["metadata"]) == (
+        memory,
+        "Is vegan",
+        {"by": "me"},
+    )
     assert changed["updated_at"] > changed["created_at"]
     await http.delete(path)
     steps = (await http.get(f"{path}/history")).json()["results"]
@@ -116,7 +131,9 @@ async def test_one_memory_is_read_changed_and_its_history_told(http: httpx2.Asyn
     ]
 
 
-async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(http: httpx2.AsyncClient) -> None:
+async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(
+    http: httpx2.AsyncClient,
+) -> None:
     memory = (await add(http))[0]["id"]
     for method, path in [
         ("DELETE", "/api/memories/mem_1/?user_id=alex"),
@@ -127,7 +144,9 @@ async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(http: 
     ]:
         answer = await http.request(method, path)
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), path
-    assert (await http.delete("/api/memories/mem_1?user_id=alex")).json()["message"] == "Memory not found"
+    assert (await http.delete("/api/memories/mem_1?user_id=alex")).json()[
+        "message"
+    ] == "Memory not found"
     answer = await http.put(f"/api/memories/bob/{memory}", json={"memory": "Is Bob"})
     assert answer.status_code == 404
     bad: list[tuple[str, str, Any]] = [
@@ -137,7 +156,11 @@ async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(http: 
         ("POST", "/api/memories", {"messages": [{"role": "user"}], "user_id": "alex"}),
         ("POST", "/api/memories", {"messages": ALEX, "user_id": ""}),
         ("POST", "/api/memories", {"messages": ALEX, "user_id": "alex", "metadata": "x"}),
-        ("POST", "/api/memories", {"messages": ALEX, "user_id": "alex", "metadata": {"a": "x" * 9000}}),
+        (
+            "POST",
+            "/api/memories",
+            {"messages": ALEX, "user_id": "alex", "metadata": {"a": "x" * 9000}},
+        ),
         ("POST", "/api/memories", [1]),
         ("POST", "/api/memories?project=a", {"messages": ALEX, "user_id": "alex", "project": "b"}),
         ("POST", "/api/memories/search", {"query": " ", "user_id": "alex"}),
@@ -166,7 +189,9 @@ async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(http: 
     assert len(texts(await http.get("/api/memories/alex"))) == 3
 
 
-async def test_another_method_is_refused_with_those_that_there_are(http: httpx2.AsyncClient) -> None:
+async def test_another_method_is_refused_with_those_that_there_are(
+    http: httpx2.AsyncClient,
+) -> None:
     for method, path, allowed in [
         ("PUT", "/api/memories", {"POST", "GET", "DELETE"}),
         ("POST", "/api/memories/alex", {"GET", "DELETE"}),
@@ -178,7 +203,20 @@ async def test_another_method_is_refused_with_those_that_there_are(http: httpx2.
 
 
 @pytest.mark.parametrize(
-    "user", ["../x", "a/b", "..", "メモ", "%2e", "search", "settings", "events", "extraction-prompt", "a?b#c", "a b&c"]
+    "user",
+    [
+        "../x",
+        "a/b",
+        "..",
+        "メモ",
+        "%2e",
+        "search",
+        "settings",
+        "events",
+        "extraction-prompt",
+        "a?b#c",
+        "a b&c",
+    ],
 )
 async def test_any_user_id_is_a_user_of_its_own(http: httpx2.AsyncClient, user: str) -> None:
     """Words that are paths of their own are reached percent-encoded, or by the query."""
@@ -194,7 +232,9 @@ async def test_any_user_id_is_a_user_of_its_own(http: httpx2.AsyncClient, user: 
     assert len(texts(await http.get("/api/memories/somebody"))) == 3
 
 
-async def test_projects_and_tenants_see_nothing_of_each_other(service: Service, http: httpx2.AsyncClient) -> None:
+async def test_projects_and_tenants_see_nothing_of_each_other(
+    service: Service, http: httpx2.AsyncClient
+) -> None:
     added = await http.post("/api/memories?project=one", json={"messages": ALEX, "user_id": "alex"})
     memory = added.json()["results"][0]["id"]
     async with service.http("key-two") as other:
@@ -202,24 +242,44 @@ async def test_projects_and_tenants_see_nothing_of_each_other(service: Service, 
             there = {"project": project}
             assert texts(await stranger.get("/api/memories/alex", params=there)) == []
             found = await stranger.post(
-                "/api/memories/search", params=there, json={"query": "vegetarian", "user_id": "alex"}
+                "/api/memories/search",
+                params=there,
+                json={"query": "vegetarian", "user_id": "alex"},
             )
             assert texts(found) == []
             for method in ("GET", "DELETE"):
-                answer = await stranger.request(method, f"/api/memories/alex/{memory}", params=there)
+                answer = await stranger.request(
+                    method, f"/api/memories/alex/{memory}", params=there
+                )
                 assert answer.status_code == 404
             answer = await stranger.delete("/api/memories", params={"user_id": "alex"} | there)
             assert answer.json()["message"] == "Deleted 0 memories"
     assert len(texts(await http.get("/api/memories/alex", params={"project": "one"}))) == 3
 
 
-async def test_settings_are_stored_as_they_were_sent_and_read_over_defaults(http: httpx2.AsyncClient) -> None:
+async def test_settings_are_stored_as_they_were_sent_and_read_over_defaults(
+    http: httpx2.AsyncClient,
+) -> None:
     path = "/api/memories/settings"
-    assert (await http.get(path)).json() == {"memoryEnabled": True, "decayDays": 0, "searchLimit": 5}
-    assert (await http.put(path, json={"decayDays": 6, "memoryEnabled": False})).json() == {"success": True}
-    assert (await http.get(path)).json() == {"memoryEnabled": False, "decayDays": 6, "searchLimit": 5}
+    assert (await http.get(path)).json() == {
+        "memoryEnabled": True,
+        "decayDays": 0,
+        "searchLimit": 5,
+    }
+    assert (await http.put(path, json={"decayDays": 6, "memoryEnabled": False})).json() == {
+        "success": True
+    }
+    assert (await http.get(path)).json() == {
+        "memoryEnabled": False,
+        "decayDays": 6,
+        "searchLimit": 5,
+    }
     assert (await http.put(path, json={"searchLimit": 1})).json() == {"success": True}
-    assert (await http.get(path)).json() == {"memoryEnabled": True, "decayDays": 0, "searchLimit": 1}
+    assert (await http.get(path)).json() == {
+        "memoryEnabled": True,
+        "decayDays": 0,
+        "searchLimit": 1,
+    }
     await add(http)
     body = {"query": "food", "user_id": "alex"}
     assert len(texts(await http.post("/api/memories/search", json=body))) == 1
@@ -233,7 +293,9 @@ async def test_the_extraction_prompt_can_be_changed_and_reset(http: httpx2.Async
     default = (await http.get(path)).json()
     assert default["isCustom"] is False
     assert "Personal Information Organizer" in default["prompt"]
-    assert (await http.put(path, json={"prompt": "Facts of {conversation}?"})).json() == {"success": True}
+    assert (await http.put(path, json={"prompt": "Facts of {conversation}?"})).json() == {
+        "success": True
+    }
     assert (await http.get(path)).json() == {"prompt": "Facts of {conversation}?", "isCustom": True}
     assert (await http.delete(path)).json() == {"prompt": default["prompt"]}
     assert (await http.get(path)).json() == default
@@ -250,7 +312,9 @@ async def test_a_key_may_only_do_what_it_is_for(service: Service, http: httpx2.A
             ("DELETE", "/api/memories?user_id=alex", None),
             ("PUT", "/api/memories/settings", {"decayDays": 1}),
         ]:
-            answer = await narrow.request(method, path, **({"json": body} if body is not None else {}))
+            answer = await narrow.request(
+                method, path, **({"json": body} if body is not None else {})
+            )
             assert (answer.status_code, answer.json()["code"]) == (403, "PERMISSION_DENIED")
     async with service.http(None) as nobody:
         assert (await nobody.get("/api/memories/alex")).status_code == 401

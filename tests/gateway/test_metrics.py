@@ -73,7 +73,9 @@ def test_the_gauges_of_jobs_are_sums_and_the_oldest() -> None:
     metrics = Metrics()
     metrics.watch_jobs(lambda: Backlog({"a": 2, "b": 3}, {"b": 1}, {"a": 7.5, "b": 4}))
     exposed = series(metrics)
-    assert [exposed[f"memsvc_{name}"] for name in ("jobs_waiting", "jobs_failed", "job_oldest_s")] == [5, 1, 7.5]
+    assert [
+        exposed[f"memsvc_{name}"] for name in ("jobs_waiting", "jobs_failed", "job_oldest_s")
+    ] == [5, 1, 7.5]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,9 @@ def test_the_gauges_of_jobs_are_sums_and_the_oldest() -> None:
         ("memsvc_calls_total", {"tool": "nobody's", "status": "success", "code": ""}),
     ],
 )
-def test_a_name_or_label_outside_the_published_set_raises(name: str, labels: dict[str, str]) -> None:
+def test_a_name_or_label_outside_the_published_set_raises(
+    name: str, labels: dict[str, str]
+) -> None:
     with pytest.raises(KeyError):
         Metrics().add(name, 1.0, **labels)
 

@@ -1,4 +1,5 @@
-"""Every published metric moves when that happens which it tells of, and no caller can make a series."""
+"""Every published metric moves when that happens which it tells of, and no caller can make a
+series."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +26,8 @@ from tests.servers import DatabaseUrls
 pytestmark = pytest.mark.anyio
 
 FED_ELSEWHERE = {
-    # what is under way, which other tests hold open, and what is refused or lost when there is too much of it
+    # what is under way, which other tests hold open, and what is refused or lost when there is too
+    # much of it
     "memsvc_calls_running",
     "memsvc_calls_waiting",
     "memsvc_listeners_open",
@@ -38,8 +40,10 @@ FED_ELSEWHERE = {
     "memsvc_traces_dropped_total",
 }
 LEFT_JOBS = """
-    INSERT INTO memsvc_queue (priority, entrypoint, status, created, updated, execute_after, heartbeat)
-    SELECT 0, entrypoint, status::memsvc_queue_status, now(), now(), now() - interval '1 hour', now()
+    INSERT INTO memsvc_queue (priority, entrypoint, status, created, updated, execute_after,
+        heartbeat)
+    SELECT 0, entrypoint, status::memsvc_queue_status, now(), now(), now() - interval '1 hour',
+        now()
     FROM (VALUES ('nobody', 'queued'), ('nobody', 'failed')) AS jobs (entrypoint, status)
 """
 """A job that nobody here runs, so that it waits, and one that failed."""
@@ -68,7 +72,9 @@ async def exposed(service: Service, token: str = "") -> dict[str, float]:
 
 def moved(series: dict[str, float]) -> set[str]:
     """The metrics of which some series is not zero, a histogram by its count."""
-    names = {name.partition("{")[0] for name, value in series.items() if value and "_bucket" not in name}
+    names = {
+        name.partition("{")[0] for name, value in series.items() if value and "_bucket" not in name
+    }
     return {name.removesuffix("_count") for name in names} | names
 
 
@@ -81,7 +87,9 @@ async def everything(
         given = {
             "settings": TURNS,
             "model": ModelOptions(model="openai:m", base_url=models.url, api_key="k", retries=0),
-            "embeddings": EmbeddingOptions(provider="openai", base_url=f"{models.url}/v1", model="m", retries=0),
+            "embeddings": EmbeddingOptions(
+                provider="openai", base_url=f"{models.url}/v1", model="m", retries=0
+            ),
             "rerank": RerankOptions(endpoint=f"{models.url}/rerank"),
             "tracing": TracingOptions(endpoint=collector.url, flush_every_s=0.02),
             "worker": WorkerOptions(poll_s=0.05, sample_s=0.05),
@@ -99,14 +107,23 @@ def turn(number: int, says: str) -> dict[str, Any]:
 
 
 async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with provider() as models, everything(database_urls, admin, models) as service, service.http() as http:
+    async with (
+        provider() as models,
+        everything(database_urls, admin, models) as service,
+        service.http() as http,
+    ):
 
         async def call(tool: str, **arguments: Any) -> Any:
             return (await http.post(f"/api/tools/{tool}", json={"project": "p"} | arguments)).json()
 
-        models.finds = {"changes": [{"change": "add", "key": "home", "value": "Kobe", "evidence": ["t1-in-0"]}]}
+        models.finds = {
+            "changes": [{"change": "add", "key": "home", "value": "Kobe", "evidence": ["t1-in-0"]}]
+        }
         for number in range(1, 5):
-            await call("memory_after_turn", **turn(number, f"My name is Ada. I live by coast {number} of Kobe."))
+            await call(
+                "memory_after_turn",
+                **turn(number, f"My name is Ada. I live by coast {number} of Kobe."),
+            )
         conflict = await call("memory_after_turn", **turn(1, "Something else."))
         assert conflict["code"] == "CONFLICT"
         asked = {
@@ -117,14 +134,25 @@ async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Co
             "max_input_tok": 9000,
         }
         await call("memory_before_turn", **asked)
-        own = {"own_input_items": [], "own_facts": [{"id": "user_name", "value": "Eve"}], "own_files": []}
+        own = {
+            "own_input_items": [],
+            "own_facts": [{"id": "user_name", "value": "Eve"}],
+            "own_files": [],
+        }
         await call("memory_shadow_compare", **(asked | own))
         await call("memory_run_maintenance", session_id="s")
-        await call("file_write", path="/a.md", content="The coast of Kobe is steep. Trains go there.")
+        await call(
+            "file_write", path="/a.md", content="The coast of Kobe is steep. Trains go there."
+        )
         await call("file_write", path="/b.md", content="Another coast, which is flat, of Kobe.")
         for name in ("/a.md", "/b.md"):
             await call("file_stat", path=name)
-        await call("context_update", user_id="u", conversation_id="c", entries=[{"role": "user", "content": "Hello"}])
+        await call(
+            "context_update",
+            user_id="u",
+            conversation_id="c",
+            entries=[{"role": "user", "content": "Hello"}],
+        )
         await admin.execute("ANALYZE entries")
         missing = {one.name for one in describe_metrics()} - FED_ELSEWHERE
         if not await vectors.ready(service.database):
@@ -150,22 +178,43 @@ async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Co
 HOSTILE = ["x" * 300, 'a"} 1\nmemsvc_calls_total{tool="b', "../..", "échec", "unknown", ""]
 
 
-async def test_no_name_of_a_caller_makes_a_series(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_no_name_of_a_caller_makes_a_series(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as service, service.http() as http:
         before = await exposed(service)
         for name in HOSTILE:
-            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
-            await http.post("/mcp", json=request, headers={"Accept": "application/json, text/event-stream"})
-            await http.post("/api/tools/file_stat", json={"project": name, "path": f"/{name}", "plugin": name})
-            await http.post("/api/tools/memory_after_turn", json=turn(1, name) | {"session_id": name, "user_id": name})
-            await http.request("GET", "/api/tools", headers={"X-Request-ID": "r" * 100, "traceparent": "odd"})
+            request = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": name, "arguments": {}},
+            }
+            await http.post(
+                "/mcp", json=request, headers={"Accept": "application/json, text/event-stream"}
+            )
+            await http.post(
+                "/api/tools/file_stat", json={"project": name, "path": f"/{name}", "plugin": name}
+            )
+            await http.post(
+                "/api/tools/memory_after_turn",
+                json=turn(1, name) | {"session_id": name, "user_id": name},
+            )
+            await http.request(
+                "GET", "/api/tools", headers={"X-Request-ID": "r" * 100, "traceparent": "odd"}
+            )
         after = await exposed(service)
     assert after.keys() == before.keys()
     assert after != before
 
 
-async def test_metrics_want_the_token_that_is_set(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with served(database_urls, admin, metrics=MetricsOptions(token="s3cret")) as service, service.http() as http:
+async def test_metrics_want_the_token_that_is_set(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        served(database_urls, admin, metrics=MetricsOptions(token="s3cret")) as service,
+        service.http() as http,
+    ):
         for given in ("", "Bearer", "Bearer s3cre", "Bearer s3cret2", "s3cret", "Bearer key-one"):
             refused = await http.get("/metrics", headers={"Authorization": given})
             assert (refused.status_code, refused.json()["code"]) == (401, "PERMISSION_DENIED")

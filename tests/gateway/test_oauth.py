@@ -1,4 +1,5 @@
-"""The service as a resource server: what clients are told, and what a token opens, on every surface."""
+"""The service as a resource server: what clients are told, and what a token opens, on every
+surface."""
 
 import os
 from collections.abc import AsyncIterator
@@ -27,25 +28,42 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 @pytest.fixture
-async def service(issuer: Issuer, database_urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterator[Service]:
+async def service(
+    issuer: Issuer, database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> AsyncIterator[Service]:
     oauth = OAuthOptions(**issuer.options, projects_claim="projects")
-    async with served(database_urls, admin, auth=AuthOptions(mode="listed", cache_s=0, oauth=oauth)) as service:
+    async with served(
+        database_urls, admin, auth=AuthOptions(mode="listed", cache_s=0, oauth=oauth)
+    ) as service:
         yield service
 
 
 def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """A call as MCP has it."""
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
 
 
 async def mcp(http: httpx2.AsyncClient, name: str, arguments: dict[str, Any]) -> httpx2.Response:
-    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2025-11-25",
+    }
     return await http.post("/mcp", json=called(name, arguments), headers=headers)
 
 
-async def test_clients_learn_without_a_token_whose_tokens_are_taken(service: Service, issuer: Issuer) -> None:
+async def test_clients_learn_without_a_token_whose_tokens_are_taken(
+    service: Service, issuer: Issuer
+) -> None:
     async with service.http(None) as http:
-        for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"):
+        for path in (
+            "/.well-known/oauth-protected-resource/mcp",
+            "/.well-known/oauth-protected-resource",
+        ):
             answer = await http.get(path)
             assert answer.status_code == 200
             told = answer.json()
@@ -54,7 +72,11 @@ async def test_clients_learn_without_a_token_whose_tokens_are_taken(service: Ser
             assert told["scopes_supported"] == ["memsvc:read", "memsvc:write", "memsvc:admin"]
             assert told["bearer_methods_supported"] == ["header"]
         assert (await http.post("/.well-known/oauth-protected-resource")).status_code in (401, 405)
-        for path in ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/register"):
+        for path in (
+            "/.well-known/oauth-authorization-server",
+            "/.well-known/openid-configuration",
+            "/register",
+        ):
             answer = await http.get(path)
             assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
             assert "metadata" in answer.json()["message"]
@@ -64,7 +86,10 @@ async def test_whoever_is_not_let_in_is_told_where_to_ask(service: Service, issu
     async with service.http(None) as http:
         for path in ("/mcp", "/api/tools", "/sse"):
             answer = await http.get(path)
-            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, f"Bearer {USUAL}"), path
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (
+                401,
+                f"Bearer {USUAL}",
+            ), path
         for bad in (issuer.token(aud="other"), issuer.token("new"), "msk_wrong"):
             answer = await http.get("/api/tools", headers={"Authorization": f"Bearer {bad}"})
             assert answer.status_code == 401
@@ -80,8 +105,12 @@ async def test_a_token_opens_the_tenant_of_its_subject_on_every_surface(
         service.http(issuer.token(sub="bob", projects="*")) as bob,
     ):
         assert (await mcp(alice, "file_write", WRITTEN)).json()["result"]["isError"] is False
-        assert (await alice.post("/api/tools/file_read", json={"project": "default", "path": "/a"})).status_code == 200
-        assert (await bob.post("/api/tools/file_read", json={"project": "default", "path": "/a"})).status_code == 404
+        assert (
+            await alice.post("/api/tools/file_read", json={"project": "default", "path": "/a"})
+        ).status_code == 200
+        assert (
+            await bob.post("/api/tools/file_read", json={"project": "default", "path": "/a"})
+        ).status_code == 404
     [call] = await service.calls("file_write")
     assert (call["tenant"], call["key_label"]) == (tenant_of(issuer.url, "alice"), "oauth:agent")
     assert await admin.fetchval("SELECT count(*) FROM tenants") == 2
@@ -93,30 +122,44 @@ async def test_keys_open_what_they_opened(service: Service) -> None:
         assert (await mcp(http, "file_write", WRITTEN)).json()["result"]["isError"] is False
 
 
-async def test_a_token_is_taken_from_the_header_for_tokens_alone(service: Service, issuer: Issuer) -> None:
+async def test_a_token_is_taken_from_the_header_for_tokens_alone(
+    service: Service, issuer: Issuer
+) -> None:
     token = issuer.token()
     async with service.http(None) as http:
-        for headers in ({"X-API-Key": token}, {"Authorization": token}, {"Authorization": f"Basic {token}"}):
+        for headers in (
+            {"X-API-Key": token},
+            {"Authorization": token},
+            {"Authorization": f"Basic {token}"},
+        ):
             assert (await http.get("/api/tools", headers=headers)).status_code == 401, headers
         assert (await http.get("/api/tools", params={"APIKEY": token})).status_code == 401
 
 
-async def test_a_token_is_confined_to_the_projects_of_its_claim(service: Service, issuer: Issuer) -> None:
+async def test_a_token_is_confined_to_the_projects_of_its_claim(
+    service: Service, issuer: Issuer
+) -> None:
     async with service.http(issuer.token(projects=["a"])) as http:
-        assert (await http.post("/api/tools/file_write", json=WRITTEN | {"project": "a"})).status_code == 200
+        assert (
+            await http.post("/api/tools/file_write", json=WRITTEN | {"project": "a"})
+        ).status_code == 200
         assert (await http.post("/api/tools/file_write", json=WRITTEN)).status_code == 403
     async with service.http(issuer.token()) as http:
         assert (await http.post("/api/tools/file_write", json=WRITTEN)).status_code == 403
 
 
-async def test_a_token_without_any_scope_is_403_and_told_which(service: Service, issuer: Issuer) -> None:
+async def test_a_token_without_any_scope_is_403_and_told_which(
+    service: Service, issuer: Issuer
+) -> None:
     async with service.http(issuer.token(scope="openid")) as http:
         answer = await http.get("/api/tools")
         assert (answer.status_code, answer.json()["code"]) == (403, "PERMISSION_DENIED")
         assert answer.headers["www-authenticate"] == f'Bearer error="insufficient_scope", {USUAL}'
 
 
-async def test_a_call_that_needs_another_scope_is_403_and_told_which(service: Service, issuer: Issuer) -> None:
+async def test_a_call_that_needs_another_scope_is_403_and_told_which(
+    service: Service, issuer: Issuer
+) -> None:
     told = f'Bearer error="insufficient_scope", {USUAL}'
     async with service.http(issuer.token(scope="memsvc:read", projects="*")) as http:
         assert (await mcp(http, "file_projects", {})).status_code == 200
@@ -145,7 +188,9 @@ async def test_a_key_that_a_token_makes_ends_with_it(service: Service, issuer: I
         assert (made["permissions"], made["expires_at"] is not None) == (["admin", "read"], True)
         refused = await http.post("/api/tools/keys_create", json={"permissions": ["write"]})
         assert refused.status_code == 403
-        refused = await http.post("/api/tools/keys_create", json={"expires_at": "2099-01-01T00:00:00Z"})
+        refused = await http.post(
+            "/api/tools/keys_create", json={"expires_at": "2099-01-01T00:00:00Z"}
+        )
         assert refused.status_code == 403
 
 
@@ -167,12 +212,17 @@ async def test_in_open_mode_a_bad_token_is_nobodys_key(
     issuer: Issuer, database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
     auth = AuthOptions(mode="open", oauth=OAuthOptions(**issuer.options))
-    async with served(database_urls, admin, auth=auth) as service, service.http(issuer.token(aud="x")) as http:
+    async with (
+        served(database_urls, admin, auth=auth) as service,
+        service.http(issuer.token(aud="x")) as http,
+    ):
         assert (await http.get("/api/tools")).status_code == 401
     assert await admin.fetchval("SELECT count(*) FROM tenants") == 0
 
 
-async def test_without_an_issuer_there_is_no_metadata(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_without_an_issuer_there_is_no_metadata(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with served(database_urls, admin) as service, service.http() as http:
         assert (await http.get("/.well-known/oauth-protected-resource/mcp")).status_code == 404
 
@@ -183,7 +233,9 @@ async def test_no_token_stands_in_a_log_or_a_table(
     good, bad = issuer.token(projects="*"), issuer.token(aud=f"other-{os.getpid()}", projects="*")
     async with service.http(good) as http:
         assert (await mcp(http, "file_write", WRITTEN)).status_code == 200
-        assert (await http.get("/api/tools", headers={"Authorization": f"Bearer {bad}"})).status_code == 401
+        assert (
+            await http.get("/api/tools", headers={"Authorization": f"Bearer {bad}"})
+        ).status_code == 401
     await service.calls("file_write")
     told = "".join(capfd.readouterr()) + str(await admin.fetch("SELECT c::text FROM calls c"))
     for token in (good, bad):

@@ -29,8 +29,8 @@ CALLBACK = "http://127.0.0.1:3000/callback"
 
 
 class Authority:
-    """An authorization server in which everybody is alice and agrees to everything; it keeps what it
-    is given."""
+    """An authorization server in which everybody is alice and agrees to everything; it keeps what
+    it is given."""
 
     def __init__(self, issuer: Issuer) -> None:
         self._issuer = issuer
@@ -44,7 +44,9 @@ class Authority:
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         self.clients[str(client_info.client_id)] = client_info
 
-    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
         self.asked.append(params.scopes)
         code = f"code-{len(self.codes)}"
         self.codes[code] = AuthorizationCode(
@@ -59,7 +61,9 @@ class Authority:
         )
         return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
 
-    async def load_authorization_code(self, _: OAuthClientInformationFull, code: str) -> AuthorizationCode | None:
+    async def load_authorization_code(
+        self, _: OAuthClientInformationFull, code: str
+    ) -> AuthorizationCode | None:
         return self.codes.get(code)
 
     async def exchange_authorization_code(
@@ -67,14 +71,20 @@ class Authority:
     ) -> OAuthToken:
         claims = {"iss": f"{AUTHORITY}/", "aud": code.resource, "client_id": client.client_id}
         scope = " ".join(code.scopes)
-        return OAuthToken(access_token=self._issuer.token(scope=scope, **claims), expires_in=600, scope=scope)
+        return OAuthToken(
+            access_token=self._issuer.token(scope=scope, **claims), expires_in=600, scope=scope
+        )
 
     def app(self) -> Starlette:
         scopes = ["memsvc:read", "memsvc:write", "memsvc:admin"]
-        registering = ClientRegistrationOptions(enabled=True, valid_scopes=scopes, default_scopes=scopes)
+        registering = ClientRegistrationOptions(
+            enabled=True, valid_scopes=scopes, default_scopes=scopes
+        )
         made: Any = self
         return Starlette(
-            routes=create_auth_routes(made, AnyHttpUrl(AUTHORITY), client_registration_options=registering)
+            routes=create_auth_routes(
+                made, AnyHttpUrl(AUTHORITY), client_registration_options=registering
+            )
         )
 
 
@@ -105,7 +115,9 @@ async def test_a_client_without_a_token_finds_the_issuer_and_gets_one(
     async with issuing() as issuer:
         authority = Authority(issuer)
         there = httpx2.ASGITransport(authority.app())
-        oauth = OAuthOptions(issuer=f"{AUTHORITY}/", resource=RESOURCE, jwks_url=f"{issuer.url}/keys")
+        oauth = OAuthOptions(
+            issuer=f"{AUTHORITY}/", resource=RESOURCE, jwks_url=f"{issuer.url}/keys"
+        )
         agreed: dict[str, str] = {}
 
         async def agree(url: str) -> None:
@@ -115,7 +127,9 @@ async def test_a_client_without_a_token_finds_the_issuer_and_gets_one(
             agreed.update({name: values[0] for name, values in query.items()})
 
         async def came_back() -> AuthorizationCodeResult:
-            return AuthorizationCodeResult(code=agreed["code"], state=agreed.get("state"), iss=agreed.get("iss"))
+            return AuthorizationCodeResult(
+                code=agreed["code"], state=agreed.get("state"), iss=agreed.get("iss")
+            )
 
         kept = Kept()
         auth = OAuthClientProvider(
@@ -129,11 +143,16 @@ async def test_a_client_without_a_token_finds_the_issuer_and_gets_one(
         async with (
             served(database_urls, admin, auth=options) as service,
             httpx2.AsyncClient(
-                transport=httpx2.ASGITransport(service.app), mounts={AUTHORITY: there}, auth=auth, timeout=60
+                transport=httpx2.ASGITransport(service.app),
+                mounts={AUTHORITY: there},
+                auth=auth,
+                timeout=60,
             ) as http,
             Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode=wire) as client,
         ):
-            outcome = await client.call_tool("file_write", {"project": "default", "path": "/a", "content": "x"})
+            outcome = await client.call_tool(
+                "file_write", {"project": "default", "path": "/a", "content": "x"}
+            )
             assert outcome.is_error is False
             [call] = await service.calls("file_write")
         assert kept.tokens is not None

@@ -1,4 +1,5 @@
-"""What there is to read and how its names go on, with the styles as they are: files, sessions, boards, documents."""
+"""What there is to read and how its names go on, with the styles as they are: files, sessions,
+boards, documents."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -31,7 +32,9 @@ async def service(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> Asy
 
 
 @asynccontextmanager
-async def client_of(service: Service, key: str = "key-one", wire: str = "2026-07-28") -> AsyncIterator[Client]:
+async def client_of(
+    service: Service, key: str = "key-one", wire: str = "2026-07-28"
+) -> AsyncIterator[Client]:
     async with (
         service.http(key) as http,
         Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode=wire) as client,
@@ -42,13 +45,29 @@ async def client_of(service: Service, key: str = "key-one", wire: str = "2026-07
 async def fill(client: Client) -> None:
     """Two projects with something of everything."""
     await used(client, "file_write", project="default", path="/notes/a.md", content="# plans")
-    await used(client, "file_write", project="default", path="/zoo.bin", content="AP8=", content_encoding="base64")
+    await used(
+        client,
+        "file_write",
+        project="default",
+        path="/zoo.bin",
+        content="AP8=",
+        content_encoding="base64",
+    )
     await used(client, "file_write", project="work", path="/notes/b%20.txt", content="elsewhere")
     said = [{"role": "user", "content": "My name is Ada Lovelace."}]
-    await used(client, "memory_after_turn", session_id="s/1", user_id="ada", turn_id="t", input_items=said)
+    await used(
+        client, "memory_after_turn", session_id="s/1", user_id="ada", turn_id="t", input_items=said
+    )
     entries = [{"role": "user", "content": "The launch is on Friday."}]
     await used(client, "context_update", user_id="ada", conversation_id="one", entries=entries)
-    await used(client, "context_update", project="work", user_id="bob", conversation_id="two", entries=entries)
+    await used(
+        client,
+        "context_update",
+        project="work",
+        user_id="bob",
+        conversation_id="two",
+        entries=entries,
+    )
     await used(client, "update_document", id="root", content="See [[topic]].")
 
 
@@ -64,9 +83,13 @@ async def listed(client: Client) -> list[str]:
             return uris
 
 
-async def completed(client: Client, template: str, name: str, beginning: str, **others: str) -> list[str]:
+async def completed(
+    client: Client, template: str, name: str, beginning: str, **others: str
+) -> list[str]:
     reference = ResourceTemplateReference(type="ref/resource", uri=template)
-    answer = await client.complete(reference, {"name": name, "value": beginning}, context_arguments=others or None)
+    answer = await client.complete(
+        reference, {"name": name, "value": beginning}, context_arguments=others or None
+    )
     return answer.completion.values
 
 
@@ -101,7 +124,10 @@ async def test_a_file_is_text_or_bytes_and_a_directory_is_a_list(service: Servic
         [root] = (await client.read_resource("memsvc://default/directories/")).contents
         [facts] = (await client.read_resource("memsvc://default/sessions/s%2F1/facts")).contents
         assert (text.text, text.mime_type) == ("# plans", "text/markdown")
-        assert (base64.b64decode(raw.blob), raw.mime_type) == (b"\x00\xff", "application/octet-stream")
+        assert (base64.b64decode(raw.blob), raw.mime_type) == (
+            b"\x00\xff",
+            "application/octet-stream",
+        )
         assert escaped.text == "elsewhere"
         assert '"/zoo.bin"' in root.text
         assert facts.text.startswith('{"facts":')
@@ -114,7 +140,9 @@ async def test_a_file_is_text_or_bytes_and_a_directory_is_a_list(service: Servic
                 await client.read_resource(wrong)
 
 
-async def test_a_list_goes_on_where_it_was(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_goes_on_where_it_was(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with client_of(service) as client:
         await fill(client)
         whole = await listed(client)
@@ -152,7 +180,10 @@ async def test_nobody_is_shown_what_is_not_theirs(service: Service) -> None:
 
 
 async def test_the_beginning_of_a_name_goes_on_as_what_is_there(service: Service) -> None:
-    session, document = "memsvc://{project}/sessions/{session_id}", "memsvc://{project}/documents/{id}"
+    session, document = (
+        "memsvc://{project}/sessions/{session_id}",
+        "memsvc://{project}/documents/{id}",
+    )
     board = "memory://{user_id}/{conversation_id}"
     cases: list[tuple[str, str, str, dict[str, str], list[str]]] = [
         (FILE, "project", "", {}, ["default", "work"]),
@@ -171,25 +202,41 @@ async def test_the_beginning_of_a_name_goes_on_as_what_is_there(service: Service
     async with client_of(service) as client:
         await fill(client)
         for template, name, beginning, others, values in cases:
-            assert await completed(client, template, name, beginning, **others) == values, (name, beginning)
+            assert await completed(client, template, name, beginning, **others) == values, (
+                name,
+                beginning,
+            )
 
 
 async def test_arguments_of_prompts_go_on_too_and_are_never_too_many(service: Service) -> None:
     async with client_of(service) as client:
         said = [{"role": "user", "content": "hello"}]
         for number in range(102):
-            await used(client, "memory_after_turn", session_id=f"s{number:03}", turn_id="t", input_items=said)
+            await used(
+                client,
+                "memory_after_turn",
+                session_id=f"s{number:03}",
+                turn_id="t",
+                input_items=said,
+            )
         prompt = PromptReference(type="ref/prompt", name="memsvc:turn-lifecycle")
         answer = (await client.complete(prompt, {"name": "session_id", "value": "s"})).completion
         assert (len(answer.values), answer.has_more) == (100, True)
         assert answer.values == sorted(answer.values)
-        assert (await client.complete(prompt, {"name": "user_id", "value": "x"})).completion.values == []
-        for reference, argument in ((prompt, "none"), (PromptReference(type="ref/prompt", name="none"), "session_id")):
+        assert (
+            await client.complete(prompt, {"name": "user_id", "value": "x"})
+        ).completion.values == []
+        for reference, argument in (
+            (prompt, "none"),
+            (PromptReference(type="ref/prompt", name="none"), "session_id"),
+        ):
             with pytest.raises(MCPError):
                 await client.complete(reference, {"name": argument, "value": ""})
 
 
-async def test_looking_for_names_is_logged_as_calls_without_what_was_typed(service: Service) -> None:
+async def test_looking_for_names_is_logged_as_calls_without_what_was_typed(
+    service: Service,
+) -> None:
     async with client_of(service) as client:
         await fill(client)
         await completed(client, FILE, "path", "notes/canary-5d1f")
@@ -203,23 +250,28 @@ async def test_guides_say_how_the_tools_are_used(service: Service, wire: str) ->
     async with client_of(service, wire=wire) as client:
         prompts = {one.name: one for one in (await client.list_prompts()).prompts}
         tools = {tool.name for tool in (await client.list_tools()).tools}
-        assert {"memsvc:turn-lifecycle", "memsvc:memory-directory", "memsvc:knowledge", "memory:whiteboard"} <= set(
-            prompts
-        )
+        assert {
+            "memsvc:turn-lifecycle",
+            "memsvc:memory-directory",
+            "memsvc:knowledge",
+            "memory:whiteboard",
+        } <= set(prompts)
         lifecycle = await client.get_prompt("memsvc:turn-lifecycle", {"session_id": "s-1"})
         text: Any = lifecycle.messages[0].content
         assert "the session s-1, of the user user_id" in text.text
         for name in GUIDES:
             said: Any = (await client.get_prompt(name)).messages[0].content
             named = {word.strip(".,:;()") for word in said.text.split() if "_" in word}
-            assert {word for word in named if word.split("_")[0] in ("memory", "file", "elfmem")} <= tools | {
-                "memory_directory"
-            }
+            assert {
+                word for word in named if word.split("_")[0] in ("memory", "file", "elfmem")
+            } <= tools | {"memory_directory"}
         with pytest.raises(MCPError):
             await client.get_prompt("memsvc:turn-lifecycle", {"session": "s-1"})
     hidden = await service.key(hidden_tools=["memory_after_turn"])
     async with client_of(service, hidden) as client:
-        assert "memsvc:turn-lifecycle" not in {one.name for one in (await client.list_prompts()).prompts}
+        assert "memsvc:turn-lifecycle" not in {
+            one.name for one in (await client.list_prompts()).prompts
+        }
         with pytest.raises(MCPError):
             await client.get_prompt("memsvc:turn-lifecycle")
 
@@ -232,7 +284,9 @@ async def test_lists_that_do_not_change_say_how_long_they_may_be_kept(service: S
             await client.list_resource_templates(),
             await client.list_resources(),
         ]
-    assert [(one.ttl_ms, one.cache_scope) for one in kept] == [(60_000, "private")] * 3 + [(0, "private")]
+    assert [(one.ttl_ms, one.cache_scope) for one in kept] == [(60_000, "private")] * 3 + [
+        (0, "private")
+    ]
 
 
 async def test_a_resource_that_nobody_announces_is_not_waited_for(service: Service) -> None:

@@ -55,7 +55,15 @@ def test_it_has_the_form_of_openapi_3_1() -> None:
         assert path.startswith("/api/")
         assert method in METHODS, (path, method)
         assert told.keys() <= {
-            *("operationId", "summary", "description", "tags", "parameters", "requestBody", "responses")
+            *(
+                "operationId",
+                "summary",
+                "description",
+                "tags",
+                "parameters",
+                "requestBody",
+                "responses",
+            )
         }
         assert told["responses"].keys() >= {"200", "default"}
         for one in told["parameters"]:
@@ -81,17 +89,24 @@ def test_every_schema_is_one_and_every_reference_leads_somewhere() -> None:
     assert len(found) > 100
     for schema in found:
         if "$ref" in schema:
-            assert schema["$ref"].removeprefix("#/components/schemas/") in DOCUMENT["components"]["schemas"]
+            assert (
+                schema["$ref"].removeprefix("#/components/schemas/")
+                in DOCUMENT["components"]["schemas"]
+            )
         else:
             Draft202012Validator.check_schema(schema)
     for _, _, told in operations():
         reference = told["responses"]["default"]["$ref"]
-        assert reference.removeprefix("#/components/responses/") in DOCUMENT["components"]["responses"]
+        assert (
+            reference.removeprefix("#/components/responses/") in DOCUMENT["components"]["responses"]
+        )
 
 
 def test_it_tells_of_every_tool_every_noun_of_files_and_every_operation_of_memories() -> None:
     paths = DOCUMENT["paths"]
-    assert {path.rpartition("/")[2] for path in paths if path.startswith("/api/tools/")} == TOOLS.keys()
+    assert {
+        path.rpartition("/")[2] for path in paths if path.startswith("/api/tools/")
+    } == TOOLS.keys()
     for one in OPERATIONS:
         assert one.method.lower() in paths[one.path], one
     nouns = {path.split("/")[4] for path in paths if path.startswith("/api/files/")}
@@ -121,7 +136,9 @@ async def test_it_is_told_to_whoever_has_a_key_as_far_as_that_goes(service: Serv
     async with service.http() as http:
         told = (await http.get(OPENAPI_PATH)).json()
     assert "/api/memories/{id}" in told["paths"]
-    hiding = await service.key(permissions=frozenset(Permission), hidden_tools=["memories_list", "file_read"])
+    hiding = await service.key(
+        permissions=frozenset(Permission), hidden_tools=["memories_list", "file_read"]
+    )
     async with service.http(hiding) as http:
         less = (await http.get(OPENAPI_PATH)).json()["paths"]
     assert "get" not in less["/api/memories/{id}"]
@@ -140,6 +157,9 @@ async def test_everything_that_it_tells_of_is_served(service: Service) -> None:
             answer = await http.request(method.upper(), filled, json={})
             if answer.headers["content-type"] == "application/x-tar":
                 continue
-            if answer.status_code == 405 or answer.json().get("message") == "there is nothing at this path":
+            if (
+                answer.status_code == 405
+                or answer.json().get("message") == "there is nothing at this path"
+            ):
                 missing.append((method, path))
     assert missing == []

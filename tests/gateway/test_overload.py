@@ -1,4 +1,5 @@
-"""Far more clients than there is room for: each is served or told when to come again, and then all is as before."""
+"""Far more clients than there is room for: each is served or told when to come again, and then all
+is as before."""
 
 import asyncio
 from collections import Counter
@@ -63,7 +64,9 @@ async def test_two_hundred_clients_are_served_or_refused_and_nothing_else(
         assert quiet == {(200, ""): QUIET_CALLS}
         async with service.http("key-three") as http:
             assert await gauges(http) == {"memsvc_calls_running": 0, "memsvc_calls_waiting": 0}
-            assert (await http.post("/api/tools/file_stat", json={"project": "p", "path": "/"})).status_code == 200
+            assert (
+                await http.post("/api/tools/file_stat", json={"project": "p", "path": "/"})
+            ).status_code == 200
             assert (await http.get("/readyz")).status_code == 200
 
 
@@ -117,8 +120,14 @@ async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_befor
     call = {"name": "file_stat", "arguments": {"project": "p", "path": "/"}}
     sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     accepted = {"Accept": "application/json, text/event-stream"}
-    async with served(database_urls, admin, limits=one) as service, service.http() as http, service.http("two") as two:
-        assert (await http.post("/mcp", json=sent, headers=accepted)).json()["result"]["isError"] is False
+    async with (
+        served(database_urls, admin, limits=one) as service,
+        service.http() as http,
+        service.http("two") as two,
+    ):
+        assert (await http.post("/mcp", json=sent, headers=accepted)).json()["result"][
+            "isError"
+        ] is False
         async with admin.transaction():
             await admin.execute("LOCK TABLE files")
             under_way = asyncio.create_task(http.post("/mcp", json=sent, headers=accepted))
@@ -126,11 +135,16 @@ async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_befor
                 await asyncio.sleep(0)
             refused = await http.post("/mcp", json=sent, headers=accepted)
             insisting = await http.post("/mcp", json=sent, headers=accepted)
-            listed = await http.post("/mcp", json={**sent, "method": "tools/list", "params": {}}, headers=accepted)
+            listed = await http.post(
+                "/mcp", json={**sent, "method": "tools/list", "params": {}}, headers=accepted
+            )
         assert (await under_way).json()["result"]["isError"] is False
         other = await two.post("/mcp", json=sent, headers=accepted)
     assert (refused.status_code, refused.json()["result"]["isError"]) == (200, True)
-    assert (insisting.status_code, insisting.json()["error"]["data"]["code"]) == (429, "RATE_LIMITED")
+    assert (insisting.status_code, insisting.json()["error"]["data"]["code"]) == (
+        429,
+        "RATE_LIMITED",
+    )
     assert insisting.headers["retry-after"] == "1"
     assert listed.json()["result"]["tools"]
     assert other.json()["result"]["isError"] is False

@@ -37,7 +37,9 @@ class Pipe:
         self.caller = caller
 
     async def outcome(self, **arguments: Any) -> CallOutcome:
-        return await self.dispatch.call(self.caller, "mcp_pipe", arguments, surface="test", request_id="r-1")
+        return await self.dispatch.call(
+            self.caller, "mcp_pipe", arguments, surface="test", request_id="r-1"
+        )
 
     async def __call__(self, *steps: Spec, **more: Any) -> dict[str, Any]:
         """The body of a pipeline that succeeds."""
@@ -58,11 +60,15 @@ class Pipe:
 def piping(meter: RecordingMeter, clock: FakeClock) -> Piping:
     """Makes a `Pipe`, with further tools and other options."""
 
-    def make(*tools: Tool, caller: Any = CALLER, limits: LimitsOptions | None = None, **options: Any) -> Pipe:
+    def make(
+        *tools: Tool, caller: Any = CALLER, limits: LimitsOptions | None = None, **options: Any
+    ) -> Pipe:
         log = Recorded(meter, clock)
         pipe = pipe_tool(PipeOptions(**options), limits or LimitsOptions(), clock)
         whole = Catalogue([*catalogue(), *tools, pipe, find_tool(None)])
-        return Pipe(Dispatch(whole, log, meter, clock, frozenset({"disabled"})), log.records, caller)
+        return Pipe(
+            Dispatch(whole, log, meter, clock, frozenset({"disabled"})), log.records, caller
+        )
 
     return make
 
@@ -76,7 +82,9 @@ def echo(name: str, text: Any = "", **args: Any) -> Spec:
     return {"id": name, "tool": "echo", "args": {"text": text} | args}
 
 
-async def test_a_pipeline_answers_with_a_record_for_each_step_and_returns_the_last(pipe: Pipe) -> None:
+async def test_a_pipeline_answers_with_a_record_for_each_step_and_returns_the_last(
+    pipe: Pipe,
+) -> None:
     body = await pipe(echo("a", "one"), echo("b", "two"))
     assert body.keys() == {"ok", "error", "result", "steps"}
     assert list(body["steps"]) == ["a", "b"]
@@ -97,9 +105,19 @@ async def test_a_pipeline_answers_with_a_record_for_each_step_and_returns_the_la
 
 
 @pytest.mark.parametrize("form", ["object", "text", "fields"])
-async def test_a_pipeline_is_given_as_an_object_as_text_or_by_its_fields(pipe: Pipe, form: str) -> None:
-    spec = {"vars": {"v": "x"}, "steps": [echo("a", "${vars.v}")], "return": "${last.structured.text}!"}
-    whole: dict[str, Any] = {"object": {"spec": spec}, "text": {"spec": json.dumps(spec)}, "fields": spec}
+async def test_a_pipeline_is_given_as_an_object_as_text_or_by_its_fields(
+    pipe: Pipe, form: str
+) -> None:
+    spec = {
+        "vars": {"v": "x"},
+        "steps": [echo("a", "${vars.v}")],
+        "return": "${last.structured.text}!",
+    }
+    whole: dict[str, Any] = {
+        "object": {"spec": spec},
+        "text": {"spec": json.dumps(spec)},
+        "fields": spec,
+    }
     outcome = await pipe.outcome(**whole[form])
     assert outcome.body["result"] == "x!"
 
@@ -122,7 +140,9 @@ async def test_a_pipeline_is_given_as_an_object_as_text_or_by_its_fields(pipe: P
         ({"steps": [echo("a")] * 2}, "duplicate step id: a"),
     ],
 )
-async def test_what_is_no_pipeline_runs_nothing(pipe: Pipe, arguments: dict[str, Any], message: str) -> None:
+async def test_what_is_no_pipeline_runs_nothing(
+    pipe: Pipe, arguments: dict[str, Any], message: str
+) -> None:
     outcome = await pipe.outcome(**arguments)
     assert outcome.body["message"] == message
     assert (outcome.body["code"], outcome.body["retryable"]) == ("INVALID_ARGUMENT", False)
@@ -134,9 +154,15 @@ async def test_a_spec_is_no_larger_and_no_deeper_than_a_request(piping: Piping) 
     deep: Any = []
     for _ in range(9):
         deep = [deep]
-    for spec in ({"steps": [echo("a")], "return": deep}, {"steps": [echo("a")], "vars": {"v": "x" * 2000}}):
+    for spec in (
+        {"steps": [echo("a")], "return": deep},
+        {"steps": [echo("a")], "vars": {"v": "x" * 2000}},
+    ):
         for form in (spec, json.dumps(spec)):
-            assert (await pipe.outcome(spec=form)).body["code"] in ("PAYLOAD_TOO_LARGE", "INVALID_ARGUMENT")
+            assert (await pipe.outcome(spec=form)).body["code"] in (
+                "PAYLOAD_TOO_LARGE",
+                "INVALID_ARGUMENT",
+            )
     assert {record.tool for record in pipe.records} == {"mcp_pipe"}
 
 
@@ -145,9 +171,18 @@ async def test_values_keep_their_type_where_they_are_referred_to(pipe: Pipe) -> 
     body = await pipe(
         echo("a", "one", parts=parts, items=[1, None, {"deep": [True]}]),
         echo("b", "${steps.a.structured.parts}", items={"$ref": "steps.a.structured.items"}),
-        echo("c", "${last.structured.items.2.deep.0} ${vars.none}", parts={"$ref": "steps.a.structured.parts"}),
+        echo(
+            "c",
+            "${last.structured.items.2.deep.0} ${vars.none}",
+            parts={"$ref": "steps.a.structured.parts"},
+        ),
         vars={"none": None},
-        **{"return": {"text": "${last.structured.text}", "all": [{"$ref": "steps.b.structured.items"}]}},
+        **{
+            "return": {
+                "text": "${last.structured.text}",
+                "all": [{"$ref": "steps.b.structured.items"}],
+            }
+        },
     )
     assert json.loads(body["steps"]["b"]["structured"]["text"]) == parts
     assert body["steps"]["c"]["structured"]["parts"] == parts
@@ -173,7 +208,9 @@ async def test_the_first_failure_stops_a_pipeline(pipe: Pipe) -> None:
     assert body["result"] == failed
 
 
-async def test_a_pipeline_may_go_on_after_a_failure_and_is_none_the_better_for_it(pipe: Pipe) -> None:
+async def test_a_pipeline_may_go_on_after_a_failure_and_is_none_the_better_for_it(
+    pipe: Pipe,
+) -> None:
     body = await pipe.fails(
         {"id": "a", "tool": "refuse"},
         {"id": "b", "tool": "echo", "args": {"count": "x"}},
@@ -208,8 +245,21 @@ async def test_a_pipeline_inside_has_fresh_steps_and_the_same_variables(pipe: Pi
         vars={"v": "x"},
     )
     record = body["steps"]["p"]
-    assert record.keys() == {"id", "kind", "started_at", "duration_ms", "ok", "error", "result", "steps"}
-    assert (record["kind"], record["result"], list(record["steps"])) == ("pipe", "inner x!", ["a", "b"])
+    assert record.keys() == {
+        "id",
+        "kind",
+        "started_at",
+        "duration_ms",
+        "ok",
+        "error",
+        "result",
+        "steps",
+    }
+    assert (record["kind"], record["result"], list(record["steps"])) == (
+        "pipe",
+        "inner x!",
+        ["a", "b"],
+    )
     assert body["steps"]["b"]["structured"]["text"] == "outer inner x! true"
     for reach in ("${steps.o.text}", "${last.text}"):
         outer = await pipe.fails(echo("o"), {"id": "p", "pipe": {"steps": [echo("a", reach)]}})
@@ -219,7 +269,13 @@ async def test_a_pipeline_inside_has_fresh_steps_and_the_same_variables(pipe: Pi
 async def test_the_children_of_a_parallel_step_are_found_below_it(pipe: Pipe) -> None:
     body = await pipe(
         echo("a", "one"),
-        {"id": "p", "parallel": [echo("x", "${last.structured.text}"), {"id": "y", "pipe": {"steps": [echo("z")]}}]},
+        {
+            "id": "p",
+            "parallel": [
+                echo("x", "${last.structured.text}"),
+                {"id": "y", "pipe": {"steps": [echo("z")]}},
+            ],
+        },
         echo("b", "${steps.p.children.x.structured.text} ${last.children.y.steps.z.ok}"),
     )
     record = body["steps"]["p"]
@@ -232,13 +288,18 @@ async def test_a_child_that_fails_leaves_the_others_alone_and_fails_the_group(pi
     children = [{"id": "x", "tool": "refuse"}, echo("y"), echo("z", "${steps.p.children.y.text}")]
     body = await pipe.fails({"id": "p", "parallel": children}, echo("after"))
     assert list(body["steps"]) == ["p"]
-    assert [child["ok"] for child in body["steps"]["p"]["children"].values()] == [False, True, False]
+    assert [child["ok"] for child in body["steps"]["p"]["children"].values()] == [
+        False,
+        True,
+        False,
+    ]
     assert body["steps"]["p"]["children"]["z"]["error"].startswith("reference not found")
     assert body["message"] == body["steps"]["p"]["error"] == "somebody else is at it"
 
 
 class Meeting:
-    """A tool whose calls wait for each other: it answers once `same_turn_insights` of them are there at the same time."""
+    """A tool whose calls wait for each other: it answers once `same_turn_insights` of them are
+    there at the same time."""
 
     def __init__(self, together: int) -> None:
         self.barrier = asyncio.Barrier(together)
@@ -256,11 +317,16 @@ class Meeting:
 
 
 @pytest.mark.parametrize("together", [2, 8])
-async def test_parallel_steps_really_run_together_and_never_more_than_allowed(piping: Piping, together: int) -> None:
+async def test_parallel_steps_really_run_together_and_never_more_than_allowed(
+    piping: Piping, together: int
+) -> None:
     meeting = Meeting(together)
     pipe = piping(tool("meet", meeting), parallel_max=together)
     groups = [
-        {"id": f"g{group}", "parallel": [{"id": str(number), "tool": "meet"} for number in range(4)]}
+        {
+            "id": f"g{group}",
+            "parallel": [{"id": str(number), "tool": "meet"} for number in range(4)],
+        }
         for group in range(4)
     ]
     body = await pipe({"id": "all", "parallel": groups})
@@ -272,17 +338,26 @@ async def wait(*_: Any) -> Any:
     await asyncio.Event().wait()
 
 
-async def test_a_pipeline_ends_when_its_time_is_over_and_tells_what_was_done(piping: Piping) -> None:
+async def test_a_pipeline_ends_when_its_time_is_over_and_tells_what_was_done(
+    piping: Piping,
+) -> None:
     pipe = piping(tool("wait", wait), timeout_s=0.05)
     both = [{"id": "x", "tool": "wait"}, echo("y")]
-    body = await pipe.fails(echo("a"), {"id": "p", "parallel": both}, echo("late"), continue_on_error=True)
+    body = await pipe.fails(
+        echo("a"), {"id": "p", "parallel": both}, echo("late"), continue_on_error=True
+    )
     assert (body["code"], body["retryable"]) == ("UNAVAILABLE", True)
     assert body["message"] == "the pipeline took longer than 0.05 s"
     children = body["steps"]["p"]["children"]
     assert (children["x"]["error"], children["y"]["ok"]) == (body["message"], True)
     assert body["steps"]["late"]["error"] == body["message"]
     ends = [(record.tool, record.status) for record in pipe.records]
-    assert ends == [("echo", "success"), ("echo", "success"), ("wait", "cancelled"), ("mcp_pipe", "error")]
+    assert ends == [
+        ("echo", "success"),
+        ("echo", "success"),
+        ("wait", "cancelled"),
+        ("mcp_pipe", "error"),
+    ]
 
 
 async def test_a_write_that_was_cut_off_is_not_called_worth_a_retry(piping: Piping) -> None:
@@ -293,7 +368,10 @@ async def test_a_write_that_was_cut_off_is_not_called_worth_a_retry(piping: Pipi
 async def test_a_pipeline_that_is_cancelled_stops_its_steps(piping: Piping) -> None:
     meeting = Meeting(3)
     pipe = piping(tool("meet", meeting))
-    steps = [{"id": "p", "parallel": [{"id": "x", "tool": "meet"}, {"id": "y", "tool": "meet"}]}, echo("z")]
+    steps = [
+        {"id": "p", "parallel": [{"id": "x", "tool": "meet"}, {"id": "y", "tool": "meet"}]},
+        echo("z"),
+    ]
     task = asyncio.create_task(pipe.outcome(steps=steps))
     await meeting.all_but_one.wait()
     task.cancel()
@@ -303,13 +381,18 @@ async def test_a_pipeline_that_is_cancelled_stops_its_steps(piping: Piping) -> N
     assert ends == [("meet", "cancelled"), ("meet", "cancelled"), ("mcp_pipe", "cancelled")]
 
 
-async def test_every_step_is_a_call_of_its_own_in_the_log_and_the_metrics(pipe: Pipe, meter: RecordingMeter) -> None:
+async def test_every_step_is_a_call_of_its_own_in_the_log_and_the_metrics(
+    pipe: Pipe, meter: RecordingMeter
+) -> None:
     await pipe.fails(
         echo("a", CANARY, project="p", session_id="s"),
         {"id": "p", "parallel": [{"id": "x", "pipe": {"steps": [echo("y")]}}]},
         {"id": "b", "tool": "refuse"},
     )
-    told = [(record.tool, record.surface, record.project, record.status, record.code) for record in pipe.records]
+    told = [
+        (record.tool, record.surface, record.project, record.status, record.code)
+        for record in pipe.records
+    ]
     assert told == [
         ("echo", "pipe", "p", "success", None),
         ("echo", "pipe", "default", "success", None),
@@ -325,17 +408,27 @@ async def test_every_step_is_a_call_of_its_own_in_the_log_and_the_metrics(pipe: 
         "text": {"redacted": True, "bytes": len(CANARY)},
     }
     assert meter.total("memsvc_calls_total", tool="echo", status="success") == 2
-    assert meter.total("memsvc_calls_total", tool="mcp_pipe", status="error", code="RESOURCE_BUSY") == 1
+    assert (
+        meter.total("memsvc_calls_total", tool="mcp_pipe", status="error", code="RESOURCE_BUSY")
+        == 1
+    )
 
 
 @pytest.mark.parametrize("form", ["object", "text", "fields"])
 async def test_nothing_of_a_spec_reaches_the_call_log_but_its_size(pipe: Pipe, form: str) -> None:
     spec = {
         "vars": {CANARY: CANARY},
-        "steps": [echo(CANARY, CANARY, items=[CANARY]), {"id": "b", "tool": CANARY, "args": {CANARY: CANARY}}],
+        "steps": [
+            echo(CANARY, CANARY, items=[CANARY]),
+            {"id": "b", "tool": CANARY, "args": {CANARY: CANARY}},
+        ],
         "return": [CANARY, "${vars." + CANARY + "}"],
     }
-    whole: dict[str, Any] = {"object": {"spec": spec}, "text": {"spec": json.dumps(spec)}, "fields": spec}
+    whole: dict[str, Any] = {
+        "object": {"spec": spec},
+        "text": {"spec": json.dumps(spec)},
+        "fields": spec,
+    }
     outcome = await pipe.outcome(**whole[form])
     assert outcome.body["message"] == f"unknown tool: {CANARY}"
     assert outcome.body["result"] == [CANARY, CANARY]
@@ -350,7 +443,10 @@ async def test_a_step_may_do_what_its_caller_may_and_nothing_else(piping: Piping
     pipe = piping(caller=reader)
     await pipe(echo("a", project="mine"))
     for step, message in (
-        ({"id": "a", "tool": "write", "args": {"project": "mine"}}, "this key lacks the write permission"),
+        (
+            {"id": "a", "tool": "write", "args": {"project": "mine"}},
+            "this key lacks the write permission",
+        ),
         (echo("a", project="yours"), "this key may not touch this project"),
     ):
         body = await pipe.fails(step)
@@ -358,13 +454,15 @@ async def test_a_step_may_do_what_its_caller_may_and_nothing_else(piping: Piping
 
 
 @pytest.mark.parametrize("name", ["nothing", "hidden", "disabled", "x" * 300])
-async def test_a_tool_that_the_caller_does_not_see_is_unknown_to_a_step(piping: Piping, name: str) -> None:
+async def test_a_tool_that_the_caller_does_not_see_is_unknown_to_a_step(
+    piping: Piping, name: str
+) -> None:
     caller = replace(CALLER, hidden_tools=frozenset({"hidden"}))
     body = await piping(tool("hidden", wait), caller=caller).fails({"id": "a", "tool": name})
     assert (body["code"], body["message"]) == ("NOT_FOUND", f"unknown tool: {name[:128]}")
-    assert (await piping(caller=replace(CALLER, hidden_tools=frozenset({"mcp_pipe"}))).outcome()).body["message"] == (
-        "Unknown tool: mcp_pipe"
-    )
+    assert (
+        await piping(caller=replace(CALLER, hidden_tools=frozenset({"mcp_pipe"}))).outcome()
+    ).body["message"] == ("Unknown tool: mcp_pipe")
 
 
 async def test_a_found_tool_can_be_called_but_not_the_pipe_itself(pipe: Pipe) -> None:
@@ -396,40 +494,59 @@ async def test_a_tool_of_plain_text_gives_its_text_or_its_error(piping: Piping) 
         tool("say", say, text_member="text", bare_errors=True),
         tool("deny", refuse, text_member="text", bare_errors=True),
     )
-    body = await pipe({"id": "a", "tool": "say", "args": {"text": "two\nlines"}}, echo("b", "${last.text}!"))
+    body = await pipe(
+        {"id": "a", "tool": "say", "args": {"text": "two\nlines"}}, echo("b", "${last.text}!")
+    )
     assert body["steps"]["b"]["structured"]["text"] == "two\nlines!"
-    assert (await pipe.fails({"id": "a", "tool": "deny"}))["steps"]["a"]["text"] == "there is no such page"
+    assert (await pipe.fails({"id": "a", "tool": "deny"}))["steps"]["a"][
+        "text"
+    ] == "there is no such page"
 
 
 async def test_text_that_doubles_at_each_step_ends_at_the_size_of_a_request(piping: Piping) -> None:
     pipe = piping(limits=LimitsOptions(request_bytes_max=50_000), result_bytes_max=10**7)
     twice = "${last.structured.text}${last.structured.text}"
-    body = await pipe.fails(echo("0", "x" * 10), *(echo(str(number), twice) for number in range(1, 50)))
+    body = await pipe.fails(
+        echo("0", "x" * 10), *(echo(str(number), twice) for number in range(1, 50))
+    )
     assert body["code"] == "PAYLOAD_TOO_LARGE"
     assert 10 < len(body["steps"]) < 16
     typed = [{"$ref": "last.structured.items"}] * 2
-    body = await pipe.fails(echo("0", items=["x"]), *(echo(str(number), items=typed) for number in range(1, 50)))
+    body = await pipe.fails(
+        echo("0", items=["x"]), *(echo(str(number), items=typed) for number in range(1, 50))
+    )
     assert body["code"] == "PAYLOAD_TOO_LARGE"
 
 
-async def test_values_that_nest_deeper_at_each_step_end_at_the_depth_of_a_request(pipe: Pipe) -> None:
+async def test_values_that_nest_deeper_at_each_step_end_at_the_depth_of_a_request(
+    pipe: Pipe,
+) -> None:
     deeper = [{"$ref": "last.structured.items"}]
-    steps = [echo("0", items=["x"]), *(echo(str(number), items=deeper * 1) for number in range(1, 40))]
+    steps = [
+        echo("0", items=["x"]),
+        *(echo(str(number), items=deeper * 1) for number in range(1, 40)),
+    ]
     await pipe(*steps)
     wide = [[[[[{"$ref": "last.structured.items"}]]]]]
-    body = await pipe.fails(echo("0", items=["x"]), *(echo(str(number), items=wide) for number in range(1, 40)))
+    body = await pipe.fails(
+        echo("0", items=["x"]), *(echo(str(number), items=wide) for number in range(1, 40))
+    )
     assert body["message"] == "the arguments of this step nests deeper than 64 levels"
 
 
 async def test_what_the_steps_answer_together_is_bounded(piping: Piping) -> None:
     pipe = piping(result_bytes_max=10_000)
-    body = await pipe.fails(*(echo(str(number), "x" * 1000) for number in range(20)), continue_on_error=True)
+    body = await pipe.fails(
+        *(echo(str(number), "x" * 1000) for number in range(20)), continue_on_error=True
+    )
     kept = [record for record in body["steps"].values() if "text" in record]
     assert len(kept) == 4
     assert len(body["steps"]) == 20
     assert body["code"] == "PAYLOAD_TOO_LARGE"
     assert len(json.dumps(body)) < 2 * 10_000
-    alone = await piping(result_bytes_max=10_000)(echo("a", "x" * 3000), **{"return": ["${last.text}"] * 3})
+    alone = await piping(result_bytes_max=10_000)(
+        echo("a", "x" * 3000), **{"return": ["${last.text}"] * 3}
+    )
     assert alone["result"]["error"].startswith("left out")
 
 
@@ -437,14 +554,27 @@ async def test_a_pipeline_of_pipelines_does_not_grow_by_what_each_returns(piping
     pipe = piping(result_bytes_max=20_000)
     spec: Spec = {"steps": [echo("a", "x" * 1000)]}
     for _ in range(5):
-        spec = {"steps": [{"id": "p", "pipe": spec}], "return": [{"$ref": "steps"}, {"$ref": "last"}]}
+        spec = {
+            "steps": [{"id": "p", "pipe": spec}],
+            "return": [{"$ref": "steps"}, {"$ref": "last"}],
+        }
     outcome = await pipe.outcome(spec=spec)
     assert len(outcome.text) < 50_000
 
 
 NAMES = st.sampled_from(["a", "b", "c", ""])
 PATHS = st.sampled_from(
-    ["last", "last.text", "steps", "steps.a", "steps.a.structured.items", "steps.b.children.a", "vars.v", "x", "vars.0"]
+    [
+        "last",
+        "last.text",
+        "steps",
+        "steps.a",
+        "steps.a.structured.items",
+        "steps.b.children.a",
+        "vars.v",
+        "x",
+        "vars.0",
+    ]
 )
 TEXTS = st.text(max_size=5) | PATHS.map(lambda path: f"<${{{path}}}>")
 VALUES = st.recursive(
@@ -452,7 +582,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=2),
     max_leaves=5,
 )
-ARGS = st.fixed_dictionaries({}, optional={"text": TEXTS, "items": st.lists(VALUES, max_size=3), "count": VALUES})
+ARGS = st.fixed_dictionaries(
+    {}, optional={"text": TEXTS, "items": st.lists(VALUES, max_size=3), "count": VALUES}
+)
 TOOLS = st.sampled_from(["echo", "echo", "write", "refuse", "find_tool", "nothing", "mcp_pipe"])
 CALLED = st.fixed_dictionaries({"id": NAMES, "tool": TOOLS}, optional={"args": ARGS | VALUES})
 
@@ -478,7 +610,9 @@ STEPS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(spec=specs(STEPS) | VALUES)
 async def test_no_spec_is_a_fault_of_ours_or_gets_past_a_limit(piping: Piping, spec: Any) -> None:
     pipe = piping(steps_max=8, depth_max=2, result_bytes_max=5_000)

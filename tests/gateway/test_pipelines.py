@@ -43,7 +43,10 @@ def within(levels: int, kind: str) -> dict[str, Any]:
         ({"steps": [step("  ")]}, "step.id cannot be empty"),
         ({"steps": [step(None)]}, "step.id cannot be empty"),
         ({"steps": [step(7)]}, "spec.steps.0.id must be a string of 128 characters at the most"),
-        ({"steps": [step("x" * 129)]}, "spec.steps.0.id must be a string of 128 characters at the most"),
+        (
+            {"steps": [step("x" * 129)]},
+            "spec.steps.0.id must be a string of 128 characters at the most",
+        ),
         ({"steps": [step(), step()]}, "duplicate step id: a"),
         ({"steps": [step("p", parallel=[step(), step()])]}, "duplicate step id: a"),
         ({"steps": [step(args={})]}, "step must have exactly one of tool, pipe, or parallel"),
@@ -53,11 +56,17 @@ def within(levels: int, kind: str) -> dict[str, Any]:
             {"steps": [step(tool="t", pipe={"steps": [step()]})]},
             "step must have exactly one of tool, pipe, or parallel",
         ),
-        ({"steps": [step(tool="t", parallel=[step()])]}, "step must have exactly one of tool, pipe, or parallel"),
+        (
+            {"steps": [step(tool="t", parallel=[step()])]},
+            "step must have exactly one of tool, pipe, or parallel",
+        ),
         ({"steps": [step(tool="mcp_pipe")]}, "mcp_pipe cannot invoke itself"),
         ({"steps": [step(tool=" mcp_pipe ")]}, "mcp_pipe cannot invoke itself"),
         ({"steps": [step(parallel=[step(tool="mcp_pipe")])]}, "mcp_pipe cannot invoke itself"),
-        ({"steps": [step(str(number)) for number in range(51)]}, "pipeline exceeds maximum step limit"),
+        (
+            {"steps": [step(str(number)) for number in range(51)]},
+            "pipeline exceeds maximum step limit",
+        ),
         (
             {"steps": [step("p", parallel=[step(str(number)) for number in range(50)])]},
             "pipeline exceeds maximum step limit",
@@ -72,7 +81,10 @@ def within(levels: int, kind: str) -> dict[str, Any]:
         ({"steps": {}}, "spec.steps must be an array"),
         ({"steps": ["x"]}, "spec.steps.0 must be an object"),
         ({"steps": [step()], "vars": []}, "spec.vars must be an object"),
-        ({"steps": [step()], "continue_on_error": "yes"}, "spec.continue_on_error must be true or false"),
+        (
+            {"steps": [step()], "continue_on_error": "yes"},
+            "spec.continue_on_error must be true or false",
+        ),
         ({"steps": [step(tool=1)]}, "spec.steps.0.tool must be a string"),
         ({"steps": [step(tool="t", args=[])]}, "spec.steps.0.args must be an object"),
         (
@@ -80,8 +92,14 @@ def within(levels: int, kind: str) -> dict[str, Any]:
             "spec.steps.0.args: only a step with a tool has arguments",
         ),
         ({"steps": [step(pipe=[1])]}, "spec.steps.0.pipe must be an object"),
-        ({"steps": [step(tool="t", secret="x")]}, "spec.steps.0: it can only hold id, args, tool, pipe, parallel"),
-        ({"steps": [step()], "secret": 1}, "spec: it can only hold vars, steps, return, continue_on_error"),
+        (
+            {"steps": [step(tool="t", secret="x")]},
+            "spec.steps.0: it can only hold id, args, tool, pipe, parallel",
+        ),
+        (
+            {"steps": [step()], "secret": 1},
+            "spec: it can only hold vars, steps, return, continue_on_error",
+        ),
     ],
 )
 def test_what_is_no_pipeline_is_refused_before_anything_runs(spec: Any, message: str) -> None:
@@ -91,23 +109,43 @@ def test_what_is_no_pipeline_is_refused_before_anything_runs(spec: Any, message:
 
 
 def test_a_pipeline_is_taken_at_its_limits() -> None:
-    assert len(read_pipeline({"steps": [step(str(number)) for number in range(50)]}, LIMITS).steps) == 50
+    assert (
+        len(read_pipeline({"steps": [step(str(number)) for number in range(50)]}, LIMITS).steps)
+        == 50
+    )
     for kind in ("pipe", "parallel"):
         read_pipeline(within(5, kind), LIMITS)
 
 
 def test_a_pipeline_inside_has_the_variables_around_it_and_its_own() -> None:
     inner = {"steps": [step()], "vars": {"b": 3}}
-    spec = {"vars": {"a": 1, "b": 2}, "steps": [step("p", pipe=inner), step("q", parallel=[step()])], "return": 0}
+    spec = {
+        "vars": {"a": 1, "b": 2},
+        "steps": [step("p", pipe=inner), step("q", parallel=[step()])],
+        "return": 0,
+    }
     read = read_pipeline(spec, LIMITS)
     pipe, parallel = read.steps
     assert isinstance(pipe, PipeStep)
     assert isinstance(parallel, ConcurrentStep)
-    assert (read.variables, pipe.pipe.variables, read.returned) == ({"a": 1, "b": 2}, {"a": 1, "b": 3}, 0)
+    assert (read.variables, pipe.pipe.variables, read.returned) == (
+        {"a": 1, "b": 2},
+        {"a": 1, "b": 3},
+        0,
+    )
     assert parallel.children == (ToolStep("a", "t", {}),)
 
 
-SEEN = PipeValues({"name": "Ada", "n": 7, "none": None, "yes": True, "list": [{"x": [1, "two"]}], "0": {"1": "digits"}})
+SEEN = PipeValues(
+    {
+        "name": "Ada",
+        "n": 7,
+        "none": None,
+        "yes": True,
+        "list": [{"x": [1, "two"]}],
+        "0": {"1": "digits"},
+    }
+)
 SEEN.add({"id": "s", "structured": {"count": 2.5, "items": []}, "text": "two and a half"})
 
 
@@ -124,7 +162,10 @@ SEEN.add({"id": "s", "structured": {"count": 2.5, "items": []}, "text": "two and
         ("${vars.0.1}", "digits"),
         ("${steps.s.structured.count}", "2.5"),
         ("${last.text}", "two and a half"),
-        ("${} $vars.name {vars.name} ${vars.${vars.name}}", "${} $vars.name {vars.name} ${vars.Ada}"),
+        (
+            "${} $vars.name {vars.name} ${vars.${vars.name}}",
+            "${} $vars.name {vars.name} ${vars.Ada}",
+        ),
         ({"$ref": "vars.n"}, 7),
         ({"$ref": " vars.none "}, None),
         ({"$ref": "vars.list"}, [{"x": [1, "two"]}]),
@@ -139,13 +180,27 @@ def test_references_bring_in_texts_and_values(value: Any, resolved: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "path", ["vars.other", "vars.list.1", "vars.list.-1", "vars.list.x", "vars.name.0", "other", "steps.t", "", "vars."]
+    "path",
+    [
+        "vars.other",
+        "vars.list.1",
+        "vars.list.-1",
+        "vars.list.x",
+        "vars.name.0",
+        "other",
+        "steps.t",
+        "",
+        "vars.",
+    ],
 )
 def test_a_reference_to_nothing_is_named(path: str) -> None:
     for value in ({"$ref": path}, f"${{{path}}}" if path else {"$ref": ""}):
         with pytest.raises(MemsvcError) as raised:
             resolve(value, SEEN, 1000)
-        assert (raised.value.message, raised.value.code) == (f"reference not found: {path}", "INVALID_ARGUMENT")
+        assert (raised.value.message, raised.value.code) == (
+            f"reference not found: {path}",
+            "INVALID_ARGUMENT",
+        )
 
 
 def test_the_first_step_has_no_last_one() -> None:

@@ -1,4 +1,5 @@
-"""Callers that ask too often are told so at once and in the one shape, however many processes they ask."""
+"""Callers that ask too often are told so at once and in the one shape, however many processes they
+ask."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -41,15 +42,21 @@ def limited() -> RateOptions:
     return RateOptions(**SLOW)
 
 
-async def test_keys_of_a_tenant_share_its_rate_and_have_one_each(database: Database, meter: RecordingMeter) -> None:
-    rates = RateLimits(database, RateOptions(key_calls_s=0.006, tenant_calls_s=0.01, burst_s=1000), meter)
+async def test_keys_of_a_tenant_share_its_rate_and_have_one_each(
+    database: Database, meter: RecordingMeter
+) -> None:
+    rates = RateLimits(
+        database, RateOptions(key_calls_s=0.006, tenant_calls_s=0.01, burst_s=1000), meter
+    )
     assert (taken(rates, ONE), taken(rates, TWO), taken(rates, OTHER)) == (6, 4, 6)
     refused = meter.amounts["memsvc_refused_total"]
     assert {labels["reason"] for _, labels in refused} == {"key_calls", "tenant_calls"}
     assert all(set(labels) == {"reason"} for _, labels in refused)
 
 
-async def test_what_is_refused_names_a_code_and_a_time(database: Database, meter: RecordingMeter) -> None:
+async def test_what_is_refused_names_a_code_and_a_time(
+    database: Database, meter: RecordingMeter
+) -> None:
     rates = RateLimits(database, RateOptions(key_calls_s=0.5, burst_s=2), meter)
     rates.count(ONE, "calls")
     with pytest.raises(MemsvcError) as refused:
@@ -58,7 +65,9 @@ async def test_what_is_refused_names_a_code_and_a_time(database: Database, meter
     assert 0 < (refused.value.retry_after_s or 0) <= 2.001
 
 
-async def test_an_operator_gives_a_tenant_more_or_less(database: Database, meter: RecordingMeter) -> None:
+async def test_an_operator_gives_a_tenant_more_or_less(
+    database: Database, meter: RecordingMeter
+) -> None:
     more, less = f"{'01' * 4}=3", f"{'02' * 32}=0.5"
     rates = RateLimits(database, RateOptions(**SLOW, tenants=(more, less)), meter)
     assert (taken(rates, ONE), taken(rates, OTHER)) == (30, 5)
@@ -132,7 +141,10 @@ async def test_a_busy_bucket_is_told_of_without_waiting_for_the_next_time(
 async def test_a_quiet_tenant_leaves_nothing_behind(
     database: Database, meter: RecordingMeter, admin: asyncpg.Connection, scope: Scope
 ) -> None:
-    await admin.execute("INSERT INTO rates VALUES ($1, 'calls gone', 5, 1), ($2, 'calls', 5, 1)", *([scope.tenant] * 2))
+    await admin.execute(
+        "INSERT INTO rates VALUES ($1, 'calls gone', 5, 1), ($2, 'calls', 5, 1)",
+        *([scope.tenant] * 2),
+    )
     rates = RateLimits(database, RateOptions(tenant_calls_s=1, burst_s=100), meter)
     taken(rates, ONE, 3)
     assert await rates.exchange()
@@ -151,7 +163,9 @@ async def test_over_mcp_a_refusal_is_a_result_and_over_rest_429(running: Running
             assert '"retry_after_s":' in text
 
 
-async def test_over_rest_a_refusal_is_429_with_retry_after(database_urls: DatabaseUrls, admin: Any) -> None:
+async def test_over_rest_a_refusal_is_429_with_retry_after(
+    database_urls: DatabaseUrls, admin: Any
+) -> None:
     limits = LimitsOptions(rates=RateOptions(**(SLOW | {"tenant_calls_s": 0.002})))
     async with served(database_urls, admin, limits=limits) as service, service.http() as http:
         answers = [await http.post("/api/tools/file_projects", json={}) for _ in range(3)]
@@ -166,13 +180,17 @@ async def test_steps_of_a_pipeline_count_each(database_urls: DatabaseUrls, admin
     limits = LimitsOptions(rates=RateOptions(**SLOW))
     steps = [{"id": f"s{number}", "tool": "file_projects"} for number in range(12)]
     async with served(database_urls, admin, limits=limits) as service, service.http() as http:
-        answer = await http.post("/api/tools/mcp_pipe", json={"steps": steps, "continue_on_error": True})
+        answer = await http.post(
+            "/api/tools/mcp_pipe", json={"steps": steps, "continue_on_error": True}
+        )
         assert answer.json()["code"] == "RATE_LIMITED", answer.text
         done = answer.json()["steps"]
         assert [one["ok"] for one in done.values()] == [True] * 9 + [False] * 3
 
 
-async def test_requests_that_reach_no_tool_count_before_their_body_is_read(running: Running) -> None:
+async def test_requests_that_reach_no_tool_count_before_their_body_is_read(
+    running: Running,
+) -> None:
     rates = RateOptions(key_requests_s=0.003, burst_s=1000)
 
     async def never() -> AsyncIterator[bytes]:
@@ -183,16 +201,22 @@ async def test_requests_that_reach_no_tool_count_before_their_body_is_read(runni
         for path in ("/api/nothing", "/mcp", "/api/jobs"):
             assert (await http.get(path)).status_code != 429
         for _ in range(3):
-            answer = await http.post("/mcp", content=never(), headers={"Content-Type": "application/json"})
+            answer = await http.post(
+                "/mcp", content=never(), headers={"Content-Type": "application/json"}
+            )
             assert (answer.status_code, answer.json()["code"]) == (429, "RATE_LIMITED")
             assert answer.json()["error"]["data"]["code"] == "RATE_LIMITED"
         for path in ("/healthz", "/readyz", "/metrics"):
             assert [(await http.get(path)).status_code for _ in range(5)] == [200] * 5
-        assert (await http.get("/api/nothing", headers={"Authorization": "Bearer key-two"})).status_code == 404
+        assert (
+            await http.get("/api/nothing", headers={"Authorization": "Bearer key-two"})
+        ).status_code == 404
 
 
 async def test_calls_under_way_are_bounded_for_a_key_and_a_tenant(meter: RecordingMeter) -> None:
-    rates = RateLimits(OutOfReach(), RateOptions(key_calls_at_once=2, tenant_calls_at_once=3), meter)
+    rates = RateLimits(
+        OutOfReach(), RateOptions(key_calls_at_once=2, tenant_calls_at_once=3), meter
+    )
 
     @asynccontextmanager
     async def under_way(*callers: Caller) -> AsyncIterator[None]:
@@ -217,9 +241,13 @@ async def test_calls_under_way_are_bounded_for_a_key_and_a_tenant(meter: Recordi
 async def test_a_tenant_that_is_being_purged_keeps_no_other_from_being_told_of(
     database: Database, meter: RecordingMeter, admin: asyncpg.Connection
 ) -> None:
-    await admin.execute("INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", ONE.tenant)
+    await admin.execute(
+        "INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", ONE.tenant
+    )
     rates = RateLimits(database, RateOptions(tenant_calls_s=1, burst_s=100), meter)
     taken(rates, ONE, 3)
     taken(rates, OTHER, 3)
     assert await rates.exchange()
-    assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM rates")] == [OTHER.tenant]
+    assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM rates")] == [
+        OTHER.tenant
+    ]

@@ -1,4 +1,5 @@
-"""A key that a model's endpoint refuses is an operator's to mend: told where operators look, and no reason to stop."""
+"""A key that a model's endpoint refuses is an operator's to mend: told where operators look, and no
+reason to stop."""
 
 import asyncpg
 import pytest
@@ -9,7 +10,11 @@ from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 
 pytestmark = pytest.mark.anyio
-NOTE = {"user_id": "alice", "conversation_id": "c", "entries": [{"role": "user", "content": "We meet on Monday."}]}
+NOTE = {
+    "user_id": "alice",
+    "conversation_id": "c",
+    "entries": [{"role": "user", "content": "We meet on Monday."}],
+}
 
 
 async def told(service: Service) -> tuple[int, bool, float]:

@@ -40,7 +40,12 @@ async def board(running: Running, boards: Boards) -> AsyncIterator[Gateway]:
             ):
                 answer = await client.call_tool(
                     "board_write",
-                    {"user_id": user, "conversation_id": conversation, "project": project, "text": text},
+                    {
+                        "user_id": user,
+                        "conversation_id": conversation,
+                        "project": project,
+                        "text": text,
+                    },
                 )
                 assert answer.is_error is False
         yield gateway
@@ -58,7 +63,11 @@ async def test_a_template_is_listed_and_no_resource(board: Gateway, wire: str) -
         [template] = (await client.list_resource_templates()).resource_templates
         assert (await client.list_resources()).resources == []
         capabilities = client.server_capabilities
-    assert (template.uri_template, template.name, template.mime_type) == (BOARD.template, "board", "text/plain")
+    assert (template.uri_template, template.name, template.mime_type) == (
+        BOARD.template,
+        "board",
+        "text/plain",
+    )
     assert "?project=NAME" in str(template.description)
     assert capabilities.resources is not None
     assert capabilities.resources.subscribe in (None, False)
@@ -66,9 +75,14 @@ async def test_a_template_is_listed_and_no_resource(board: Gateway, wire: str) -
     assert capabilities.prompts is not None
 
 
-async def test_a_server_without_resources_and_prompts_announces_none(gateway: Gateway, wire: str) -> None:
+async def test_a_server_without_resources_and_prompts_announces_none(
+    gateway: Gateway, wire: str
+) -> None:
     async with gateway.client(ANNOUNCING[wire]) as client:
-        assert (client.server_capabilities.resources, client.server_capabilities.prompts) == (None, None)
+        assert (client.server_capabilities.resources, client.server_capabilities.prompts) == (
+            None,
+            None,
+        )
         assert client.server_capabilities.tools is not None
         assert client.server_capabilities.tools.list_changed in (None, False)
 
@@ -87,7 +101,9 @@ async def test_a_server_without_resources_and_prompts_announces_none(gateway: Ga
         ("memory://%2E%2E/%2e", ""),
     ],
 )
-async def test_a_uri_is_read_as_the_client_wrote_it(board: Gateway, wire: str, uri: str, text: str) -> None:
+async def test_a_uri_is_read_as_the_client_wrote_it(
+    board: Gateway, wire: str, uri: str, text: str
+) -> None:
     async with board.client(wire) as client:
         [content] = (await client.read_resource(uri)).contents
     assert (content.uri, content.mime_type, content.text) == (uri, "text/plain", text)
@@ -129,7 +145,9 @@ async def test_a_uri_that_names_nothing_is_unknown(board: Gateway, wire: str, ur
         ("memory://alice/1?project=a%2Fb", "project"),
     ],
 )
-async def test_a_uri_that_could_never_be_right_is_refused(board: Gateway, wire: str, uri: str, why: str) -> None:
+async def test_a_uri_that_could_never_be_right_is_refused(
+    board: Gateway, wire: str, uri: str, why: str
+) -> None:
     async with board.client(wire) as client:
         error = await refused(client, uri)
     assert error.code == -32602
@@ -137,8 +155,12 @@ async def test_a_uri_that_could_never_be_right_is_refused(board: Gateway, wire: 
     assert error.data["retryable"] is False
 
 
-async def test_an_outage_is_an_error_and_never_an_empty_text(board: Gateway, boards: Boards, wire: str) -> None:
-    boards.fails = MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+async def test_an_outage_is_an_error_and_never_an_empty_text(
+    board: Gateway, boards: Boards, wire: str
+) -> None:
+    boards.fails = MemsvcError(
+        Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+    )
     async with board.client(wire) as client:
         error = await refused(client, "memory://alice/1")
         with pytest.raises(MCPError) as prompted:
@@ -165,14 +187,23 @@ async def test_a_read_is_logged_and_counted_as_a_call_of_the_tool(
     async with board.client(wire) as client:
         await client.read_resource("memory://alice/1")
     await board.call_log.flush()
-    async with database.begin_tenant(type(scope)(hash_key("key-one"), "default"), read_only=True) as tx:
-        [record, *_] = (await list_calls(tx, CallFilter(tool="board_read"), after=None, limit=10)).calls
+    async with database.begin_tenant(
+        type(scope)(hash_key("key-one"), "default"), read_only=True
+    ) as tx:
+        [record, *_] = (
+            await list_calls(tx, CallFilter(tool="board_read"), after=None, limit=10)
+        ).calls
     assert (record.surface, record.status) == ("mcp", "success")
     assert record.arguments == {"user_id": "alice", "conversation_id": "1"}
-    assert 'memsvc_calls_total{code="",status="success",tool="board_read"} 1.0' in board.metrics.text().decode()
+    assert (
+        'memsvc_calls_total{code="",status="success",tool="board_read"} 1.0'
+        in board.metrics.text().decode()
+    )
 
 
-async def test_a_narrow_key_reads_what_it_may(board: Gateway, database: Database, clock: FakeClock, wire: str) -> None:
+async def test_a_narrow_key_reads_what_it_may(
+    board: Gateway, database: Database, clock: FakeClock, wire: str
+) -> None:
     key = await create_key(
         database,
         "narrow",
@@ -185,15 +216,23 @@ async def test_a_narrow_key_reads_what_it_may(board: Gateway, database: Database
     async with board.client(wire, key.text) as client:
         [content] = (await client.read_resource("memory://alice/1")).contents
         error = await refused(client, "memory://alice/1?project=other")
-        message = (await client.get_prompt("board:show", {"user_id": "alice", "conversation_id": "1"})).messages[0]
+        message = (
+            await client.get_prompt("board:show", {"user_id": "alice", "conversation_id": "1"})
+        ).messages[0]
     assert content.text == "plans"
     assert (error.code, error.data["code"]) == (-32602, "PERMISSION_DENIED")
     assert message.content.text == "On the board: plans"
 
 
-async def test_what_a_key_hides_is_unknown(board: Gateway, database: Database, clock: FakeClock, wire: str) -> None:
+async def test_what_a_key_hides_is_unknown(
+    board: Gateway, database: Database, clock: FakeClock, wire: str
+) -> None:
     made = await create_key(
-        database, "blind", clock.now(), tenant=hash_key("key-one"), hidden_tools=["board_read", "board_write"]
+        database,
+        "blind",
+        clock.now(),
+        tenant=hash_key("key-one"),
+        hidden_tools=["board_read", "board_write"],
     )
     async with board.client(wire, made.text) as client:
         assert (await client.list_resource_templates()).resource_templates == []
@@ -201,18 +240,26 @@ async def test_what_a_key_hides_is_unknown(board: Gateway, database: Database, c
         error = await refused(client, "memory://alice/1")
         with pytest.raises(MCPError, match="Unknown prompt: board:show"):
             await client.get_prompt("board:show", {})
-        hidden, unknown = await client.call_tool("board_write", {}), await client.call_tool("nothing", {})
+        hidden, unknown = (
+            await client.call_tool("board_write", {}),
+            await client.call_tool("nothing", {}),
+        )
     assert (error.code, error.message) == (NOT_FOUND[wire], "Unknown resource: memory://alice/1")
     assert hidden.content[0].text == unknown.content[0].text.replace("nothing", "board_write")
 
 
-async def test_what_is_switched_off_is_unknown_and_not_announced(running: Running, boards: Boards, wire: str) -> None:
+async def test_what_is_switched_off_is_unknown_and_not_announced(
+    running: Running, boards: Boards, wire: str
+) -> None:
     off = frozenset({"board_read"})
     async with (
         running(tools=boards.catalogue(), prompts=[PROMPT], disabled=off) as gateway,
         gateway.client(ANNOUNCING[wire]) as client,
     ):
-        assert (client.server_capabilities.resources, client.server_capabilities.prompts) == (None, None)
+        assert (client.server_capabilities.resources, client.server_capabilities.prompts) == (
+            None,
+            None,
+        )
         error = await refused(client, "memory://alice/1")
     assert error.code == -32601
 
@@ -220,8 +267,14 @@ async def test_what_is_switched_off_is_unknown_and_not_announced(running: Runnin
 async def test_a_prompt_is_one_message_of_the_user(board: Gateway, wire: str) -> None:
     async with board.client(wire) as client:
         [prompt] = (await client.list_prompts()).prompts
-        got = await client.get_prompt("board:show", {"user_id": "alice", "conversation_id": "1", "project": "other"})
-    assert (prompt.name, prompt.title, prompt.description) == ("board:show", "Board", "The board, as a message.")
+        got = await client.get_prompt(
+            "board:show", {"user_id": "alice", "conversation_id": "1", "project": "other"}
+        )
+    assert (prompt.name, prompt.title, prompt.description) == (
+        "board:show",
+        "Board",
+        "The board, as a message.",
+    )
     assert [(one.name, one.required) for one in prompt.arguments or ()] == [
         ("user_id", True),
         ("conversation_id", True),
@@ -235,7 +288,11 @@ async def test_a_prompt_is_one_message_of_the_user(board: Gateway, wire: str) ->
     ("name", "arguments", "told"),
     [
         ("board:show", {"user_id": "alice"}, "conversation_id is required"),
-        ("board:show", {"user_id": "a", "conversation_id": "1", "odd": "x"}, "odd: there is no such argument"),
+        (
+            "board:show",
+            {"user_id": "a", "conversation_id": "1", "odd": "x"},
+            "odd: there is no such argument",
+        ),
         ("board:hide", {}, "Unknown prompt: board:hide"),
     ],
 )
@@ -257,10 +314,22 @@ async def test_a_value_that_is_no_text_is_told_as_json(board: Gateway, wire: str
 @pytest.mark.parametrize(
     ("arguments", "code", "data"),
     [
-        ({"text": "no such board"}, -32602, {"code": "NOT_FOUND", "message": "Error: id: not found", "id": "u"}),
-        ({"text": "busy"}, -32603, {"code": "RESOURCE_BUSY", "retryable": True, "retry_after_s": 0.5}),
+        (
+            {"text": "no such board"},
+            -32602,
+            {"code": "NOT_FOUND", "message": "Error: id: not found", "id": "u"},
+        ),
+        (
+            {"text": "busy"},
+            -32603,
+            {"code": "RESOURCE_BUSY", "retryable": True, "retry_after_s": 0.5},
+        ),
         ({"text": "crash"}, -32603, {"code": "INTERNAL_ERROR", "message": "internal error"}),
-        ({"odd": 1}, -32602, {"code": "INVALID_ARGUMENT", "message": "odd: there is no such argument"}),
+        (
+            {"odd": 1},
+            -32602,
+            {"code": "INVALID_ARGUMENT", "message": "odd: there is no such argument"},
+        ),
     ],
 )
 async def test_a_tool_of_protocol_errors_raises_them_with_our_body_as_data(
@@ -268,8 +337,13 @@ async def test_a_tool_of_protocol_errors_raises_them_with_our_body_as_data(
 ) -> None:
     async with board.client(wire) as client:
         with pytest.raises(MCPError) as raised:
-            await client.call_tool("board_write", {"user_id": "u", "conversation_id": "c"} | arguments)
+            await client.call_tool(
+                "board_write", {"user_id": "u", "conversation_id": "c"} | arguments
+            )
     error = raised.value.error
     assert (error.code, error.message) == (code, error.data["message"])
     assert data.items() <= error.data.items()
-    assert f'code="{data["code"]}",status="error",tool="board_write"}} 1.0' in board.metrics.text().decode()
+    assert (
+        f'code="{data["code"]}",status="error",tool="board_write"}} 1.0'
+        in board.metrics.text().decode()
+    )

@@ -1,5 +1,6 @@
-"""What the OpenAPI document says is served is served: every request that it allows, and those just beside it, is
-answered in time, without a fault of ours, with a status and a body that it tells of."""
+"""What the OpenAPI document says is served is served: every request that it allows, and those just
+beside it, is answered in time, without a fault of ours, with a status and a body that it tells
+of."""
 
 import asyncio
 import os
@@ -29,7 +30,12 @@ from tests.servers import DatabaseUrls
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 REQUESTS = int(os.environ.get("MEMSVC_FUZZ_REQUESTS", "600"))
 ANSWER_S_MAX = 30
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 STREAMS = {"memories_events"}
 """Operations whose answer does not end."""
 
@@ -49,13 +55,17 @@ async def service(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> Asy
     async with served(database_urls, admin) as service:
         async with service.http() as http:
             for name in ("memory_after_turn", "file_write", "memories_add"):
-                assert (await http.post(f"/api/tools/{name}", json=EXAMPLES[name])).status_code == 200
+                assert (
+                    await http.post(f"/api/tools/{name}", json=EXAMPLES[name])
+                ).status_code == 200
         yield service
 
 
 async def sent(service: Service, case: Any) -> schemathesis.Response:
     """The answer to a request, byte for byte as the generator would have sent it."""
-    asked = case.as_transport_kwargs("http://127.0.0.1:8080", headers={"Authorization": "Bearer key-one"})
+    asked = case.as_transport_kwargs(
+        "http://127.0.0.1:8080", headers={"Authorization": "Bearer key-one"}
+    )
     prepared = requests.Request(**asked).prepare()
     body = prepared.body or b""
     async with service.http() as http, asyncio.timeout(ANSWER_S_MAX):
@@ -63,12 +73,18 @@ async def sent(service: Service, case: Any) -> schemathesis.Response:
             prepared.method or "",
             prepared.url or "",
             content=body.encode() if isinstance(body, str) else body,
-            headers=[(name, value) for name, value in prepared.headers.items() if name.lower() != "content-length"],
+            headers=[
+                (name, value)
+                for name, value in prepared.headers.items()
+                if name.lower() != "content-length"
+            ],
         )
     headers: dict[str, list[str]] = {}
     for name, value in answered.headers.multi_items():
         headers.setdefault(name, []).append(value)
-    return schemathesis.Response(answered.status_code, headers, answered.content, prepared, 0.0, verify=False)
+    return schemathesis.Response(
+        answered.status_code, headers, answered.content, prepared, 0.0, verify=False
+    )
 
 
 @settings(
@@ -79,11 +95,15 @@ async def sent(service: Service, case: Any) -> schemathesis.Response:
     suppress_health_check=list(HealthCheck),
 )
 @given(case=CASES)
-async def test_requests_within_and_beside_the_document_are_answered_as_it_says(service: Service, case: Any) -> None:
+async def test_requests_within_and_beside_the_document_are_answered_as_it_says(
+    service: Service, case: Any
+) -> None:
     answered = await sent(service, case)
     try:
         case.validate_response(answered, checks=CHECKS)
-    except FailureGroup as failed:  # which is no Exception, and would take the service of the test down with it
+    except (
+        FailureGroup
+    ) as failed:  # which is no Exception, and would take the service of the test down with it
         raise AssertionError("\n".join(str(one) for one in failed.exceptions)) from None
 
 

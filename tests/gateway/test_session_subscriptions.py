@@ -18,7 +18,10 @@ from tests.fakes import FakeClock
 from tests.gateway.wired import Opened, Replica
 from tests.waiting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*removed as of 2026-07-28")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:resources/.*removed as of 2026-07-28"),
+]
 
 
 async def test_the_older_wire_without_sessions_says_where_to_subscribe(replica: Opened) -> None:
@@ -34,7 +37,9 @@ async def test_the_older_wire_without_sessions_says_where_to_subscribe(replica: 
 
 
 @asynccontextmanager
-async def session(server: Replica, key: str = "key-one") -> AsyncIterator[tuple[ClientSession, Any]]:
+async def session(
+    server: Replica, key: str = "key-one"
+) -> AsyncIterator[tuple[ClientSession, Any]]:
     """A session over /sse, and the URIs that it is told of."""
     send, receive = anyio.create_memory_object_stream[str](100)
 

@@ -33,12 +33,19 @@ async def test_a_slow_call_is_told_with_where_its_time_went_and_without_content(
         async with admin.transaction():
             await admin.execute("SELECT FROM files WHERE path = '/a' FOR UPDATE")
             answer = await http.post(
-                "/api/tools/file_write", json=given | {"mode": "APPEND"}, headers={"X-Request-ID": "quoted"}
+                "/api/tools/file_write",
+                json=given | {"mode": "APPEND"},
+                headers={"X-Request-ID": "quoted"},
             )
             assert answer.json()["code"] == "RESOURCE_BUSY"
         metrics = (await http.get("/metrics")).text
     [line] = slow_lines(log_lines)
-    assert (line["level"], line["tool"], line["project"], line["status"]) == ("warning", "file_write", "p", "error")
+    assert (line["level"], line["tool"], line["project"], line["status"]) == (
+        "warning",
+        "file_write",
+        "p",
+        "error",
+    )
     assert line["request_id"] == "quoted"
     assert line["database_ms"] > 300
     assert line["database_ms"] <= line["latency_ms"]

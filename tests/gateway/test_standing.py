@@ -1,4 +1,5 @@
-"""A key that goes takes its streams with it, whichever replica they are on, and is refused there at once."""
+"""A key that goes takes its streams with it, whichever replica they are on, and is refused there at
+once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -82,7 +83,9 @@ async def test_a_stream_over_server_sent_events_ends_with_its_key(
         await other_ended()
 
 
-async def test_listening_ends_with_the_key(replica: Opened, database: Database, clock: FakeClock) -> None:
+async def test_listening_ends_with_the_key(
+    replica: Opened, database: Database, clock: FakeClock
+) -> None:
     made = await keys.create_key(database, "k", clock.now())
     async with (
         replica(auth=LONG) as server,

@@ -65,12 +65,26 @@ async def test_nobody_hears_of_what_belongs_to_others(replica: Opened) -> None:
         assert await told(first) == "memory://alice/2"
 
 
-async def test_only_what_the_caller_may_read_is_honoured(replica: Opened, database: Database, clock: FakeClock) -> None:
+async def test_only_what_the_caller_may_read_is_honoured(
+    replica: Opened, database: Database, clock: FakeClock
+) -> None:
     narrow = await _key(database, clock, permissions=[Permission.READ], projects=["default"])
     blind = await _key(database, clock, hidden_tools=["board_read"])
-    uris = ["memory://alice/1", "memory://alice/1?project=other", "memory://alice/a/b", "memory://alice/%FF", "odd"]
-    async with replica() as server, server.client(narrow.text) as client, server.client(blind.text) as other:
-        async with client.listen(resource_subscriptions=uris, tools_list_changed=True) as subscription:
+    uris = [
+        "memory://alice/1",
+        "memory://alice/1?project=other",
+        "memory://alice/a/b",
+        "memory://alice/%FF",
+        "odd",
+    ]
+    async with (
+        replica() as server,
+        server.client(narrow.text) as client,
+        server.client(blind.text) as other,
+    ):
+        async with client.listen(
+            resource_subscriptions=uris, tools_list_changed=True
+        ) as subscription:
             assert subscription.honored.resource_subscriptions == uris[:1]
             assert subscription.honored.tools_list_changed is None
             await server.write()
@@ -80,9 +94,18 @@ async def test_only_what_the_caller_may_read_is_honoured(replica: Opened, databa
         await server.gateway.call_log.flush()
     async with database.begin_tenant(Scope(hash_key("key-one"), "*"), read_only=True) as tx:
         [record] = (
-            await list_calls(tx, CallFilter(tool="board_read", projects=frozenset({"default"})), after=None, limit=10)
+            await list_calls(
+                tx,
+                CallFilter(tool="board_read", projects=frozenset({"default"})),
+                after=None,
+                limit=10,
+            )
         ).calls
-    assert (record.surface, record.status, record.key_label) == ("subscription", "success", "narrow")
+    assert (record.surface, record.status, record.key_label) == (
+        "subscription",
+        "success",
+        "narrow",
+    )
 
 
 async def _key(database: Database, clock: FakeClock, **narrowed: Any) -> NewKey:
@@ -136,7 +159,11 @@ async def test_a_server_that_stops_ends_its_streams_and_opens_none(replica: Open
 async def test_streams_have_a_bound_for_each_tenant_and_for_all(replica: Opened) -> None:
     limits = LimitsOptions(listeners_max=3, tenant_listeners_max=2, listener_uris_max=2)
     uris = ["memory://alice/1"]
-    async with replica(limits=limits) as server, server.client() as one, server.client("key-two") as two:
+    async with (
+        replica(limits=limits) as server,
+        server.client() as one,
+        server.client("key-two") as two,
+    ):
         async with one.listen(resource_subscriptions=uris), one.listen(resource_subscriptions=uris):
             assert await _refused(one, uris) == (-32603, "RATE_LIMITED")
             async with two.listen(resource_subscriptions=uris):
@@ -158,7 +185,9 @@ async def _refused(client: Client, uris: list[str]) -> tuple[int, str]:
     return raised.value.error.code, raised.value.error.data["code"]
 
 
-async def test_who_does_not_read_is_sent_away(replica: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_does_not_read_is_sent_away(
+    replica: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(notifications, "WRITE_S_MAX", 0.05)
 
     async def never(*_: Any, **__: Any) -> None:
@@ -175,14 +204,18 @@ async def test_who_does_not_read_is_sent_away(replica: Opened, monkeypatch: pyte
         assert server.streams() == 0
 
 
-async def test_a_stream_that_nobody_reads_is_cut_off(replica: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_nobody_reads_is_cut_off(
+    replica: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "WRITE_S_MAX", 0.05)
     envelope = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     params = {"notifications": {"resourceSubscriptions": ["memory://alice/1"]}, "_meta": envelope}
-    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+    body = orjson.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    )
     headers = {
         "host": "127.0.0.1",
         "authorization": "Bearer key-one",
@@ -224,14 +257,19 @@ async def test_everybody_is_told_when_changes_are_heard_again(
     async with (
         replica() as server,
         server.client() as client,
-        client.listen(resource_subscriptions=["memory://alice/1", "memory://alice/2"]) as subscription,
+        client.listen(
+            resource_subscriptions=["memory://alice/1", "memory://alice/2"]
+        ) as subscription,
     ):
         killed = await admin.fetchval(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
             "WHERE application_name = 'memsvc changes' AND datname = current_database()"
         )
         assert killed == 1
-        assert {await told(subscription), await told(subscription)} == {"memory://alice/1", "memory://alice/2"}
+        assert {await told(subscription), await told(subscription)} == {
+            "memory://alice/1",
+            "memory://alice/2",
+        }
         assert "memsvc_changes_heard 1.0" in server.gateway.metrics.text().decode()
         await server.write()
         assert await told(subscription) == "memory://alice/1"

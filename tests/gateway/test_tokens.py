@@ -1,4 +1,5 @@
-"""Which access tokens are good, and whom they stand for. What is not good is refused without a word why."""
+"""Which access tokens are good, and whom they stand for. What is not good is refused without a word
+why."""
 
 import asyncio
 import hmac
@@ -18,7 +19,17 @@ from memsvc.core.scope import ALL_PERMISSIONS, Caller, Permission
 from memsvc.gateway.oauth import InsufficientScopeError, OAuthOptions, TokenVerifier, tenant_of
 from memsvc.store.keys import hash_key
 from tests.fakes import FakeClock
-from tests.gateway.issuer import KEYS, PUBLISHED, RESOURCE, Issuer, issuing, jwks, part, public_bytes, signed
+from tests.gateway.issuer import (
+    KEYS,
+    PUBLISHED,
+    RESOURCE,
+    Issuer,
+    issuing,
+    jwks,
+    part,
+    public_bytes,
+    signed,
+)
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -99,29 +110,47 @@ ATTACKS: dict[str, Callable[[Made], str]] = {
     "no algorithm": lambda _: unsigned("none"),
     "no algorithm, oddly written": lambda _: unsigned("nOnE", "AA"),
     "an unknown algorithm": lambda _: unsigned("RS1", "AA"),
-    "HS256 with the public key as it is published": lambda _: forged({"alg": "HS256"}, public_bytes("rsa")),
+    "HS256 with the public key as it is published": lambda _: forged(
+        {"alg": "HS256"}, public_bytes("rsa")
+    ),
     "HS256 with the public key in its other form": lambda _: forged(
         {"alg": "HS256"}, public_bytes("rsa", Encoding.DER)
     ),
-    "HS256 with the secret in the document": lambda _: forged({"alg": "HS256", "kid": "oct"}, b"s" * 32),
+    "HS256 with the secret in the document": lambda _: forged(
+        {"alg": "HS256", "kid": "oct"}, b"s" * 32
+    ),
     "RS256 signed as a MAC": lambda _: forged({"alg": "RS256"}, public_bytes("rsa")),
     "another algorithm than that of the key": lambda token: token("ec", {"kid": "rsa"}),
     "RS256 by the id of an ES256 key": lambda token: token("rsa", {"kid": "ec"}),
     "a key that is not published": lambda token: token("new"),
-    "a key that is not published under the id of one that is": lambda token: token("new", {"kid": "rsa"}),
+    "a key that is not published under the id of one that is": lambda token: token(
+        "new", {"kid": "rsa"}
+    ),
     "a key that is too weak": lambda token: token("weak"),
     "a key that the token brings": lambda token: token("new", {"jwk": JWK}),
-    "a key that the token brings, under a known id": lambda token: token("new", {"jwk": JWK, "kid": "rsa"}),
-    "a document that the token names": lambda token: token("new", {"jku": "https://evil.example/keys"}),
-    "certificates that the token names": lambda token: token("new", {"x5u": "https://evil.example/", "x5c": ["AA"]}),
+    "a key that the token brings, under a known id": lambda token: token(
+        "new", {"jwk": JWK, "kid": "rsa"}
+    ),
+    "a document that the token names": lambda token: token(
+        "new", {"jku": "https://evil.example/keys"}
+    ),
+    "certificates that the token names": lambda token: token(
+        "new", {"x5u": "https://evil.example/", "x5c": ["AA"]}
+    ),
     "a key id that is a path": lambda token: token("new", {"kid": "../../../dev/null"}),
     "a key id that is SQL": lambda token: token("new", {"kid": "x' UNION SELECT 'a"}),
     "a key id that is a URL": lambda token: token("new", {"kid": "http://127.0.0.1:1/keys"}),
     "a key id of a megabyte's kin": lambda token: token("new", {"kid": "k" * 300}),
-    "a key id that is a number": lambda _: raw("{CLAIMS}", '{"alg":"RS256","kid":1,"typ":"at+jwt"}'),
-    "no key id where there are several keys": lambda _: raw("{CLAIMS}", '{"alg":"RS256","typ":"at+jwt"}'),
+    "a key id that is a number": lambda _: raw(
+        "{CLAIMS}", '{"alg":"RS256","kid":1,"typ":"at+jwt"}'
+    ),
+    "no key id where there are several keys": lambda _: raw(
+        "{CLAIMS}", '{"alg":"RS256","typ":"at+jwt"}'
+    ),
     "a header that must be understood": lambda token: token(header={"crit": ["exp"], "exp": 1}),
-    "a payload that is not encoded": lambda _: raw("{CLAIMS}", '{"alg":"RS256","kid":"rsa","typ":"at+jwt","b64":true}'),
+    "a payload that is not encoded": lambda _: raw(
+        "{CLAIMS}", '{"alg":"RS256","kid":"rsa","typ":"at+jwt","b64":true}'
+    ),
     "an ID token's type": lambda token: token(header={"typ": "id+jwt"}),
     "no type": lambda _: raw("{CLAIMS}", '{"alg":"RS256","kid":"rsa"}'),
     "another audience": lambda token: token(aud="https://other.example/mcp"),
@@ -142,7 +171,9 @@ ATTACKS: dict[str, Callable[[Made], str]] = {
     "an issue that is to come": lambda _: odd(iat=NOON.timestamp() + 31),
     "a claim twice": lambda _: raw('{CLAIMS, "sub": "bob"}'),
     "a claim twice, further in": lambda _: raw('{CLAIMS, "x": {"a": 1, "a": 2}}'),
-    "a header twice": lambda _: raw("{CLAIMS}", '{"alg":"RS256","alg":"RS256","kid":"rsa","typ":"at+jwt"}'),
+    "a header twice": lambda _: raw(
+        "{CLAIMS}", '{"alg":"RS256","alg":"RS256","kid":"rsa","typ":"at+jwt"}'
+    ),
     "no subject": lambda token: token(sub=None),
     "an empty subject": lambda token: token(sub=""),
     "a subject of spaces": lambda token: token(sub="  "),
@@ -157,11 +188,15 @@ ATTACKS: dict[str, Callable[[Made], str]] = {
     "an array": lambda _: raw("[1]"),
     "nothing": lambda _: raw("null"),
     "what is not JSON": lambda _: raw("{CLAIMS"),
-    "what is not UTF-8": lambda _: signed(b'{"alg":"RS256","kid":"rsa","typ":"at+jwt"}', b"\xff\xfe{}"),
+    "what is not UTF-8": lambda _: signed(
+        b'{"alg":"RS256","kid":"rsa","typ":"at+jwt"}', b"\xff\xfe{}"
+    ),
     "what is nested": lambda _: raw('{CLAIMS, "x": ' + "[" * 1000 + "]" * 1000 + "}"),
     "what is too long": lambda token: token(x="x" * 9000),
     "a signature cut short": lambda token: token()[:-2],
-    "a signature of another token": lambda token: token().rpartition(".")[0] + "." + token(sub="b").rpartition(".")[2],
+    "a signature of another token": lambda token: (
+        token().rpartition(".")[0] + "." + token(sub="b").rpartition(".")[2]
+    ),
     "padding": lambda token: token() + "=",
     "four parts": lambda token: token() + ".AA",
 }
@@ -191,7 +226,10 @@ async def test_what_is_not_good_stands_for_nobody(
     ],
 )
 async def test_these_are_good_too(
-    tokens: Callable[..., TokenVerifier], token: Made, claims: dict[str, Any], options: dict[str, Any]
+    tokens: Callable[..., TokenVerifier],
+    token: Made,
+    claims: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
     expected = Caller(tenant_of(Issuer.url, "alice"), "oauth:agent", frozenset({READ, WRITE}))
     assert await tokens(**options).caller(token(**claims)) == expected
@@ -257,7 +295,9 @@ def asking(issuer: Issuer, clock: FakeClock, **options: Any) -> TokenVerifier:
     return TokenVerifier(OAuthOptions(**issuer.options, **options), clock)
 
 
-async def test_keys_are_fetched_once_and_without_telling_anything(issuer: Issuer, clock: FakeClock) -> None:
+async def test_keys_are_fetched_once_and_without_telling_anything(
+    issuer: Issuer, clock: FakeClock
+) -> None:
     tokens = asking(issuer, clock)
     for _ in range(3):
         assert await tokens.caller(issuer.token(now=clock.now())) is not None
@@ -265,12 +305,16 @@ async def test_keys_are_fetched_once_and_without_telling_anything(issuer: Issuer
     assert b"authorization" not in issuer.requests[0].lower()
 
 
-async def test_an_unknown_key_id_makes_one_look_and_not_another(issuer: Issuer, clock: FakeClock) -> None:
+async def test_an_unknown_key_id_makes_one_look_and_not_another(
+    issuer: Issuer, clock: FakeClock
+) -> None:
     tokens = asking(issuer, clock, jwks_again_s=1)
     assert await tokens.caller(issuer.token(now=clock.now())) is not None
     issuer.document = jwks("rsa", "new")
     for number in range(5):
-        assert await tokens.caller(issuer.token("new", {"kid": f"k{number}"}, now=clock.now())) is None
+        assert (
+            await tokens.caller(issuer.token("new", {"kid": f"k{number}"}, now=clock.now())) is None
+        )
     assert issuer.asked == 1
     tokens._keys._last_attempt_at -= 2
     assert await tokens.caller(issuer.token("new", now=clock.now())) is not None
@@ -278,7 +322,9 @@ async def test_an_unknown_key_id_makes_one_look_and_not_another(issuer: Issuer, 
     assert await tokens.caller(issuer.token("ec", now=clock.now())) is None
 
 
-@pytest.mark.parametrize("document", [b"", b"<html>", b'{"keys": []}', b'{"keys": 1}', b"[]", b"x" * 300_000])
+@pytest.mark.parametrize(
+    "document", [b"", b"<html>", b'{"keys": []}', b'{"keys": 1}', b"[]", b"x" * 300_000]
+)
 async def test_what_is_known_outlives_a_document_that_is_none(
     issuer: Issuer, clock: FakeClock, document: bytes
 ) -> None:
@@ -291,7 +337,9 @@ async def test_what_is_known_outlives_a_document_that_is_none(
     assert await tokens.caller(issuer.token(now=clock.now())) is not None
 
 
-async def test_while_the_issuer_is_silent_known_keys_wait_for_nothing(issuer: Issuer, clock: FakeClock) -> None:
+async def test_while_the_issuer_is_silent_known_keys_wait_for_nothing(
+    issuer: Issuer, clock: FakeClock
+) -> None:
     tokens = asking(issuer, clock)
     assert await tokens.caller(issuer.token(now=clock.now())) is not None
     tokens._keys._last_attempt_at -= 60
@@ -305,7 +353,9 @@ async def test_while_the_issuer_is_silent_known_keys_wait_for_nothing(issuer: Is
     assert await unknown is None
 
 
-async def test_whoever_nobody_can_judge_yet_is_told_to_come_again(issuer: Issuer, clock: FakeClock) -> None:
+async def test_whoever_nobody_can_judge_yet_is_told_to_come_again(
+    issuer: Issuer, clock: FakeClock
+) -> None:
     tokens = asking(issuer, clock)
     issuer.status = 500
     with pytest.raises(MemsvcError) as refused:
@@ -324,14 +374,37 @@ async def test_no_redirect_is_followed(issuer: Issuer, clock: FakeClock) -> None
 @pytest.mark.parametrize(
     "options",
     [
-        {"issuer": "http://issuer.example", "resource": RESOURCE, "jwks_url": "https://issuer.example/k"},
+        {
+            "issuer": "http://issuer.example",
+            "resource": RESOURCE,
+            "jwks_url": "https://issuer.example/k",
+        },
         {"issuer": "https://issuer.example", "resource": RESOURCE},
         {"issuer": "https://issuer.example", "jwks_url": "https://issuer.example/k"},
         {"issuer": "https://i.example", "resource": RESOURCE, "jwks_url": "http://i.example/k"},
-        {"issuer": "https://i.example", "resource": RESOURCE, "jwks_url": "https://i.example/k", "jwks_file": "k"},
-        {"issuer": "https://i.example", "resource": RESOURCE, "jwks_url": "https://a:b@i.example/k"},
-        {"issuer": "https://i.example", "resource": RESOURCE, "jwks_file": "k", "algorithms": ["HS256"]},
-        {"issuer": "https://i.example", "resource": RESOURCE, "jwks_file": "k", "algorithms": ["none"]},
+        {
+            "issuer": "https://i.example",
+            "resource": RESOURCE,
+            "jwks_url": "https://i.example/k",
+            "jwks_file": "k",
+        },
+        {
+            "issuer": "https://i.example",
+            "resource": RESOURCE,
+            "jwks_url": "https://a:b@i.example/k",
+        },
+        {
+            "issuer": "https://i.example",
+            "resource": RESOURCE,
+            "jwks_file": "k",
+            "algorithms": ["HS256"],
+        },
+        {
+            "issuer": "https://i.example",
+            "resource": RESOURCE,
+            "jwks_file": "k",
+            "algorithms": ["none"],
+        },
     ],
 )
 def test_settings_that_would_let_in_too_many_are_refused(options: dict[str, Any]) -> None:

@@ -29,7 +29,9 @@ async def test_the_tools_that_a_caller_may_see_are_listed(service: Service) -> N
     assert write["hints"] == {"read_only": False, "destructive": False, "idempotent": False}
     assert "content" in write["input_schema"]["required"]
     async with service.http(await service.key(hidden_tools=["file_write"])) as http:
-        assert {tool["name"] for tool in (await http.get("/api/tools")).json()["tools"]} == set(tools) - {"file_write"}
+        assert {tool["name"] for tool in (await http.get("/api/tools")).json()["tools"]} == set(
+            tools
+        ) - {"file_write"}
 
 
 async def test_a_tool_is_called_with_json_and_logged_as_rest(service: Service) -> None:
@@ -41,8 +43,17 @@ async def test_a_tool_is_called_with_json_and_logged_as_rest(service: Service) -
         assert read.headers["content-type"] == "application/json"
         assert (await http.post("/api/tools/file_projects")).json()["projects"] == ["p"]
     [call] = await service.calls("file_write")
-    assert (call["surface"], call["tool"], call["project"], call["status"]) == ("rest", "file_write", "p", "success")
-    assert call["arguments"] == {"project": "p", "path": "/f", "content": {"redacted": True, "bytes": 5}}
+    assert (call["surface"], call["tool"], call["project"], call["status"]) == (
+        "rest",
+        "file_write",
+        "p",
+        "success",
+    )
+    assert call["arguments"] == {
+        "project": "p",
+        "path": "/f",
+        "content": {"redacted": True, "bytes": 5},
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,20 +93,28 @@ async def test_an_error_has_its_status_and_the_one_shape(
         (b'{"a":' * 65 + b"1" + b"}" * 65, "application/vnd.x+json"),
     ],
 )
-async def test_a_body_that_is_not_json_is_400(service: Service, content: bytes, media_type: str | None) -> None:
+async def test_a_body_that_is_not_json_is_400(
+    service: Service, content: bytes, media_type: str | None
+) -> None:
     async with service.http() as http:
         headers = {"Content-Type": media_type} if media_type else {}
         answer = await http.post("/api/tools/file_projects", content=content, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
 
 
-async def test_a_locked_file_is_409_with_retry_after(service: Service, admin: asyncpg.Connection) -> None:
+async def test_a_locked_file_is_409_with_retry_after(
+    service: Service, admin: asyncpg.Connection
+) -> None:
     async with service.http() as http:
         await http.post("/api/tools/file_write", json=WRITE)
         async with admin.transaction():
             await admin.execute("SELECT * FROM files FOR UPDATE")
             answer = await http.post("/api/tools/file_write", json=WRITE)
-    assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (409, "RESOURCE_BUSY", True)
+    assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (
+        409,
+        "RESOURCE_BUSY",
+        True,
+    )
     assert answer.headers["retry-after"] == "1"
 
 
@@ -145,7 +164,9 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
             if path not in public:
                 told = await http.options(path.replace("{job:int}", "1"))
                 assert (told.status_code, told.json()["code"]) == (405, "INVALID_ARGUMENT"), path
-                assert all(method in told.json()["message"] for method in told.headers["allow"].split(", "))
+                assert all(
+                    method in told.json()["message"] for method in told.headers["allow"].split(", ")
+                )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +184,9 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
         "/favicon.ico",
     ],
 )
-async def test_where_nothing_is_served_discovery_hears_so_without_a_key(service: Service, path: str) -> None:
+async def test_where_nothing_is_served_discovery_hears_so_without_a_key(
+    service: Service, path: str
+) -> None:
     for key in (None, "wrong"):
         async with service.http(key) as http:
             for method in ("GET", "POST"):

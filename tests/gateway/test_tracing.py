@@ -31,7 +31,9 @@ def tracing(collector: Collector, **options: Any) -> TracingOptions:
     return TracingOptions(**({"endpoint": collector.url, "flush_every_s": 0.02} | options))
 
 
-async def call(service: Service, tool: str, headers: dict[str, str] | None = None, **arguments: Any) -> Any:
+async def call(
+    service: Service, tool: str, headers: dict[str, str] | None = None, **arguments: Any
+) -> Any:
     """A call over plain HTTP: the response."""
     async with service.http() as http:
         return await http.post(f"/api/tools/{tool}", json=arguments, headers=headers or {})
@@ -40,7 +42,10 @@ async def call(service: Service, tool: str, headers: dict[str, str] | None = Non
 async def test_a_request_joins_the_trace_of_its_client_and_all_it_does_is_inside(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
-    async with collecting() as collector, served(database_urls, admin, tracing=tracing(collector)) as service:
+    async with (
+        collecting() as collector,
+        served(database_urls, admin, tracing=tracing(collector)) as service,
+    ):
         headers = {"traceparent": f"00-{TRACE}-{ABOVE}-01", "X-Request-ID": "asked-1"}
         answer = await call(service, "file_write", headers, **CALL)
         assert answer.status_code == 200
@@ -60,14 +65,21 @@ async def test_a_request_joins_the_trace_of_its_client_and_all_it_does_is_inside
     statements = [span for span in collector.spans if span.name.startswith("statement store.")]
     assert len(statements) > 2
     for span in statements:
-        assert [name.split()[0] for name in collector.above(span)] == ["transaction", "call", "request"]
+        assert [name.split()[0] for name in collector.above(span)] == [
+            "transaction",
+            "call",
+            "request",
+        ]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_call_over_mcp_joins_the_trace_in_its_meta(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, wire: str
 ) -> None:
-    async with collecting() as collector, served(database_urls, admin, tracing=tracing(collector)) as service:
+    async with (
+        collecting() as collector,
+        served(database_urls, admin, tracing=tracing(collector)) as service,
+    ):
         async with (
             service.http() as http,
             Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode=wire) as client,
@@ -80,11 +92,16 @@ async def test_a_call_over_mcp_joins_the_trace_in_its_meta(
     assert called.links  # to the request that it came with
 
 
-@pytest.mark.parametrize("given", ["", "00-0-0-01", f"00-{'0' * 32}-{ABOVE}-01", f"ff-{TRACE}-{ABOVE}-01", SECRET])
+@pytest.mark.parametrize(
+    "given", ["", "00-0-0-01", f"00-{'0' * 32}-{ABOVE}-01", f"ff-{TRACE}-{ABOVE}-01", SECRET]
+)
 async def test_what_is_no_traceparent_begins_a_trace(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, given: str
 ) -> None:
-    async with collecting() as collector, served(database_urls, admin, tracing=tracing(collector)) as service:
+    async with (
+        collecting() as collector,
+        served(database_urls, admin, tracing=tracing(collector)) as service,
+    ):
         await call(service, "file_write", {"traceparent": given}, **CALL)
         await collector.until("request POST")
     request = collector.one("request POST")
@@ -94,17 +111,28 @@ async def test_what_is_no_traceparent_begins_a_trace(
 async def test_a_client_that_keeps_no_trace_gets_none_kept_here(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
-    async with collecting() as collector, served(database_urls, admin, tracing=tracing(collector)) as service:
+    async with (
+        collecting() as collector,
+        served(database_urls, admin, tracing=tracing(collector)) as service,
+    ):
         await call(service, "file_write", {"traceparent": f"00-{TRACE}-{ABOVE}-00"}, **CALL)
         await call(service, "file_stat", project=SECRET, path=f"/{SECRET}")
         await collector.until("call file_stat")
     assert TRACE not in {span.trace for span in collector.spans}
 
 
-async def test_steps_of_a_pipeline_are_inside_its_call(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with collecting() as collector, served(database_urls, admin, tracing=tracing(collector)) as service:
+async def test_steps_of_a_pipeline_are_inside_its_call(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        collecting() as collector,
+        served(database_urls, admin, tracing=tracing(collector)) as service,
+    ):
         read = {"tool": "file_read", "args": {"project": SECRET, "path": f"/{SECRET}"}}
-        steps = [{"id": "w", "tool": "file_write", "args": CALL}, {"id": "p", "parallel": [{"id": SECRET, **read}]}]
+        steps = [
+            {"id": "w", "tool": "file_write", "args": CALL},
+            {"id": "p", "parallel": [{"id": SECRET, **read}]},
+        ]
         assert (await call(service, "mcp_pipe", steps=steps)).json()["ok"] is True
         await collector.until("call mcp_pipe", "request POST")
     for name in ("call file_write", "call file_read"):
@@ -120,14 +148,18 @@ async def test_a_job_is_linked_to_the_call_that_queued_it_and_its_models_are_ins
         settings = {
             "tracing": tracing(collector),
             "model": ModelOptions(model="openai:m", base_url=models.url, api_key="k", retries=0),
-            "settings": ToolSettings.model_validate({"mcp": {"memory": {"heuristic": {"enabled": True}}}}),
+            "settings": ToolSettings.model_validate(
+                {"mcp": {"memory": {"heuristic": {"enabled": True}}}}
+            ),
             "worker": WORKING,
         }
         async with served(database_urls, admin, **settings) as service:
             models.plan.append("busy")
             await call(service, "memory_after_turn", {"X-Request-ID": "asked-2"}, **turn)
             await collector.until("model extract", "job turns.extract", "call memory_after_turn")
-    written = {span.id for span in collector.spans if "call memory_after_turn" in collector.above(span)}
+    written = {
+        span.id for span in collector.spans if "call memory_after_turn" in collector.above(span)
+    }
     job = next(span for span in collector.spans if span.name == "job turns.extract")
     assert job.links
     assert {*job.links} <= written
@@ -137,7 +169,11 @@ async def test_a_job_is_linked_to_the_call_that_queued_it_and_its_models_are_ins
     assert asked.failed
     assert collector.above(asked) == ["job turns.extract"]
     assert all(SECRET.encode() not in body for body in collector.bodies)
-    lines = [line for line in log_lines.getvalue().decode().splitlines() if "a job will be tried again" in line]
+    lines = [
+        line
+        for line in log_lines.getvalue().decode().splitlines()
+        if "a job will be tried again" in line
+    ]
     assert lines
     assert all('"request_id":"asked-2"' in line and '"job_id":' in line for line in lines)
 
@@ -149,7 +185,9 @@ async def test_the_model_that_a_call_waits_for_is_inside_the_call(
         model = ModelOptions(model="openai:m", base_url=models.url, api_key="k", retries=0)
         entries = [{"role": "user", "content": SECRET}]
         async with served(database_urls, admin, tracing=tracing(collector), model=model) as service:
-            await call(service, "context_update", user_id=SECRET, conversation_id=SECRET, entries=entries)
+            await call(
+                service, "context_update", user_id=SECRET, conversation_id=SECRET, entries=entries
+            )
             await collector.until("call context_update")
     called = collector.one("call context_update")
     [asked] = [span for span in collector.spans if span.name.startswith("model ")]
@@ -158,8 +196,13 @@ async def test_the_model_that_a_call_waits_for_is_inside_the_call(
     assert all(SECRET.encode() not in body for body in collector.bodies)
 
 
-async def test_a_failed_call_is_told_by_its_code_alone(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with collecting() as collector, served(database_urls, admin, tracing=tracing(collector)) as service:
+async def test_a_failed_call_is_told_by_its_code_alone(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        collecting() as collector,
+        served(database_urls, admin, tracing=tracing(collector)) as service,
+    ):
         await call(service, "file_delete", project="p", path=f"/{SECRET}")
         await call(service, SECRET, project="p")
         await collector.until("call file_delete", "call unknown")
@@ -172,7 +215,9 @@ async def test_headers_go_to_the_collector_and_health_is_not_traced(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
     async with collecting() as collector:
-        options = tracing(collector, headers=("authorization=Bearer of-the-collector",), service_name="mine")
+        options = tracing(
+            collector, headers=("authorization=Bearer of-the-collector",), service_name="mine"
+        )
         async with served(database_urls, admin, tracing=options) as service, service.http() as http:
             for path in ("/healthz", "/readyz", "/metrics"):
                 await http.get(path)
@@ -196,18 +241,31 @@ async def test_a_collector_that_takes_nothing_fails_no_call_and_is_told_of_once(
                 await collector.until(batches=count)
             lost = (await http.get("/metrics")).text
             collector.fault = "fine"
-            while "call file_stat" not in {span.name for span in collector.spans}:  # what waited goes first
+            while "call file_stat" not in {
+                span.name for span in collector.spans
+            }:  # what waited goes first
                 await call(service, "file_stat", project=SECRET, path=f"/{SECRET}")
                 await collector.until(batches=len(collector.bodies) + 1)
-    told = [line for line in log_lines.getvalue().decode().splitlines() if '"the collector of traces' in line]
-    assert [("takes none" in line, "again" in line) for line in told] == [(True, False), (False, True)]
+    told = [
+        line
+        for line in log_lines.getvalue().decode().splitlines()
+        if '"the collector of traces' in line
+    ]
+    assert [("takes none" in line, "again" in line) for line in told] == [
+        (True, False),
+        (False, True),
+    ]
     assert 'memsvc_trace_spans_total{outcome="lost"}' in lost
     assert SECRET not in "".join(told)
 
 
-async def test_what_waits_is_sent_at_the_end(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
+async def test_what_waits_is_sent_at_the_end(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
     async with collecting() as collector:
-        async with served(database_urls, admin, tracing=tracing(collector, flush_every_s=300)) as service:
+        async with served(
+            database_urls, admin, tracing=tracing(collector, flush_every_s=300)
+        ) as service:
             await call(service, "file_write", **CALL)
             assert collector.spans == []
         assert collector.one("call file_write").attributes["memsvc.status"] == "success"
@@ -217,11 +275,19 @@ async def test_a_share_of_the_traces_is_kept_whole_or_not_at_all(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
     async with collecting() as collector:
-        async with served(database_urls, admin, tracing=tracing(collector, sample_ratio=0.5)) as service:
+        async with served(
+            database_urls, admin, tracing=tracing(collector, sample_ratio=0.5)
+        ) as service:
             traces = [f"{number:032x}" for number in (1, 2**63 - 1, 2**63 + 1, 2**64 - 1)]
             await asyncio.gather(
                 *(
-                    call(service, "file_stat", {"traceparent": f"00-{trace}-{ABOVE}-01"}, project="p", path="/")
+                    call(
+                        service,
+                        "file_stat",
+                        {"traceparent": f"00-{trace}-{ABOVE}-01"},
+                        project="p",
+                        path="/",
+                    )
                     for trace in traces
                 )
             )

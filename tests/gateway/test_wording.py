@@ -1,4 +1,5 @@
-"""What a caller that wrote something wrong is told: what was meant, what there is, and where in its request it is."""
+"""What a caller that wrote something wrong is told: what was meant, what there is, and where in its
+request it is."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,14 +28,18 @@ async def rest(http: httpx2.AsyncClient, tool: str, arguments: dict[str, Any]) -
     return body
 
 
-async def mcp(http: httpx2.AsyncClient, tool: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
+async def mcp(
+    http: httpx2.AsyncClient, tool: str, arguments: dict[str, Any], **more: Any
+) -> dict[str, Any]:
     params = {"name": tool, "arguments": arguments} | more
     sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     body: dict[str, Any] = (await http.post("/mcp", json=sent, headers=MCP)).json()
     return body
 
 
-async def test_a_tool_or_an_argument_that_is_none_is_answered_with_the_nearest(service: Service) -> None:
+async def test_a_tool_or_an_argument_that_is_none_is_answered_with_the_nearest(
+    service: Service,
+) -> None:
     async with service.http() as http:
         step = {"id": "a", "tool": "file_raed", "args": {}}
         unknown = [
@@ -69,7 +74,10 @@ async def test_an_output_message_without_content_is_refused_by_its_place(service
         {"role": "assistant", "content": "said"},
     ]
     async with service.http() as http:
-        for empty in ({"role": "assistant"}, {"type": "message", "role": "assistant", "content": None, "id": "m"}):
+        for empty in (
+            {"role": "assistant"},
+            {"type": "message", "role": "assistant", "content": None, "id": "m"},
+        ):
             body = await rest(http, "memory_after_turn", TURN | {"output_items": [*calls, empty]})
             assert (body["code"], body["retryable"]) == ("INVALID_ARGUMENT", False)
             assert body["message"].startswith("output_items[5].content is required")
@@ -80,7 +88,9 @@ async def test_an_output_message_without_content_is_refused_by_its_place(service
 async def test_a_body_that_is_no_json_is_told_where(service: Service) -> None:
     async with service.http() as http:
         sent = {"content": b'{"a": 1,\n "b": nul}', "headers": MCP}
-        assert "line 2 column" in (await http.post("/api/tools/file_read", **sent)).json()["message"]
+        assert (
+            "line 2 column" in (await http.post("/api/tools/file_read", **sent)).json()["message"]
+        )
         spec = await rest(http, "mcp_pipe", {"spec": '{"steps":\n [nul]}'})
         assert "line 2 column" in spec["message"]
 
@@ -92,10 +102,14 @@ async def test_an_id_that_is_none_is_told_what_one_looks_like(service: Service) 
     assert "nonsense" not in str(body)
 
 
-async def test_a_version_that_is_not_spoken_is_400_and_names_those_that_are(service: Service) -> None:
+async def test_a_version_that_is_not_spoken_is_400_and_names_those_that_are(
+    service: Service,
+) -> None:
     sent = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
     async with service.http() as http:
-        answer = await http.post("/mcp", json=sent, headers=MCP | {"MCP-Protocol-Version": "1999-01-01"})
+        answer = await http.post(
+            "/mcp", json=sent, headers=MCP | {"MCP-Protocol-Version": "1999-01-01"}
+        )
     body = answer.json()
     assert (answer.status_code, body["id"], body["error"]["code"]) == (400, 7, -32022)
     assert {"2025-11-25", "2026-07-28"} <= set(body["error"]["data"]["supported"])
@@ -105,14 +119,21 @@ async def test_a_version_that_is_not_spoken_is_400_and_names_those_that_are(serv
 @pytest.mark.parametrize("version", [{}, {"MCP-Protocol-Version": "2026-07-28"}])
 async def test_a_batch_is_refused_in_a_sentence(service: Service, version: dict[str, str]) -> None:
     async with service.http() as http:
-        answer = await http.post("/mcp", json=[{"jsonrpc": "2.0", "id": 1, "method": "ping"}], headers=MCP | version)
+        answer = await http.post(
+            "/mcp", json=[{"jsonrpc": "2.0", "id": 1, "method": "ping"}], headers=MCP | version
+        )
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
     assert "send one message" in answer.json()["message"]
     assert len(answer.content) < 500
 
 
 async def test_a_resource_that_is_not_there_is_named(service: Service) -> None:
-    sent = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "memory://none/of/these/there"}}
+    sent = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "resources/read",
+        "params": {"uri": "memory://none/of/these/there"},
+    }
     async with service.http() as http:
         error = (await http.post("/mcp", json=sent, headers=MCP)).json()["error"]
     assert error["data"]["uri"] == "memory://none/of/these/there"
@@ -126,7 +147,11 @@ async def test_responses_to_questions_that_are_null_are_refused(service: Service
     }
     params = {"name": "file_stat", "arguments": arguments, "_meta": meta, "inputResponses": None}
     sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    named = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "file_stat"}
+    named = {
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "file_stat",
+    }
     async with service.http() as http:
         error = (await http.post("/mcp", json=sent, headers=MCP | named)).json()["error"]
     assert (error["code"], "inputResponses" in error["message"]) == (-32602, True)

@@ -1,5 +1,5 @@
-"""Gateways on ports of this machine, with boards: what a response that goes on needs, as the transport in memory ends
-none."""
+"""Gateways on ports of this machine, with boards: what a response that goes on needs, as the
+transport in memory ends none."""
 
 import asyncio
 import socket
@@ -54,12 +54,15 @@ Opened = Callable[..., AbstractAsyncContextManager[Replica]]
 
 @asynccontextmanager
 async def wired(app: ASGIApp, limits: LimitsOptions | None = None) -> AsyncIterator[str]:
-    """Where the app is served; its lifespan is the caller's business. At the end no request may be under way."""
+    """Where the app is served; its lifespan is the caller's business. At the end no request may be
+    under way."""
     http = limited_protocol(limits or LimitsOptions())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        config = uvicorn.Config(app, http=http, ws="none", lifespan="off", log_config=None, access_log=False)
+        config = uvicorn.Config(
+            app, http=http, ws="none", lifespan="off", log_config=None, access_log=False
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))
         await until(lambda: server.started)

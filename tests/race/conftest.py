@@ -16,7 +16,8 @@ from tests.servers import DatabaseUrls
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Faults are the point here: their tracebacks would take longer to draw than the tests to run."""
+    """Faults are the point here: their tracebacks would take longer to draw than the tests to
+    run."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()
@@ -32,5 +33,7 @@ async def database(database_urls: DatabaseUrls, meter: RecordingMeter) -> AsyncI
 
 
 @pytest.fixture
-def door(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Door:
+def door(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Door:
     return open_door(database, clock, tokens, meter, scope)

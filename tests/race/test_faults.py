@@ -1,4 +1,5 @@
-"""Whatever breaks in the middle of storing a turn, nothing of the turn is there, and the same call again stores it."""
+"""Whatever breaks in the middle of storing a turn, nothing of the turn is there, and the same call
+again stores it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -148,7 +149,10 @@ async def nothing_left(admin: asyncpg.Connection) -> None:
     """No transaction is open, but for one that is just being ended."""
 
     async def none_open() -> bool:
-        sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+        sql = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state"
+            " LIKE 'idle in%'"
+        )
         return not await admin.fetchval(sql)
 
     await until(none_open)
@@ -201,7 +205,10 @@ async def test_recalling_that_is_cancelled_while_it_waits_for_the_database_gives
 ) -> None:
     await learn(door)
     answer = await ask(door, "What is my name?", turn_id="t9")
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND"
+        " wait_event_type = 'Lock'"
+    )
     other = await asyncpg.connect(database_urls.superuser)
     for _ in range(3):
         async with other.transaction():

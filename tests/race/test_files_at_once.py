@@ -1,4 +1,5 @@
-"""Files that many change at once: nothing is lost, nothing is torn, nothing is in two places, and search keeps up."""
+"""Files that many change at once: nothing is lost, nothing is torn, nothing is in two places, and
+search keeps up."""
 
 import asyncio
 import re
@@ -64,11 +65,16 @@ async def code_of(call: Callable[[], Awaitable[Any]]) -> str:
 
 async def tree(files: FileDoor) -> dict[str, str]:
     listed = (await files("list", depth=64, limit=1024))["entries"]
-    return {entry["path"]: await files.text(entry["path"]) for entry in listed if entry["type"] == "FILE"}
+    return {
+        entry["path"]: await files.text(entry["path"])
+        for entry in listed
+        if entry["type"] == "FILE"
+    }
 
 
 async def check_index(files: FileDoor, admin: asyncpg.Connection) -> None:
-    """Once all jobs are done, the index holds the pieces of what the files hold now, and counts them rightly."""
+    """Once all jobs are done, the index holds the pieces of what the files hold now, and counts
+    them rightly."""
     await files.call.work()
     contents = await tree(files)
     wanted = sorted(
@@ -78,7 +84,8 @@ async def check_index(files: FileDoor, admin: asyncpg.Connection) -> None:
     )
     rows = await admin.fetch(
         """SELECT f.path, e.start, e.text, e.cues FROM entries AS e
-        LEFT JOIN files AS f ON f.incarnation = e.ref::uuid AND f.stream = e.stream AND f.deleted_at IS NULL
+        LEFT JOIN files AS f ON f.incarnation = e.ref::uuid AND f.stream = e.stream
+            AND f.deleted_at IS NULL
         WHERE e.role = 'document'"""
     )
     assert sorted(map(tuple, rows), key=str) == sorted(wanted, key=str)
@@ -89,20 +96,28 @@ async def check_index(files: FileDoor, admin: asyncpg.Connection) -> None:
     assert await admin.fetchval("SELECT size_bytes FROM projects") == held
 
 
-async def test_two_hundred_appends_at_once_are_all_there_and_whole(files: FileDoor, admin: asyncpg.Connection) -> None:
+async def test_two_hundred_appends_at_once_are_all_there_and_whole(
+    files: FileDoor, admin: asyncpg.Connection
+) -> None:
     async def append(number: int) -> str:
-        return await patiently(lambda: files.write("/log", f"<line {number} kumquat{number} {'é' * 20}>\n"))
+        return await patiently(
+            lambda: files.write("/log", f"<line {number} kumquat{number} {'é' * 20}>\n")
+        )
 
     versions = await at_once([lambda number=number: append(number) for number in range(200)])
     lines = (await files.text("/log")).splitlines()
-    assert Counter(lines) == Counter(f"<line {number} kumquat{number} {'é' * 20}>" for number in range(200))
+    assert Counter(lines) == Counter(
+        f"<line {number} kumquat{number} {'é' * 20}>" for number in range(200)
+    )
     assert sorted(int(version.split(":")[1]) for version in versions) == list(range(1, 201))
     await check_index(files, admin)
     (chunk, *_) = (await files("search", query="kumquat137"))["chunks"]
     assert "kumquat137 " in chunk["chunk_content"]
 
 
-async def test_of_edits_that_expect_a_version_none_is_lost(files: FileDoor, admin: asyncpg.Connection) -> None:
+async def test_of_edits_that_expect_a_version_none_is_lost(
+    files: FileDoor, admin: asyncpg.Connection
+) -> None:
     await files.write("/counter", "0")
     won = 0
 
@@ -110,7 +125,11 @@ async def test_of_edits_that_expect_a_version_none_is_lost(files: FileDoor, admi
         nonlocal won
         while True:
             read = await patiently(lambda: files("read", path="/counter"))
-            update = {"content": str(int(read["content"]) + 1), "mode": "TRUNCATE", "expected_version": read["version"]}
+            update = {
+                "content": str(int(read["content"]) + 1),
+                "mode": "TRUNCATE",
+                "expected_version": read["version"],
+            }
             code = await code_of(lambda update=update: files("write", path="/counter", **update))
             if not code:
                 won += 1
@@ -122,7 +141,9 @@ async def test_of_edits_that_expect_a_version_none_is_lost(files: FileDoor, admi
     await check_index(files, admin)
 
 
-async def test_of_those_who_make_one_path_at_once_one_does(files: FileDoor, admin: asyncpg.Connection) -> None:
+async def test_of_those_who_make_one_path_at_once_one_does(
+    files: FileDoor, admin: asyncpg.Connection
+) -> None:
     def make(number: int) -> Callable[[], Coroutine[Any, Any, str]]:
         return lambda: code_of(lambda: files.write("/new", f"by {number}", create_only=True))
 
@@ -132,9 +153,13 @@ async def test_of_those_who_make_one_path_at_once_one_does(files: FileDoor, admi
     await check_index(files, admin)
 
 
-async def test_a_path_is_never_both_a_file_and_a_directory(files: FileDoor, admin: asyncpg.Connection) -> None:
+async def test_a_path_is_never_both_a_file_and_a_directory(
+    files: FileDoor, admin: asyncpg.Connection
+) -> None:
     paths = ["/a", "/a/b", "/a/b/c", "/a/d"] * 6
-    codes = await at_once([lambda path=path: code_of(lambda: files.write(path, "x")) for path in paths])
+    codes = await at_once(
+        [lambda path=path: code_of(lambda: files.write(path, "x")) for path in paths]
+    )
     assert set(codes) <= {"", "IS_DIRECTORY", "NOT_DIRECTORY"}
     live = sorted(await tree(files))
     assert live
@@ -157,7 +182,9 @@ async def test_a_directory_that_moves_to_and_fro_loses_nothing_that_is_written_i
         moves = 0
         while writing:
             for source, destination in (("/here", "/there"), ("/there", "/here")):
-                code = await code_of(lambda s=source, d=destination: files("rename", from_path=s, to_path=d))
+                code = await code_of(
+                    lambda s=source, d=destination: files("rename", from_path=s, to_path=d)
+                )
                 assert code in ("", "NOT_FOUND", "ALREADY_EXISTS")
                 moves += not code
         return moves
@@ -174,7 +201,9 @@ async def test_a_directory_that_moves_to_and_fro_loses_nothing_that_is_written_i
     contents = await tree(files)
     found = Counter(re.findall(r"<\d+:\d+>", "".join(contents.values())))
     assert found == Counter(f"<{number}:{line}>" for number in range(8) for line in range(12))
-    assert "".join(re.findall(r"<\d+:\d+>", "".join(contents.values()))) == "".join(contents.values())
+    assert "".join(re.findall(r"<\d+:\d+>", "".join(contents.values()))) == "".join(
+        contents.values()
+    )
     live = await admin.fetch("SELECT path FROM files WHERE deleted_at IS NULL")
     assert len(live) == len({row["path"] for row in live}) == len(contents)
     await check_index(files, admin)
@@ -187,7 +216,9 @@ async def test_of_those_who_move_files_to_one_place_all_or_one_get_there(
         await files.write(f"/from/{number}", f"walrus {number}")
 
     def move(number: int, *, overwrite: bool, to: str) -> Callable[[], Coroutine[Any, Any, str]]:
-        return lambda: code_of(lambda: files("rename", from_path=f"/from/{number}", to_path=to, overwrite=overwrite))
+        return lambda: code_of(
+            lambda: files("rename", from_path=f"/from/{number}", to_path=to, overwrite=overwrite)
+        )
 
     codes = await at_once([move(number, overwrite=False, to="/one") for number in range(8)])
     assert Counter(codes) == {"": 1, "ALREADY_EXISTS": 7}
@@ -216,7 +247,11 @@ async def test_two_files_that_change_places_with_each_other_meet_nobody(
             await patiently(lambda number=number: files.write(path, f" {number}"))
 
     await at_once(
-        [lambda: turn("/a", "/b", "/c", "/a"), lambda: turn("/c", "/b", "/a", "/c"), lambda: turn("/b", "/a", "/b")]
+        [
+            lambda: turn("/a", "/b", "/c", "/a"),
+            lambda: turn("/c", "/b", "/a", "/c"),
+            lambda: turn("/b", "/a", "/b"),
+        ]
         + [lambda path=path: write(path) for path in ("/a", "/b", "/c")]
     )
     await check_index(files, admin)
@@ -230,7 +265,9 @@ async def test_deleting_a_directory_takes_what_was_there_and_leaves_what_comes_a
     async def write(number: int) -> None:
         nonlocal written
         for line in range(8):
-            await patiently(lambda line=line: files.write(f"/d/{number % 5}/{number}.{line}", "walrus"))
+            await patiently(
+                lambda line=line: files.write(f"/d/{number % 5}/{number}.{line}", "walrus")
+            )
             written += 1
 
     async def delete() -> None:
@@ -248,7 +285,8 @@ async def test_deleting_a_directory_takes_what_was_there_and_leaves_what_comes_a
 
 
 class Tide:
-    """Files that come, move, and go: which words are in some file for sure, and which in none any more."""
+    """Files that come, move, and go: which words are in some file for sure, and which in none any
+    more."""
 
     def __init__(self, files: FileDoor) -> None:
         self.files = files
@@ -268,13 +306,17 @@ class Tide:
         await patiently(lambda: self.files.write(f"{directory}/{name}", text, mode="TRUNCATE"))
         self.present.add(word)
         if round_ % 3 == 0:
-            await patiently(lambda: self.files("rename", from_path=directory, to_path=f"/m{number}x{round_}"))
+            await patiently(
+                lambda: self.files("rename", from_path=directory, to_path=f"/m{number}x{round_}")
+            )
             directory = f"/m{number}x{round_}"
         self.present.discard(word)
         if round_ % 2:
             await patiently(lambda: self.files("delete", path=directory, recursive=True))
         else:
-            await patiently(lambda: self.files.write(f"{directory}/{name}", "zeppelin", mode="TRUNCATE"))
+            await patiently(
+                lambda: self.files.write(f"{directory}/{name}", "zeppelin", mode="TRUNCATE")
+            )
         self.gone.add(word)
 
     async def search(self) -> int:
@@ -283,9 +325,18 @@ class Tide:
         while self.changing:
             gone, present = set(self.gone), set(self.present)
             chunks = (await self.files("search", query="zeppelin"))["chunks"]
-            assert not set(re.findall(r"walrus\d+x\d+", " ".join(chunk["chunk_content"] for chunk in chunks))) & gone
+            assert (
+                not set(
+                    re.findall(
+                        r"walrus\d+x\d+", " ".join(chunk["chunk_content"] for chunk in chunks)
+                    )
+                )
+                & gone
+            )
             for word in sorted(present)[:1]:
-                assert (await self.files("search", query=word))["chunks"] or word not in self.present
+                assert (await self.files("search", query=word))[
+                    "chunks"
+                ] or word not in self.present
             searches += 1
         return searches
 
@@ -307,14 +358,20 @@ async def test_search_never_errs_and_never_shows_what_was_gone_before_it_began(
 async def waiting(admin: asyncpg.Connection, calls: int) -> None:
     """Until so many calls wait for a lock in this database."""
     waiting = """SELECT count(*) FROM pg_stat_activity
-                 WHERE datname = current_database() AND wait_event_type = 'Lock' AND state = 'active'"""
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'
+                     AND state = 'active'"""
     while await admin.fetchval(waiting) < calls:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("deleted", [False, True])
 async def test_a_writer_whose_file_went_is_not_in_the_way_of_the_next_mover(
-    files: FileDoor, database: Database, scope: Scope, clock: FakeClock, admin: asyncpg.Connection, deleted: bool
+    files: FileDoor,
+    database: Database,
+    scope: Scope,
+    clock: FakeClock,
+    admin: asyncpg.Connection,
+    deleted: bool,
 ) -> None:
     await files.write("/a", "one")
     await files.write("/x", "other")
@@ -329,7 +386,9 @@ async def test_a_writer_whose_file_went_is_not_in_the_way_of_the_next_mover(
         moving = asyncio.create_task(files("rename", from_path=source, to_path="/c"))
         await waiting(admin, 2)
     await asyncio.gather(writing, moving)
-    assert await tree(files) == ({"/a": "two", "/c": "other"} if deleted else {"/a": "two", "/c": "one", "/x": "other"})
+    assert await tree(files) == (
+        {"/a": "two", "/c": "other"} if deleted else {"/a": "two", "/c": "one", "/x": "other"}
+    )
 
 
 async def test_the_job_for_new_names_and_a_writer_do_not_wait_for_each_other_in_a_ring(

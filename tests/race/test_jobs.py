@@ -1,4 +1,5 @@
-"""Writers and workers meet over one subject: no write goes unseen, no two jobs run at once, and few do for many."""
+"""Writers and workers meet over one subject: no write goes unseen, no two jobs run at once, and few
+do for many."""
 
 import asyncio
 import random
@@ -31,7 +32,8 @@ class _Undone(Exception):
 async def write(tx: Tx, subject: str, number: int) -> None:
     """Store something under a subject, and have a job look at it."""
     await tx.execute(
-        "INSERT INTO postings (tenant, project, book, term, segment, hits) VALUES ($1, $2, 1, $3, $4, '{}')",
+        "INSERT INTO postings (tenant, project, book, term, segment, hits) VALUES ($1, $2, 1, $3,"
+        " $4, '{}')",
         subject,
         number,
     )
@@ -40,7 +42,9 @@ async def write(tx: Tx, subject: str, number: int) -> None:
 
 async def read(database: Database, scope: Scope, subject: str) -> set[int]:
     async with database.begin(scope, read_only=True) as tx:
-        rows = await tx.fetch("SELECT segment FROM postings WHERE tenant = $1 AND project = $2 AND term = $3", subject)
+        rows = await tx.fetch(
+            "SELECT segment FROM postings WHERE tenant = $1 AND project = $2 AND term = $3", subject
+        )
     return {row["segment"] for row in rows}
 
 
@@ -50,7 +54,10 @@ async def queued(database: Database) -> list[Ref]:
 
 async def until_somebody_waits(admin: asyncpg.Connection) -> None:
     """Until a statement of this database waits for another transaction."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND"
+        " wait_event_type = 'Lock'"
+    )
     async with asyncio.timeout(20):
         while not await admin.fetchval(waiting):  # noqa: ASYNC110 - only the database knows
             await asyncio.sleep(0)
@@ -128,7 +135,9 @@ async def test_the_last_write_is_always_seen_and_many_writes_need_few_runs(
         if at_work[subject] > 1:
             doubled.append(subject)
         found = await read(database, scope, subject)
-        await asyncio.sleep(chance.random() / 50)  # a write may come between what it read and its end
+        await asyncio.sleep(
+            chance.random() / 50
+        )  # a write may come between what it read and its end
         if chance.random() < 0.1:
             at_work[subject] -= 1
             raise RuntimeError
@@ -143,7 +152,9 @@ async def test_the_last_write_is_always_seen_and_many_writes_need_few_runs(
         with suppress(_Undone):
             async with database.begin(scope, lock_timeout_ms=20_000) as tx:
                 await write(tx, subject, number)
-                await asyncio.sleep(chance.random() / 100)  # a claim may come between the write and its commit
+                await asyncio.sleep(
+                    chance.random() / 100
+                )  # a claim may come between the write and its commit
                 if undone:
                     raise _Undone
             written[subject].add(number)
@@ -156,7 +167,9 @@ async def test_the_last_write_is_always_seen_and_many_writes_need_few_runs(
             await stack.enter_async_context(worker.running())
         for wave in range(10):
             barrier = asyncio.Barrier(WRITES // 10)
-            await asyncio.gather(*(one(wave * 10 + place, barrier) for place in range(WRITES // 10)))
+            await asyncio.gather(
+                *(one(wave * 10 + place, barrier) for place in range(WRITES // 10))
+            )
         async with asyncio.timeout(60):
             while await queued(database):  # noqa: ASYNC110 - the queue tells nobody when it is empty
                 await asyncio.sleep(0.02)

@@ -22,18 +22,27 @@ TEXTS = [
     "the giraffe house does not open at noon",
 ]
 STATE = """
-    SELECT n.notion, n.status, n.archive_reason, n.superseded_by, n.tier, n.confidence, n.reinforcements, n.scored_by
+    SELECT n.notion, n.status, n.archive_reason, n.superseded_by, n.tier, n.confidence,
+        n.reinforcements, n.scored_by
     FROM notions AS n WHERE n.project = $1 ORDER BY n.notion
 """
 
 
 @pytest.fixture
-def door(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Door:
-    return open_door(database, clock, tokens, meter, scope, knowledge=KnowledgeOptions(inbox_threshold=1000))
+def door(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Door:
+    return open_door(
+        database, clock, tokens, meter, scope, knowledge=KnowledgeOptions(inbox_threshold=1000)
+    )
 
 
-async def test_fifty_who_remember_the_same_keep_one_block(call: Door, admin: asyncpg.Connection) -> None:
-    done = await asyncio.gather(*(call("elfmem_remember", content="Ada likes tea.") for _ in range(50)))
+async def test_fifty_who_remember_the_same_keep_one_block(
+    call: Door, admin: asyncpg.Connection
+) -> None:
+    done = await asyncio.gather(
+        *(call("elfmem_remember", content="Ada likes tea.") for _ in range(50))
+    )
     assert sorted(one["status"] for one in done) == ["created"] + ["duplicate_rejected"] * 49
     assert len({one["block_id"] for one in done}) == 1
     assert await admin.fetchval("SELECT count(*) FROM notions") == 1
@@ -41,14 +50,18 @@ async def test_fifty_who_remember_the_same_keep_one_block(call: Door, admin: asy
     assert (await call("elfmem_status"))["inbox_count"] == 1
 
 
-async def test_writers_recallers_and_dreamers_at_once_lose_nothing(call: Door, admin: asyncpg.Connection) -> None:
+async def test_writers_recallers_and_dreamers_at_once_lose_nothing(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     async def keep(number: int) -> None:
         kept = await call("elfmem_remember", content=f"animal{number} lives in house{number % 5}")
         found = await call("elfmem_recall", query=f"animal{number}")
         assert kept["block_id"] in {block["id"] for block in found["blocks"]}
         await call("elfmem_outcome", block_ids=[kept["block_id"]], signal=0.9)
 
-    await asyncio.gather(*(keep(number) for number in range(15)), *(call("elfmem_dream") for _ in range(4)))
+    await asyncio.gather(
+        *(keep(number) for number in range(15)), *(call("elfmem_dream") for _ in range(4))
+    )
     await call("elfmem_dream")
     status = await call("elfmem_status")
     assert (status["inbox_count"], status["active_count"], status["archived_count"]) == (0, 15, 0)
@@ -91,8 +104,12 @@ async def test_consolidation_that_is_killed_at_any_statement_goes_on_where_it_wa
         mortal.dies_at = None
         await call("elfmem_dream", project=project)
         if (await state(project))[-1] == expected[-1]:
-            curated = await admin.fetchval("SELECT curated_h FROM activity WHERE project = $1", project)
-            if curated is None:  # killed between the last block and the curation, which the next one does
+            curated = await admin.fetchval(
+                "SELECT curated_h FROM activity WHERE project = $1", project
+            )
+            if (
+                curated is None
+            ):  # killed between the last block and the curation, which the next one does
                 await call("elfmem_curate", project=project)
         assert await state(project) == expected, dies_at
         if not died:

@@ -1,4 +1,5 @@
-"""Maintenance that is killed at any statement, or runs beside others, comes to what an undisturbed run comes to."""
+"""Maintenance that is killed at any statement, or runs beside others, comes to what an undisturbed
+run comes to."""
 
 import asyncio
 import re
@@ -30,9 +31,13 @@ _RUNS = re.compile(r'\s*"(maintenance_runs|total_bytes|bytes)": ?\d+,?|\d+ bytes
 
 
 @pytest.fixture
-def door(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Door:
+def door(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Door:
     """A service that keeps two items in the running context, so that there is something to do."""
-    return open_door(database, clock, tokens, meter, scope, turns=TurnOptions(recent_context_items=RECENT))
+    return open_door(
+        database, clock, tokens, meter, scope, turns=TurnOptions(recent_context_items=RECENT)
+    )
 
 
 class DeadError(Exception):
@@ -64,10 +69,19 @@ async def state(door: Door, session: str) -> dict[str, str]:
     assert door.database is not None
     async with door.database.begin(Scope(door.caller.tenant, "default"), read_only=True) as tx:
         held = await tree.contents(tx, await tree.files_at(tx, root, after="", limit=1000))
-    for place in ("meta/metrics.json", "meta/state.json", "meta/watermarks.json", "indexes/active_facts.json"):
+    for place in (
+        "meta/metrics.json",
+        "meta/state.json",
+        "meta/watermarks.json",
+        "indexes/active_facts.json",
+    ):
         held[f"{root}/{place}"] = (await file_text(door, f"{root}/{place}")).encode()
-    held[f"{root}/runtime"] = (await file_text(door, f"{root}/runtime/context/current.jsonl")).encode()
-    return {path.replace(session, "S"): _plain(path, content, session) for path, content in held.items()}
+    held[f"{root}/runtime"] = (
+        await file_text(door, f"{root}/runtime/context/current.jsonl")
+    ).encode()
+    return {
+        path.replace(session, "S"): _plain(path, content, session) for path, content in held.items()
+    }
 
 
 def _plain(path: str, content: bytes, session: str) -> str:
@@ -84,7 +98,14 @@ async def live(door: Door, clock: FakeClock, sessions: list[str]) -> None:
         await say(door, "t2", "Mira lives in Lisbon since 1990.", answer="I see.", **about)
     clock.advance(hours=40)
     for session in sessions:
-        await say(door, "t3", "My name is Ada.", answer="I know.", session=session, user_id=session.replace("s", "u"))
+        await say(
+            door,
+            "t3",
+            "My name is Ada.",
+            answer="I know.",
+            session=session,
+            user_id=session.replace("s", "u"),
+        )
 
 
 async def test_a_run_that_is_killed_at_any_statement_is_completed_by_the_next_one(
@@ -114,7 +135,9 @@ async def test_a_run_that_is_killed_at_any_statement_is_completed_by_the_next_on
         mortal.dies_at = None
         clock.advance(minutes=2)  # after which the claim of a run that is no more can be taken over
         await door(RUN, session_id=session)
-        assert await state(door, session) == undisturbed, f"killed at statement {at} of {statements}"
+        assert await state(door, session) == undisturbed, (
+            f"killed at statement {at} of {statements}"
+        )
 
 
 async def test_two_runs_of_a_session_at_once_do_what_one_does(door: Door, clock: FakeClock) -> None:
@@ -154,12 +177,15 @@ async def test_turns_that_are_stored_while_the_session_is_maintained_are_all_the
     await door(RUN, session_id="s001")
     stored = [record["turn_id"] for record in await events(door, session="s001", day="2026/01/07")]
     assert Counter(stored) == {f"n{n}": 2 for n in range(12)} | {"t3": 2}
-    compact = await file_records(door, "/memory/s001/events/compact/2026/01/07/compact-20260107.jsonl")
+    compact = await file_records(
+        door, "/memory/s001/events/compact/2026/01/07/compact-20260107.jsonl"
+    )
     context = await file_records(door, "/memory/s001/runtime/context/current.jsonl")
     assert context[0]["id"] == compact[-1]["id"]
     covered = sum(record["covers"]["items"] for record in compact)
     behind = 6 + 24 - covered
     assert compact[-1]["id"] == f"compact-{covered}"
-    # what is behind the summary stays until it is over twice the recent items, which are what the context shows
+    # what is behind the summary stays until it is over twice the recent items, which are what the
+    # context shows
     assert 0 < behind <= 2 * RECENT
     assert len(context) - 1 == min(behind, RECENT)

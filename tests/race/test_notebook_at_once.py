@@ -1,4 +1,5 @@
-"""Many who write one notebook at once: it is one tree at every moment, and nothing is lost, doubled or torn."""
+"""Many who write one notebook at once: it is one tree at every moment, and nothing is lost, doubled
+or torn."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -48,17 +49,22 @@ def names_in(tree: Any) -> list[str]:
     return [name for key, below in tree.items() for name in (key, *names_in(below))]
 
 
-async def check(door: Door, database: Database, scope: Scope, admin: asyncpg.Connection) -> list[str]:
+async def check(
+    door: Door, database: Database, scope: Scope, admin: asyncpg.Connection
+) -> list[str]:
     """That texts, outline and index agree and each document is there once; the ids."""
     names = names_in(yaml.safe_load((await door("get_document_tree"))["text"]))
     assert len(names) == len(set(names))
     assert await TreeRebuild(database).check(scope) == {}
     await door.work()
-    live = await admin.fetch("SELECT path FROM files WHERE owner = 'notebook' AND deleted_at IS NULL")
+    live = await admin.fetch(
+        "SELECT path FROM files WHERE owner = 'notebook' AND deleted_at IS NULL"
+    )
     assert len(live) == len(names)
     stale = await admin.fetchval(
         """SELECT count(*) FROM entries AS e LEFT JOIN files AS f
-        ON f.incarnation = e.ref::uuid AND f.stream = e.stream AND f.deleted_at IS NULL WHERE f.path IS NULL"""
+        ON f.incarnation = e.ref::uuid AND f.stream = e.stream AND f.deleted_at IS NULL
+            WHERE f.path IS NULL"""
     )
     assert stale == 0
     return names
@@ -70,13 +76,18 @@ async def test_fifty_updates_of_fifty_documents_at_once_are_all_there(
     await door("update_document", content="".join(f"[[d{number}]]" for number in range(50)))
 
     async def update(number: int) -> dict[str, Any]:
-        return await patiently(door, "update_document", id=f"d{number}", content=f"I am {number} [[d{number}.1]]")
+        return await patiently(
+            door, "update_document", id=f"d{number}", content=f"I am {number} [[d{number}.1]]"
+        )
 
     answers = await at_once([lambda number=number: update(number) for number in range(50)])
     assert [answer["created"] for answer in answers] == [[f"d{number}.1"] for number in range(50)]
     for number in range(50):
         read = await door("read_document", id=f"d{number}")
-        assert (read["text"], read["version"]) == (f"I am {number} [[d{number}.1]]", answers[number]["version"])
+        assert (read["text"], read["version"]) == (
+            f"I am {number} [[d{number}.1]]",
+            answers[number]["version"],
+        )
     assert len(await check(door, database, scope, admin)) == 101
 
 
@@ -112,7 +123,8 @@ async def test_edits_that_expect_a_version_are_never_lost(
                 await patiently(
                     door,
                     "update_document",
-                    content=f"{int(read['text'].split()[0]) + 1} [[n{int(read['text'].split()[0])}]]",
+                    content=f"{int(read['text'].split()[0]) + 1}"
+                    f" [[n{int(read['text'].split()[0])}]]",
                     expected_version=read["version"],
                 )
                 return lost
@@ -130,7 +142,10 @@ async def test_the_first_writers_of_a_notebook_make_one_root(
     door: Door, database: Database, scope: Scope, admin: asyncpg.Connection
 ) -> None:
     await at_once(
-        [lambda number=number: patiently(door, "update_document", content=f"[[d{number}]]") for number in range(12)]
+        [
+            lambda number=number: patiently(door, "update_document", content=f"[[d{number}]]")
+            for number in range(12)
+        ]
     )
     names = await check(door, database, scope, admin)
     assert names[0] == "root"
@@ -150,7 +165,10 @@ async def test_moves_removals_and_updates_at_once_leave_one_tree(
         steps: list[tuple[str, dict[str, Any]]] = [
             ("move_document", {"id": f"d{number % 10}", "parent": f"d{other}"}),
             ("update_document", {"id": f"d{other}", "content": f"[[x{number % 4}]]"}),
-            ("edit_document", {"id": "root", "old_text": f"[[d{other}]]", "new_text": f"[[y{number}]]"}),
+            (
+                "edit_document",
+                {"id": "root", "old_text": f"[[d{other}]]", "new_text": f"[[y{number}]]"},
+            ),
             ("move_document", {"id": f"x{number % 4}", "parent": "root"}),
             ("split_document", {"id": "root", "apply": True}),
         ]

@@ -1,4 +1,5 @@
-"""Purging beside writers: each write goes or lives on whole, and a purge that was killed is finished by the next."""
+"""Purging beside writers: each write goes or lives on whole, and a purge that was killed is
+finished by the next."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -20,17 +21,28 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 WRITERS = 8
 
 
-ENTRY = "NOT EXISTS (SELECT FROM entries AS e WHERE (e.tenant, e.project, e.book, e.entry) = ({0}, o.book, o.entry))"
+ENTRY = (
+    "NOT EXISTS (SELECT FROM entries AS e WHERE (e.tenant, e.project, e.book, e.entry) ="
+    " ({0}, o.book, o.entry))"
+)
 SCOPE = "o.tenant, o.project"
 ORPHANS = (
-    *(f"SELECT FROM {table} AS o WHERE {ENTRY.format(SCOPE)}" for table in ("fresh_terms", "facts", "notions")),
+    *(
+        f"SELECT FROM {table} AS o WHERE {ENTRY.format(SCOPE)}"
+        for table in ("fresh_terms", "facts", "notions")
+    ),
     "SELECT FROM entries AS o WHERE NOT EXISTS (SELECT FROM books AS b WHERE b.book = o.book)",
     "SELECT FROM blocks AS o WHERE NOT EXISTS (SELECT FROM streams AS s WHERE s.stream = o.stream)",
-    "SELECT FROM streams AS o WHERE NOT EXISTS (SELECT FROM files AS f WHERE f.incarnation = o.incarnation)",
+    (
+        "SELECT FROM streams AS o WHERE NOT EXISTS (SELECT FROM files AS f WHERE f.incarnation ="
+        " o.incarnation)"
+    ),
     """
     SELECT FROM books AS b CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE length > 0) AS entries, coalesce(sum(greatest(length, 0)), 0) AS length
-        FROM entries AS e WHERE (e.tenant, e.project, e.book) = (b.tenant, b.project, b.book)) AS counted
+        SELECT count(*) FILTER (WHERE length > 0) AS entries,
+            coalesce(sum(greatest(length, 0)), 0) AS length
+        FROM entries AS e WHERE (e.tenant, e.project, e.book) = (b.tenant, b.project,
+            b.book)) AS counted
     WHERE (b.entries, b.length) <> (counted.entries, counted.length)
     """,
     "SELECT FROM purges",
@@ -65,20 +77,36 @@ async def write(call: Door, writer: int, number: int) -> None:
                 "input_items": [said(f"My name is Name{writer}x{number}.")],
             },
         ),
-        ("file_write", {"project": "default", "path": f"/f{writer}/{number}", "content": "a word", "mode": "TRUNCATE"}),
+        (
+            "file_write",
+            {
+                "project": "default",
+                "path": f"/f{writer}/{number}",
+                "content": "a word",
+                "mode": "TRUNCATE",
+            },
+        ),
         ("elfmem_remember", {"content": f"Thing {writer} of {number} is round."}),
-        ("memories_add", {"user_id": user, "messages": [{"role": "user", "content": f"I live in Town{number}."}]}),
+        (
+            "memories_add",
+            {
+                "user_id": user,
+                "messages": [{"role": "user", "content": f"I live in Town{number}."}],
+            },
+        ),
     ):
         await busy_or_done(call(tool, **asked))
 
 
 async def purge(call: Door, level: str, name: str, **more: Any) -> dict[str, Any]:
-    return await call("tenant_purge", project="default", level=level, name=name, confirm=name or "default", **more)
+    return await call(
+        "tenant_purge", project="default", level=level, name=name, confirm=name or "default", **more
+    )
 
 
 async def checked(call: Door, admin: asyncpg.Connection, clock: Any, tokens: Any) -> None:
-    """What is there holds together: rows are as the files say, counters of books as their entries, quotas as the files,
-    and nothing is closed or left of what is gone."""
+    """What is there holds together: rows are as the files say, counters of books as their entries,
+    quotas as the files, and nothing is closed or left of what is gone."""
     assert call.database is not None
     scope = Scope(call.caller.tenant, "default")
     rebuilding = TurnRebuild(call.database, clock, tokens, TurnOptions())
@@ -97,7 +125,8 @@ async def checked(call: Door, admin: asyncpg.Connection, clock: Any, tokens: Any
 
 
 @pytest.mark.parametrize(
-    ("level", "name"), [("project", ""), ("session", "shared"), ("user", "u0"), ("user", "u1"), ("path", "/f1")]
+    ("level", "name"),
+    [("project", ""), ("session", "shared"), ("user", "u0"), ("user", "u1"), ("path", "/f1")],
 )
 async def test_a_purge_beside_writers_leaves_nothing_broken(
     call: Door, admin: asyncpg.Connection, clock: Any, tokens: Any, level: str, name: str
@@ -114,7 +143,9 @@ async def test_a_purge_beside_writers_leaves_nothing_broken(
     async def purging() -> None:
         await ready.wait()
         while not receipts:
-            receipts.extend(one for one in [await busy_or_done(purge(call, level, name))] if one is not None)
+            receipts.extend(
+                one for one in [await busy_or_done(purge(call, level, name))] if one is not None
+            )
 
     async with asyncio.TaskGroup() as group:
         for writer in range(WRITERS):
@@ -132,7 +163,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("step", [1, 9, 20])
-@pytest.mark.parametrize(("level", "name"), [("project", ""), ("session", "s0"), ("user", "u0"), ("user", "u1")])
+@pytest.mark.parametrize(
+    ("level", "name"), [("project", ""), ("session", "s0"), ("user", "u0"), ("user", "u1")]
+)
 async def test_a_killed_purge_keeps_writers_out_and_is_finished_by_the_next_one(
     call: Door, admin: asyncpg.Connection, clock: Any, tokens: Any, monkeypatch: pytest.MonkeyPatch, *,
     level: str, name: str, step: int,
@@ -157,7 +190,9 @@ async def test_a_killed_purge_keeps_writers_out_and_is_finished_by_the_next_one(
         assert await admin.fetchval("SELECT count(*) FROM purges") == 1
         with pytest.raises(Refused, match="RESOURCE_BUSY"):
             await call("file_write", project="default", path="/new", content="x", mode="TRUNCATE")
-        await call("memory_before_turn", session_id="s0", user_id="u0", current_input="What is my name?")
+        await call(
+            "memory_before_turn", session_id="s0", user_id="u0", current_input="What is my name?"
+        )
     receipt = await purge(call, level, name)
     assert receipt["complete"]
     if isinstance(ended, asyncio.CancelledError) and level == "project":
@@ -166,7 +201,9 @@ async def test_a_killed_purge_keeps_writers_out_and_is_finished_by_the_next_one(
     if level == "project":
         for table in TENANT_TABLES:
             left_over = await admin.fetchval(f"SELECT count(*) FROM {table}")
-            assert left_over == (1 if table in ("usage", "calls") else 0), table  # that of the purge itself
+            assert left_over == (1 if table in ("usage", "calls") else 0), (
+                table
+            )  # that of the purge itself
 
 
 async def test_of_two_that_purge_the_same_one_finishes_and_the_other_is_told(
@@ -174,7 +211,9 @@ async def test_of_two_that_purge_the_same_one_finishes_and_the_other_is_told(
 ) -> None:
     for writer in range(4):
         await write(call, writer, 0)
-    ended = await asyncio.gather(*(purge(call, "project", "") for _ in range(3)), return_exceptions=True)
+    ended = await asyncio.gather(
+        *(purge(call, "project", "") for _ in range(3)), return_exceptions=True
+    )
     refused = [one for one in ended if isinstance(one, Refused)]
     assert len(refused) < 3
     assert all(one.code is Code.RESOURCE_BUSY for one in refused)

@@ -43,8 +43,8 @@ async def waiting(admin: asyncpg.Connection, most: int) -> None:
 
 
 async def entries_of(admin: asyncpg.Connection, book: str) -> list[int]:
-    rows = await admin.fetch("SELECT e.entry FROM entries e JOIN books b USING (tenant, project, book)"
-                             " WHERE b.name = $1 ORDER BY 1", book)  # fmt: skip
+    rows = await admin.fetch("SELECT e.entry FROM entries e JOIN books b USING (tenant, project,"
+" book) WHERE b.name = $1 ORDER BY 1", book)  # fmt: skip
     return [row[0] for row in rows]
 
 
@@ -52,7 +52,9 @@ async def test_ten_identical_turns_at_once_are_one_turn_with_ten_equal_answers(
     door: Door, database: Database, scope: Scope, admin: asyncpg.Connection
 ) -> None:
     async with database.begin(scope, locks=[session_lock("s1")]):
-        storing = asyncio.gather(*(say(door, "t1", "My name is Ada.", answer="Hi.", user_id="u1") for _ in range(10)))
+        storing = asyncio.gather(
+            *(say(door, "t1", "My name is Ada.", answer="Hi.", user_id="u1") for _ in range(10))
+        )
         await waiting(admin, 10)
     answers = await storing
     assert all(answer == answers[0] for answer in answers)
@@ -61,7 +63,9 @@ async def test_ten_identical_turns_at_once_are_one_turn_with_ten_equal_answers(
     assert await admin.fetchval("SELECT count(*) FROM facts") == 1
 
 
-async def test_of_ten_different_turns_of_one_id_one_is_stored_and_the_others_are_conflicts(door: Door) -> None:
+async def test_of_ten_different_turns_of_one_id_one_is_stored_and_the_others_are_conflicts(
+    door: Door,
+) -> None:
     async def attempt(number: int) -> str:
         try:
             return str((await say(door, "t1", f"Version {number}"))["turn_id"])
@@ -87,7 +91,9 @@ async def test_twenty_different_turns_at_once_are_all_stored_whole_and_numbered_
     assert await entries_of(admin, "turns/s1") == list(range(40))
     assert await entries_of(admin, "facts/session/s1") == list(range(20))
     assert await admin.fetchval("SELECT turns FROM sessions") == 20
-    assert (await admin.fetchrow("SELECT entries, next_entry FROM books WHERE name = 'turns/s1'"))["next_entry"] == 40
+    assert (await admin.fetchrow("SELECT entries, next_entry FROM books WHERE name = 'turns/s1'"))[
+        "next_entry"
+    ] == 40
     refs = await admin.fetch("SELECT ref FROM entries JOIN books b USING (tenant, project, book)"
                              " WHERE b.name = 'turns/s1' ORDER BY entry")  # fmt: skip
     assert [row["ref"] for row in refs] == [record["id"] for record in records]
@@ -101,7 +107,10 @@ async def test_twenty_sessions_of_a_user_that_state_a_name_at_once_leave_one_nam
          for n in range(20)]
     )  # fmt: skip
     await at_once(
-        [lambda n=n: say(door, "t2", f"My name is Other{n}.", session=f"s{19 - n}", user_id="u1") for n in range(20)]
+        [
+            lambda n=n: say(door, "t2", f"My name is Other{n}.", session=f"s{19 - n}", user_id="u1")
+            for n in range(20)
+        ]
     )
     rows = await admin.fetch("SELECT state, key, value FROM facts ORDER BY entry")
     assert Counter((row["key"], row["state"]) for row in rows) == {
@@ -115,13 +124,16 @@ async def test_twenty_sessions_of_a_user_that_state_a_name_at_once_leave_one_nam
         assert values(await ask(door, "What is my name?", session=session, user_id="u1")) == [last]
     assert await entries_of(admin, "facts/user/u1") == list(range(60))
     for n in range(20):
-        records = await file_records(door, f"/memory/s{n}/memory_tiers/L0/2026/01/facts-202601.jsonl")
+        records = await file_records(
+            door, f"/memory/s{n}/memory_tiers/L0/2026/01/facts-202601.jsonl"
+        )
         upserts = Counter(record["id"] for record in records if record["type"] == "fact_upsert")
         closed = Counter(record["of"] for record in records if record["type"] == "fact_supersede")
         assert set(upserts.values()) == {1}
         still = set(upserts) - set(closed)
         rows_active = await admin.fetch(
-            "SELECT record FROM facts WHERE state = 'active' AND evidence ->> 'session' = $1", f"s{n}"
+            "SELECT record FROM facts WHERE state = 'active' AND evidence ->> 'session' = $1",
+            f"s{n}",
         )
         assert still == {row["record"] for row in rows_active}
 
@@ -131,7 +143,9 @@ async def test_turns_and_maintenance_of_the_sessions_of_a_user_get_in_nobodys_wa
 ) -> None:
     # nobody ends in a deadlock, and what expired is gone while what is new is kept
     for n in range(6):
-        await say(door, "t0", f"Today I need thing {n}. My name is Old{n}.", session=f"s{n}", user_id="u1")
+        await say(
+            door, "t0", f"Today I need thing {n}. My name is Old{n}.", session=f"s{n}", user_id="u1"
+        )
     clock.advance(hours=48)
 
     def write(n: int) -> Callable[[], Coroutine[Any, Any, Any]]:
@@ -142,9 +156,16 @@ async def test_turns_and_maintenance_of_the_sessions_of_a_user_get_in_nobodys_wa
         return lambda: door("memory_run_maintenance", session_id=f"s{n}")
 
     await at_once([make(n) for n in range(6) for make in (write, maintain)])
-    assert await admin.fetchval("SELECT count(*) FROM facts WHERE expires_at <= $1", clock.now()) == 0
-    assert await admin.fetchval("SELECT count(*) FROM facts WHERE state = 'active' AND key = 'name'") == 1
-    [(task,)] = await admin.fetch("SELECT value FROM facts WHERE state = 'active' AND key = 'today_task'")
+    assert (
+        await admin.fetchval("SELECT count(*) FROM facts WHERE expires_at <= $1", clock.now()) == 0
+    )
+    assert (
+        await admin.fetchval("SELECT count(*) FROM facts WHERE state = 'active' AND key = 'name'")
+        == 1
+    )
+    [(task,)] = await admin.fetch(
+        "SELECT value FROM facts WHERE state = 'active' AND key = 'today_task'"
+    )
     assert values(await ask(door, "What do I need today?", user_id="u1")) == [task]
     for n in range(6):
         path = f"/memory/s{n}/memory_tiers/L1/2026/01/facts-20260105.jsonl"
@@ -165,8 +186,14 @@ async def test_a_lock_that_is_not_to_be_had_in_time_is_a_retryable_refusal_that_
     admin: asyncpg.Connection,
     held: str,
 ) -> None:
-    door = open_door(database, clock, tokens, meter, scope, turns=TurnOptions(session_lock_timeout_ms=50))
-    lock = session_lock("s1") if held == "session" else index_lock(turn_index.new_facts("s1", "u1").name)
+    door = open_door(
+        database, clock, tokens, meter, scope, turns=TurnOptions(session_lock_timeout_ms=50)
+    )
+    lock = (
+        session_lock("s1")
+        if held == "session"
+        else index_lock(turn_index.new_facts("s1", "u1").name)
+    )
     before = await snapshot(admin)
     async with database.begin(scope, locks=[lock]):
         with pytest.raises(Refused) as refused:
@@ -206,7 +233,10 @@ async def test_readers_see_a_turn_whole_or_not_at_all(door: Door) -> None:
 
     async def write() -> None:
         for turn in range(9):
-            items = [{"role": "user", "content": f"{turn} {part}", "metadata": {"turn": turn}} for part in range(3)]
+            items = [
+                {"role": "user", "content": f"{turn} {part}", "metadata": {"turn": turn}}
+                for part in range(3)
+            ]
             await door("memory_after_turn", session_id="s1", turn_id=f"t{turn}", input_items=items)
 
     await at_once([write, read, read])

@@ -17,12 +17,15 @@ pytestmark = pytest.mark.anyio
 MANY = 2000
 S_MAX = 2.0
 READS_MAX = 200
-"""Rows read for each row that goes, over all tables and statements: what reads a table for each row reads thousands."""
+"""Rows read for each row that goes, over all tables and statements: what reads a table for each row
+reads thousands."""
 TABLES = [table for table in TENANT_TABLES if table != "calls"]
 
 
 async def write(call: Door, documents: int) -> None:
-    await call("update_document", content=" ".join(f"[[document {number}]]" for number in range(documents)))
+    await call(
+        "update_document", content=" ".join(f"[[document {number}]]" for number in range(documents))
+    )
     await call("file_write", project="default", path="/many/0.md", content="A file")
     await call.work()
 
@@ -33,11 +36,15 @@ async def multiply(admin: asyncpg.Connection, files: int) -> None:
     await admin.execute(
         """
         CREATE TEMP TABLE made AS SELECT f.*, gen_random_uuid() AS new, n AS number
-        FROM files AS f, generate_series(1, $1) AS n WHERE path = '/many/0.md' AND deleted_at IS NULL
+        FROM files AS f, generate_series(1, $1) AS n WHERE path = '/many/0.md'
+            AND deleted_at IS NULL
         """.replace("$1", str(files))
     )
     for table, changed in (
-        ("files", {"incarnation": "new", "stream": "number", "path": "format('/many/%s.md', number)"}),
+        (
+            "files",
+            {"incarnation": "new", "stream": "number", "path": "format('/many/%s.md', number)"},
+        ),
         ("streams", {"incarnation": "new", "stream": "number"}),
         ("blocks", {"stream": "number"}),
     ):
@@ -48,13 +55,18 @@ async def multiply(admin: asyncpg.Connection, files: int) -> None:
         )
         values = ", ".join(changed.get(name, f"o.{name}") for name in columns.split(","))
         key = "incarnation" if "incarnation" in changed else "stream"
-        await admin.execute(f"INSERT INTO {table} ({columns}) SELECT {values} FROM made JOIN {table} o USING ({key})")
+        await admin.execute(
+            f"INSERT INTO {table} ({columns}) SELECT {values} FROM made JOIN {table} o USING"
+            f" ({key})"
+        )
 
 
 async def rows_read(admin: asyncpg.Connection) -> int:
     """How many rows sessions that have ended have read of the tables of tenants."""
     read: int = await admin.fetchval(
-        "SELECT sum(seq_tup_read + idx_tup_fetch)::int8 FROM pg_stat_user_tables WHERE relname = ANY($1)", TABLES
+        "SELECT sum(seq_tup_read + idx_tup_fetch)::int8 FROM pg_stat_user_tables WHERE relname ="
+        " ANY($1)",
+        TABLES,
     )
     return read
 
@@ -69,10 +81,14 @@ async def test_two_thousand_documents_and_files_go_quickly_by_plans_for_a_few(
     scope: Scope,
 ) -> None:
     name = await admin.fetchval("SELECT current_database()")
-    await admin.execute(f"ALTER ROLE {server.app} IN DATABASE {name} SET plan_cache_mode = force_generic_plan")
+    await admin.execute(
+        f"ALTER ROLE {server.app} IN DATABASE {name} SET plan_cache_mode = force_generic_plan"
+    )
     for table in TABLES:
         await admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
-    database = await Database.open(database_urls.app, DatabaseOptions(pool_min=1, pool_max=1), meter)
+    database = await Database.open(
+        database_urls.app, DatabaseOptions(pool_min=1, pool_max=1), meter
+    )
     took_s = {}
 
     async def removed(call: Door, files: int) -> None:
@@ -81,7 +97,9 @@ async def test_two_thousand_documents_and_files_go_quickly_by_plans_for_a_few(
             "entries of documents": call.work,
             "more files": lambda: multiply(admin, files),
             "files": lambda: call("file_delete", project="default", path="/many", recursive=True),
-            "project": lambda: call("tenant_purge", project="default", level="project", confirm="default"),
+            "project": lambda: call(
+                "tenant_purge", project="default", level="project", confirm="default"
+            ),
         }.items():
             started = perf_counter()
             await remove()

@@ -1,4 +1,5 @@
-"""The parts of the call log: made ahead, dropped when their time is over, and never in the way of a call."""
+"""The parts of the call log: made ahead, dropped when their time is over, and never in the way of a
+call."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -16,7 +17,8 @@ from tests.servers import DatabaseUrls, TestServer
 
 pytestmark = pytest.mark.anyio
 PARTS = """
-    SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'calls'::regclass
+    SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'calls'::regclass
     ORDER BY 1
 """
 NOW = datetime.now(UTC)
@@ -49,7 +51,10 @@ async def log(database: Database, scope: Scope, called_at: datetime) -> None:
 
 async def logged(database: Database, scope: Scope) -> list[datetime]:
     async with database.begin_tenant(scope, read_only=True) as tx:
-        return [one.called_at for one in (await list_calls(tx, CallFilter(), after=None, limit=100)).calls]
+        return [
+            one.called_at
+            for one in (await list_calls(tx, CallFilter(), after=None, limit=100)).calls
+        ]
 
 
 async def parts(admin: asyncpg.Connection) -> list[str]:
@@ -62,12 +67,15 @@ async def aged(admin: asyncpg.Connection, weeks: int) -> str:
     name = f"calls_{low:%Y%m%d}"
     await admin.execute("ALTER TABLE calls DETACH PARTITION calls_before")
     await admin.execute(
-        f"CREATE TABLE {name} PARTITION OF calls FOR VALUES FROM ('{low}') TO ('{low + timedelta(weeks=1)}')"
+        f"CREATE TABLE {name} PARTITION OF calls FOR VALUES FROM ('{low}') TO"
+        f" ('{low + timedelta(weeks=1)}')"
     )
     return name
 
 
-async def test_a_call_of_any_time_is_kept(database: Database, scope: Scope, admin: asyncpg.Connection) -> None:
+async def test_a_call_of_any_time_is_kept(
+    database: Database, scope: Scope, admin: asyncpg.Connection
+) -> None:
     times = [
         NOW - timedelta(days=400),
         NOW - timedelta(days=1),
@@ -102,7 +110,8 @@ async def test_parts_past_their_time_are_dropped_and_no_other(
     kept = await aged(admin, 3)
     gone = MONDAY - timedelta(weeks=6)
     await admin.execute(
-        f"CREATE TABLE calls_gone PARTITION OF calls FOR VALUES FROM ('{gone}') TO ('{gone + timedelta(weeks=1)}')"
+        f"CREATE TABLE calls_gone PARTITION OF calls FOR VALUES FROM ('{gone}') TO"
+        f" ('{gone + timedelta(weeks=1)}')"
     )
     for called_at in (gone, NOW - timedelta(weeks=50), MONDAY - timedelta(weeks=3), NOW):
         await log(database, scope, called_at)
@@ -126,7 +135,9 @@ async def test_the_owner_says_what_may_not_be_dropped(
 
 
 @pytest.mark.parametrize("days", [-1, 36501, None])
-async def test_a_number_of_days_that_is_none_is_refused(database: Database, days: int | None) -> None:
+async def test_a_number_of_days_that_is_none_is_refused(
+    database: Database, days: int | None
+) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError):
         await database.registry("SELECT memsvc_roll_calls($1)", days)
 
@@ -159,14 +170,19 @@ async def test_a_reader_in_the_way_costs_no_call_and_is_told(
 
 
 async def test_the_migration_keeps_every_row_both_ways(
-    database_urls: DatabaseUrls, database: Database, admin: asyncpg.Connection, scope: Scope, server: TestServer
+    database_urls: DatabaseUrls,
+    database: Database,
+    admin: asyncpg.Connection,
+    scope: Scope,
+    server: TestServer,
 ) -> None:
     times = [NOW - timedelta(days=40), NOW, NOW + timedelta(weeks=2), NOW + timedelta(weeks=20)]
     for called_at in times:
         await log(database, scope, called_at)
     await downgrade(database_urls.admin, "0011")
     before = """
-        INSERT INTO calls (tenant, called_at, call, project, surface, tool, key_label, status, duration_ms, arguments,
+        INSERT INTO calls (tenant, called_at, call, project, surface, tool, key_label, status,
+            duration_ms, arguments,
                            request_id)
         VALUES ($1, $2, gen_random_uuid(), 'default', 's', 't', 'k', 'success', 1, '{}', 'r')
     """

@@ -1,4 +1,5 @@
-"""Listing calls reads an index from its end, as the application role behind the policies, however many there are."""
+"""Listing calls reads an index from its end, as the application role behind the policies, however
+many there are."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,20 +20,29 @@ ROWS, TENANTS = 100_000, 100
 
 @pytest.fixture
 async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Door:
-    """A log of a hundred tenants over some weeks, each in its part. One tenant has a tenth of all."""
+    """A log of a hundred tenants over some weeks, each in its part. One tenant has a tenth of
+    all."""
     now = clock.advance(datetime.now(UTC) - clock.now())
-    monday = (now - timedelta(days=now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = (now - timedelta(days=now.weekday())).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
     await admin.execute("ALTER TABLE calls DETACH PARTITION calls_before")
     for week in range(-4, 1):
         low, high = monday + timedelta(weeks=week), monday + timedelta(weeks=week + 1)
-        await admin.execute(f"CREATE TABLE calls_{week + 4} PARTITION OF calls FOR VALUES FROM ('{low}') TO ('{high}')")
+        await admin.execute(
+            f"CREATE TABLE calls_{week + 4} PARTITION OF calls FOR VALUES FROM ('{low}') TO"
+            f" ('{high}')"
+        )
     await admin.execute(
         """
-        INSERT INTO calls (tenant, project, called_at, call, surface, tool, key_label, status, code, duration_ms,
+        INSERT INTO calls (tenant, project, called_at, call, surface, tool, key_label, status, code,
+            duration_ms,
                            arguments, request_id)
         SELECT CASE WHEN n % 10 = 0 THEN $1 ELSE sha256(int4send(n % $2)) END, 'p' || n % 7,
-               $3::timestamptz - n * interval '20 seconds', gen_random_uuid(), 'mcp', 'tool' || n % 30, 'k' || n % 3,
-               CASE WHEN n % 500 = 0 THEN 'error' ELSE 'success' END, CASE WHEN n % 500 = 0 THEN 'CONFLICT' END, 1,
+               $3::timestamptz - n * interval '20 seconds', gen_random_uuid(), 'mcp',
+                   'tool' || n % 30, 'k' || n % 3,
+               CASE WHEN n % 500 = 0 THEN 'error' ELSE 'success' END, CASE WHEN n % 500 = 0
+                   THEN 'CONFLICT' END, 1,
                '{"session_id": "s1"}', 'r'
         FROM generate_series(0, $4::int4) AS n
         """,
@@ -73,7 +83,9 @@ async def test_a_page_reads_the_newest_calls_of_its_tenant_and_no_more_than_it_s
             assert read.kind == "Index Scan", told
             assert "tenant = $1" in read.condition, told
             assert "called_at" in read.condition, told
-        assert sum(read.found + read.thrown_away for read in plan.reads) <= SCAN_MAX + len(plan.reads), asked
+        assert sum(read.found + read.thrown_away for read in plan.reads) <= SCAN_MAX + len(
+            plan.reads
+        ), asked
         failed = {"status", "code"} & asked.keys()
         assert not failed or sum(read.found for read in plan.reads) <= ROWS / 500 + 1, asked
     plans.clear()

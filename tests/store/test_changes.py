@@ -1,4 +1,5 @@
-"""Changes as every process hears them: announced in a transaction, listened for by a connection of its own."""
+"""Changes as every process hears them: announced in a transaction, listened for by a connection of
+its own."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +20,10 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-MINE = "SELECT {} FROM pg_stat_activity WHERE application_name = 'memsvc changes' AND datname = current_database()"
+MINE = (
+    "SELECT {} FROM pg_stat_activity WHERE application_name = 'memsvc changes' AND datname ="
+    " current_database()"
+)
 
 
 @pytest.fixture
@@ -38,12 +42,21 @@ async def test_a_change_is_told_when_it_is_committed_and_to_nobody_else(
     database: Database, database_urls: DatabaseUrls, scope: Scope, other_scope: Scope
 ) -> None:
     changes, told = Changes(database_urls.app), list[str]()
-    for name, whose, uri in (("mine", scope, "m://a"), ("theirs", other_scope, "m://a"), ("else", scope, "m://b")):
+    for name, whose, uri in (
+        ("mine", scope, "m://a"),
+        ("theirs", other_scope, "m://a"),
+        ("else", scope, "m://b"),
+    ):
         changes.watch(change_key(whose, uri), lambda name=name: told.append(name))
     end = changes.watch(change_key(scope, "m://a"), lambda: told.append("gone"))
     async with changes.running():
         await until(lambda: changes.listening)
-        assert sorted(told) == ["else", "gone", "mine", "theirs"]  # what changed before cannot be known
+        assert sorted(told) == [
+            "else",
+            "gone",
+            "mine",
+            "theirs",
+        ]  # what changed before cannot be known
         told.clear()
         end()
         end()
@@ -78,7 +91,9 @@ async def test_a_connection_that_hears_nothing_is_known_as_such_and_logged_once(
 ) -> None:
     tries = 0
 
-    async def deaf(*_: Any) -> None:  # as behind a pooler, which gives each statement another connection
+    async def deaf(
+        *_: Any,
+    ) -> None:  # as behind a pooler, which gives each statement another connection
         nonlocal tries
         tries += 1
 
@@ -141,7 +156,11 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
     with structlog.testing.capture_logs() as lines:
         async with changes.running():
             await until(lambda: len(asked) >= 3)
-            assert asked[:3] == [(scope.tenant, "ab"), (scope.tenant, "c"), (other_scope.tenant, "a")]
+            assert asked[:3] == [
+                (scope.tenant, "ab"),
+                (scope.tenant, "c"),
+                (other_scope.tenant, "a"),
+            ]
             assert told == []
             states["c"] = 2
             await until(lambda: bool(told))
@@ -154,7 +173,9 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
             away.clear()
             await until(lambda: "b" in told)
             assert told == ["c", "b"]
-            late = ChangePoll(stamps, scope, "b", 1)  # begun before b changed, and waited for after that was seen
+            late = ChangePoll(
+                stamps, scope, "b", 1
+            )  # begun before b changed, and waited for after that was seen
             ends.append(changes.watch(f"{scope.tenant.hex()}b", lambda: told.append("late"), late))
             assert told == ["c", "b", "late"]
             for end in ends:
@@ -163,4 +184,9 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
             await asyncio.sleep(0.05)
             assert (changes.watch_count(), asked) == (0, [])
     looks = [(line["log_level"], line.get("error")) for line in lines if "polled" in line["event"]]
-    assert looks == [("warning", "MemsvcError"), ("warning", "MemsvcError"), ("info", None), ("info", None)]
+    assert looks == [
+        ("warning", "MemsvcError"),
+        ("warning", "MemsvcError"),
+        ("info", None),
+        ("info", None),
+    ]

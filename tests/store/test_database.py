@@ -1,4 +1,5 @@
-"""A transaction sees its own tenant whatever the query forgets, and the database's faults get their names."""
+"""A transaction sees its own tenant whatever the query forgets, and the database's faults get their
+names."""
 
 import asyncio
 from unittest.mock import AsyncMock
@@ -17,14 +18,21 @@ from memsvc.store.transaction_setup import TransactionSetup
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, Relay
 
-ADD_PROJECT = "INSERT INTO projects (tenant, project, size_bytes, created_at) VALUES ($1, $2, 0, $3)"
+ADD_PROJECT = (
+    "INSERT INTO projects (tenant, project, size_bytes, created_at) VALUES ($1, $2, 0, $3)"
+)
 EVERY_PROJECT = "SELECT tenant FROM projects WHERE $1::bytea IS NOT NULL AND $2::text IS NOT NULL"
 WAIT = "SELECT pg_sleep(60), $1::bytea, $2::text"
-SESSIONS = "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+SESSIONS = (
+    "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND"
+    " backend_type = 'client backend'"
+)
 
 
 @pytest.fixture
-async def two_tenants(database: Database, scope: Scope, other_scope: Scope, clock: FakeClock) -> None:
+async def two_tenants(
+    database: Database, scope: Scope, other_scope: Scope, clock: FakeClock
+) -> None:
     for each in (scope, other_scope):
         async with database.begin(each) as tx:
             await tx.execute(ADD_PROJECT, clock.now())
@@ -32,7 +40,13 @@ async def two_tenants(database: Database, scope: Scope, other_scope: Scope, cloc
 
 @pytest.mark.parametrize(
     "sql",
-    ["SELECT 1", "SELECT $1::bytea", "SELECT $2::text", "SELECT $10::bytea, $2::text", "SELECT $1::bytea, $20::text"],
+    [
+        "SELECT 1",
+        "SELECT $1::bytea",
+        "SELECT $2::text",
+        "SELECT $10::bytea, $2::text",
+        "SELECT $1::bytea, $20::text",
+    ],
 )
 async def test_a_statement_that_does_not_name_tenant_and_project_is_refused(
     database: Database, scope: Scope, sql: str
@@ -56,13 +70,22 @@ async def test_a_query_that_forgets_the_tenant_still_sees_its_own_rows_alone(
 
 @pytest.mark.usefixtures("two_tenants")
 async def test_a_write_that_forgets_the_tenant_touches_its_own_rows_alone(
-    database: Database, scope: Scope, other_scope: Scope, admin: asyncpg.Connection, clock: FakeClock
+    database: Database,
+    scope: Scope,
+    other_scope: Scope,
+    admin: asyncpg.Connection,
+    clock: FakeClock,
 ) -> None:
     async with database.begin(scope) as tx:
-        changed = "UPDATE projects SET size_bytes = 9 WHERE $1::bytea IS NOT NULL AND $2::text IS NOT NULL"
+        changed = (
+            "UPDATE projects SET size_bytes = 9 WHERE $1::bytea IS NOT NULL AND $2::text IS"
+            " NOT NULL"
+        )
         assert await tx.execute(changed) == 1
         assert await tx.execute(EVERY_PROJECT.replace("SELECT tenant", "DELETE")) == 1
-    assert [row[0] for row in await admin.fetch("SELECT tenant FROM projects")] == [other_scope.tenant]
+    assert [row[0] for row in await admin.fetch("SELECT tenant FROM projects")] == [
+        other_scope.tenant
+    ]
     with pytest.raises(asyncpg.InsufficientPrivilegeError):  # noqa: PT012
         async with database.begin(scope) as tx:
             forged = ADD_PROJECT.replace("($1, $2, 0, $3)", "($4, $2 || encode($1, 'hex'), 0, $3)")
@@ -87,7 +110,9 @@ async def test_a_session_without_a_whole_tenant_sees_and_writes_nothing(
 
 
 @pytest.mark.usefixtures("two_tenants")
-async def test_the_tenant_is_gone_when_the_transaction_is(database_urls: DatabaseUrls, scope: Scope) -> None:
+async def test_the_tenant_is_gone_when_the_transaction_is(
+    database_urls: DatabaseUrls, scope: Scope
+) -> None:
     connection = await asyncpg.connect(database_urls.app)
     try:
         await connection.execute(f"BEGIN; SET LOCAL memsvc.tenant = '\\x{scope.tenant.hex()}'")
@@ -101,22 +126,38 @@ async def test_the_tenant_is_gone_when_the_transaction_is(database_urls: Databas
 @pytest.mark.parametrize("purging", [False, True])
 def test_a_transaction_begins_without_a_set_of_its_own(scope: Scope, purging: bool) -> None:
     """Citus repeats on the nodes the whole message that one stands in."""
-    beginning = TransactionSetup([TREE_LOCK], 1000, purging=purging, exclusive=purging, has_timeout=True)
+    beginning = TransactionSetup(
+        [TREE_LOCK], 1000, purging=purging, exclusive=purging, has_timeout=True
+    )
     for head in (beginning.read_statement(scope), beginning.write_statement(scope)):
-        assert {type(raw.stmt).__name__ for raw in parse_sql(head)} == {"TransactionStmt", "SelectStmt"}
+        assert {type(raw.stmt).__name__ for raw in parse_sql(head)} == {
+            "TransactionStmt",
+            "SelectStmt",
+        }
 
 
 @pytest.mark.parametrize(
     ("query", "condition"),
     [
         (
-            "SELECT hits FROM postings WHERE tenant = $1 AND project = $2 AND book = 1 AND term = 'tea'",
+            (
+                "SELECT hits FROM postings WHERE tenant = $1 AND project = $2 AND book = 1 AND term ="
+                " 'tea'"
+            ),
             "term = 'tea'",
         ),
-        ("SELECT path FROM files WHERE tenant = $1 AND project = $2 AND path = '/a' AND deleted_at IS NULL", "path ="),
+        (
+            (
+                "SELECT path FROM files WHERE tenant = $1 AND project = $2 AND path = '/a' AND"
+                " deleted_at IS NULL"
+            ),
+            "path =",
+        ),
     ],
 )
-async def test_policies_keep_the_indexes_usable(database: Database, scope: Scope, query: str, condition: str) -> None:
+async def test_policies_keep_the_indexes_usable(
+    database: Database, scope: Scope, query: str, condition: str
+) -> None:
     async with database.begin(scope) as tx:
         await tx.fetch("SELECT set_config('enable_seqscan', 'off', true), $1::bytea, $2::text")
         plan = "\n".join(row[0] for row in await tx.fetch(f"EXPLAIN {query}"))
@@ -178,7 +219,9 @@ async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks
     try:
         if vanished.get_server_version().major < TRANSACTION_TIMEOUT_SINCE:
             pytest.skip("this PostgreSQL cannot end a transaction as a whole")
-        await vanished.execute(TransactionSetup([lock], 1000, has_timeout=True).write_statement(scope))
+        await vanished.execute(
+            TransactionSetup([lock], 1000, has_timeout=True).write_statement(scope)
+        )
         await vanished.prepare("SELECT $1::int")  # parsed and described; no more is ever sent
         async with database.begin(scope, locks=[lock], lock_timeout_ms=20_000, long_running=True):
             pass
@@ -211,7 +254,9 @@ async def test_a_statement_that_takes_too_long_is_called_that_and_leaves_nothing
     with pytest.raises(MemsvcError, match="took too long") as ended:  # noqa: PT012
         async with database.begin(scope) as tx:
             await tx.execute(ADD_PROJECT, clock.now())
-            await tx.fetch("SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text")
+            await tx.fetch(
+                "SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text"
+            )
             await tx.fetch(WAIT)
     assert ended.value.code is Code.RESOURCE_BUSY
     assert ended.value.retryable
@@ -219,7 +264,9 @@ async def test_a_statement_that_takes_too_long_is_called_that_and_leaves_nothing
     assert await admin.fetchval("SELECT count(*) FROM projects") == 0
 
 
-async def test_a_row_that_somebody_else_is_changing_is_busy(database: Database, scope: Scope, clock: FakeClock) -> None:
+async def test_a_row_that_somebody_else_is_changing_is_busy(
+    database: Database, scope: Scope, clock: FakeClock
+) -> None:
     change = "UPDATE projects SET size_bytes = 1 WHERE tenant = $1 AND project = $2"
     async with database.begin(scope) as tx:
         await tx.execute(ADD_PROJECT, clock.now())
@@ -256,7 +303,10 @@ async def test_a_cancelled_call_leaves_no_transaction_behind(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    states = [row["state"] for row in await admin.fetch(SESSIONS + " AND usename = current_setting('role')")]
+    states = [
+        row["state"]
+        for row in await admin.fetch(SESSIONS + " AND usename = current_setting('role')")
+    ]
     assert "idle in transaction" not in states
     assert await admin.fetchval("SELECT count(*) FROM projects") == 0
     async with database.begin(scope) as tx:
@@ -264,11 +314,16 @@ async def test_a_cancelled_call_leaves_no_transaction_behind(
 
 
 async def test_a_cancelled_call_ends_as_one_where_the_database_does_not_hear_that_it_was_cancelled(
-    database_urls: DatabaseUrls, scope: Scope, meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+    database_urls: DatabaseUrls,
+    scope: Scope,
+    meter: RecordingMeter,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memsvc.store.connections.ROLLBACK_S_MAX", 0.05)
     monkeypatch.setattr("asyncpg.connect_utils._cancel", AsyncMock())  # asks PostgreSQL for nothing
-    database = await Database.open(database_urls.app, DatabaseOptions(pool_min=1, pool_max=1), meter)
+    database = await Database.open(
+        database_urls.app, DatabaseOptions(pool_min=1, pool_max=1), meter
+    )
     try:
         asked, sleep = asyncio.Event(), "SELECT pg_sleep($3), $1::bytea, $2::text"
 
@@ -294,7 +349,9 @@ async def test_a_server_that_is_gone_is_unavailable_and_one_that_is_back_answers
     database_urls: DatabaseUrls, scope: Scope, meter: RecordingMeter
 ) -> None:
     async with Relay(database_urls.app) as relay:
-        database = await Database.open(relay.url, DatabaseOptions(pool_min=1, acquire_timeout_ms=500), meter)
+        database = await Database.open(
+            relay.url, DatabaseOptions(pool_min=1, acquire_timeout_ms=500), meter
+        )
         try:
             with pytest.raises(MemsvcError) as in_flight:  # noqa: PT012
                 async with database.begin(scope) as tx:
@@ -314,7 +371,9 @@ async def test_a_server_that_is_gone_is_unavailable_and_one_that_is_back_answers
 
 async def test_no_server_at_the_start_is_unavailable(meter: RecordingMeter) -> None:
     with pytest.raises(MemsvcError) as refused:
-        await Database.open("postgresql://app:secret-word@127.0.0.1:1/nothing", DatabaseOptions(), meter)
+        await Database.open(
+            "postgresql://app:secret-word@127.0.0.1:1/nothing", DatabaseOptions(), meter
+        )
     assert refused.value.code is Code.UNAVAILABLE
     assert "secret-word" not in str(refused.value.body())
 
@@ -341,25 +400,35 @@ async def test_a_fault_of_ours_is_no_outage(database: Database, scope: Scope) ->
                 await tx.fetch("SELECT $1::bytea, $2::text, $3::bigint", wrong)
 
 
-@pytest.mark.parametrize("told", [*(f"{begins}: 127.0.0.1:5432" for begins in NODE_LOST), "unexpected chunk"])
-async def test_a_node_that_goes_away_under_a_write_is_unavailable(database: Database, scope: Scope, told: str) -> None:
+@pytest.mark.parametrize(
+    "told", [*(f"{begins}: 127.0.0.1:5432" for begins in NODE_LOST), "unexpected chunk"]
+)
+async def test_a_node_that_goes_away_under_a_write_is_unavailable(
+    database: Database, scope: Scope, told: str
+) -> None:
     """Citus says so by the state of a fault of its own, which other faults have as well."""
     lost = told.startswith(NODE_LOST)
     with pytest.raises(MemsvcError if lost else asyncpg.InternalServerError) as ended:
         async with database.begin(scope) as tx:
-            await tx.unbound(f"DO $$ BEGIN RAISE EXCEPTION '{told}' USING ERRCODE = 'XX000'; END $$")
+            await tx.unbound(
+                f"DO $$ BEGIN RAISE EXCEPTION '{told}' USING ERRCODE = 'XX000'; END $$"
+            )
     assert not lost or (ended.value.code, ended.value.retryable) == (Code.UNAVAILABLE, True)
 
 
 @pytest.mark.parametrize("role", ["admin", "superuser"])
-async def test_a_privileged_role_is_refused(database_urls: DatabaseUrls, meter: RecordingMeter, role: str) -> None:
+async def test_a_privileged_role_is_refused(
+    database_urls: DatabaseUrls, meter: RecordingMeter, role: str
+) -> None:
     with pytest.raises(MemsvcError) as refused:
         await Database.open(getattr(database_urls, role), DatabaseOptions(), meter)
     assert refused.value.code is Code.PERMISSION_DENIED
     assert refused.value.recovery is not None
 
 
-async def test_a_read_only_transaction_writes_nothing(database: Database, scope: Scope, clock: FakeClock) -> None:
+async def test_a_read_only_transaction_writes_nothing(
+    database: Database, scope: Scope, clock: FakeClock
+) -> None:
     with pytest.raises(MemsvcError):
         async with database.begin(scope, read_only=True) as tx:
             await tx.execute(ADD_PROJECT, clock.now())
@@ -370,4 +439,9 @@ async def test_a_read_only_transaction_writes_nothing(database: Database, scope:
 async def test_json_goes_in_and_comes_out_as_objects(database: Database, scope: Scope) -> None:
     value = {"text": "メモ", "list": [1, None, 2.5], "id": str(uuid4())}
     async with database.begin(scope) as tx:
-        assert await tx.fetchval("SELECT $3::jsonb WHERE $1::bytea IS NOT NULL AND $2::text <> ''", value) == value
+        assert (
+            await tx.fetchval(
+                "SELECT $3::jsonb WHERE $1::bytea IS NOT NULL AND $2::text <> ''", value
+            )
+            == value
+        )

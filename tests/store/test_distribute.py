@@ -1,5 +1,5 @@
-"""Distributing the schema, on a database that only looks as if it had Citus: functions of its names take notes, and
-refuse what Citus is known to refuse."""
+"""Distributing the schema, on a database that only looks as if it had Citus: functions of its names
+take notes, and refuse what Citus is known to refuse."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -43,14 +43,17 @@ LOOKS_LIKE_CITUS = """
         ELSIF EXISTS (SELECT FROM refused WHERE name = cut::text) THEN
             RAISE EXCEPTION 'could not connect to a node';
         END IF;
-        SELECT colocationid INTO beside FROM pg_dist_partition WHERE logicalrelid = to_regclass(colocate_with);
+        SELECT colocationid INTO beside FROM pg_dist_partition
+            WHERE logicalrelid = to_regclass(colocate_with);
         IF beside IS NULL AND colocate_with <> 'none' THEN
             RAISE EXCEPTION 'relation % is not distributed', colocate_with;
         END IF;
         INSERT INTO pg_dist_partition VALUES (cut, 'h', by, coalesce(beside, 7));
-        INSERT INTO said (statement) VALUES (format('%s by %s beside %s in %s', cut, by, colocate_with, shard_count));
+        INSERT INTO said (statement) VALUES (format('%s by %s beside %s in %s', cut, by,
+            colocate_with, shard_count));
     END $$;
-    CREATE FUNCTION truncate_local_data_after_distributing_table(emptied regclass) RETURNS void LANGUAGE plpgsql AS $$
+    CREATE FUNCTION truncate_local_data_after_distributing_table(emptied regclass) RETURNS void
+        LANGUAGE plpgsql AS $$
     BEGIN
         IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = emptied) THEN
             RAISE EXCEPTION 'supplied parameter is not a distributed relation';
@@ -89,18 +92,25 @@ async def distributed(urls: DatabaseUrls, role: str, **options: bool) -> list[Sh
 
 @pytest.fixture
 async def cut(admin: asyncpg.Connection) -> list[str]:
-    """The tables that can be distributed here: that of vectors is there where PostgreSQL has pgvector."""
+    """The tables that can be distributed here: that of vectors is there where PostgreSQL has
+    pgvector."""
     there = await admin.fetchval("SELECT to_regclass('embeddings') IS NOT NULL")
     return [table for table in SHARD_TABLES if there or table != EMBEDDINGS]
 
 
 async def settings_of(admin: asyncpg.Connection, role: str) -> set[str]:
-    return set(await admin.fetchval("SELECT rolconfig FROM pg_roles WHERE rolname = $1", role) or ())
+    return set(
+        await admin.fetchval("SELECT rolconfig FROM pg_roles WHERE rolname = $1", role) or ()
+    )
 
 
-async def test_a_database_without_citus_is_refused_in_plain_words(tmp_path: Path, database_urls: DatabaseUrls) -> None:
+async def test_a_database_without_citus_is_refused_in_plain_words(
+    tmp_path: Path, database_urls: DatabaseUrls
+) -> None:
     config = tmp_path / "memsvc.yaml"
-    config.write_text(f"database:\n  url: {database_urls.app}\n  admin_url: {database_urls.admin}\n", "utf-8")
+    config.write_text(
+        f"database:\n  url: {database_urls.app}\n  admin_url: {database_urls.admin}\n", "utf-8"
+    )
     typed = ["db", "distribute", "--dry-run", "--config", str(config)]
     told = await to_thread.run_sync(CliRunner().invoke, commands, typed)
     assert isinstance(told.exception, MemsvcError)
@@ -109,10 +119,13 @@ async def test_a_database_without_citus_is_refused_in_plain_words(tmp_path: Path
     assert "CREATE EXTENSION citus" in str(told.exception.recovery)
 
 
-async def test_every_table_is_distributed_or_said_to_stay(admin: asyncpg.Connection, cut: list[str]) -> None:
+async def test_every_table_is_distributed_or_said_to_stay(
+    admin: asyncpg.Connection, cut: list[str]
+) -> None:
     """A new table of a tenant is distributed by being one; any other has to be named."""
     rows = await admin.fetch(
-        """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+        """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
+            AND relkind IN ('r', 'p')
         AND NOT relispartition"""
     )
     assert {row["relname"] for row in rows} == {*cut, *LOCAL}
@@ -126,7 +139,9 @@ async def test_a_dry_run_names_every_table_and_changes_nothing(
     steps = await distributed(database_urls, role, dry_run=True)
     statements = [statement for step in steps for statement in step.statements]
     for table in cut:
-        assert sum(f"create_distributed_table('{table}', 'tenant'" in one for one in statements) == 1
+        assert (
+            sum(f"create_distributed_table('{table}', 'tenant'" in one for one in statements) == 1
+        )
     for table, why in LOCAL.items():
         assert f"{table} stays on the coordinator: it {why}" in [step.description for step in steps]
     assert await said(citus) == []
@@ -138,9 +153,9 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
     database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str, cut: list[str]
 ) -> None:
     await citus.execute(
-        "INSERT INTO usage VALUES ('\\x01', 1);"
-        " INSERT INTO calls (tenant, called_at, call, project, surface, tool, key_label, status, duration_ms,"
-        " arguments, request_id) SELECT '\\x01', now(), gen_random_uuid(), 'p', 's', 't', 'k', 'success', 1, '{}', 'r'"
+        "INSERT INTO usage VALUES ('\\x01', 1); INSERT INTO calls (tenant, called_at, call,"
+        " project, surface, tool, key_label, status, duration_ms, arguments, request_id) SELECT"
+        " '\\x01', now(), gen_random_uuid(), 'p', 's', 't', 'k', 'success', 1, '{}', 'r'"
     )
     await distributed(database_urls, role)
     first, *others = await said(citus)
@@ -150,7 +165,10 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
         "calls emptied",
     }
     assert {*others[-2:]} == {"usage emptied", "calls emptied"}
-    walled = "SELECT count(*) FROM pg_class WHERE relname = ANY ($1) AND relrowsecurity AND relforcerowsecurity"
+    walled = (
+        "SELECT count(*) FROM pg_class WHERE relname = ANY ($1) AND relrowsecurity AND"
+        " relforcerowsecurity"
+    )
     assert await citus.fetchval(walled, cut) == len(cut)
     assert await settings_of(citus, role) == {f"{name}={value}" for name, value in ROLE_SETTINGS}
 
@@ -185,12 +203,14 @@ async def test_what_cannot_be_distributed_is_told_before_anything_is_changed(
         CREATE TABLE aside (name text UNIQUE);
         ALTER TABLE sessions ADD CONSTRAINT known FOREIGN KEY (session) REFERENCES aside (name);
         ALTER TABLE notions ADD COLUMN number serial;
-        CREATE TRIGGER watch BEFORE INSERT ON books FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+        CREATE TRIGGER watch BEFORE INSERT ON books FOR EACH ROW EXECUTE FUNCTION
+            suppress_redundant_updates_trigger();
         ALTER TABLE rates DROP CONSTRAINT rates_pkey;
         ALTER TABLE rates ALTER tenant DROP NOT NULL;
         CREATE TABLE strange (tenant bytea NOT NULL);
         ALTER TABLE strange FORCE ROW LEVEL SECURITY;
-        INSERT INTO pg_dist_partition VALUES ('job_refs', 'h', 'tenant', 1), ('files', 'h', 'project', 1);
+        INSERT INTO pg_dist_partition VALUES ('job_refs', 'h', 'tenant', 1),
+            ('files', 'h', 'project', 1);
         """
     )
     with pytest.raises(MemsvcError) as refused:
@@ -248,7 +268,11 @@ async def test_an_owner_who_may_not_set_up_the_role_is_told_the_statement(
 
 
 async def test_a_role_that_is_not_set_up_for_citus_is_not_served(
-    database_urls: DatabaseUrls, citus: asyncpg.Connection, server: TestServer, role: str, meter: RecordingMeter
+    database_urls: DatabaseUrls,
+    citus: asyncpg.Connection,
+    server: TestServer,
+    role: str,
+    meter: RecordingMeter,
 ) -> None:
     """Its nodes would show it no row of anybody, and nothing would say so."""
     app = database_urls.app.replace(f"{server.app}:", f"{role}:")
@@ -267,4 +291,7 @@ async def test_a_later_migration_leaves_the_role_as_citus_needs_it(
     assert "plan_cache_mode=force_generic_plan" in await settings_of(citus, role)
     await distributed(database_urls, role)
     await migrate(database_urls.superuser, role)
-    assert await settings_of(citus, role) >= {"plan_cache_mode=auto", "citus.propagate_set_commands=local"}
+    assert await settings_of(citus, role) >= {
+        "plan_cache_mode=auto",
+        "citus.propagate_set_commands=local",
+    }

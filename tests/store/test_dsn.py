@@ -13,7 +13,8 @@ SECRET = "s3cr3t-w0rd"
 
 
 @pytest.mark.parametrize(
-    "url", ["mysql://x", "localhost/db", "postgresql:/x", "postgres://h:70000/db", "postgres://h:x/d"]
+    "url",
+    ["mysql://x", "localhost/db", "postgresql:/x", "postgres://h:70000/db", "postgres://h:x/d"],
 )
 def test_a_url_of_something_else_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"must|invalid"):
@@ -22,7 +23,11 @@ def test_a_url_of_something_else_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql://u:p@h/db", "postgres://h:5433,i:5434/db?sslmode=require", "postgresql:///db?host=/run/pg&port=1"],
+    [
+        "postgresql://u:p@h/db",
+        "postgres://h:5433,i:5434/db?sslmode=require",
+        "postgresql:///db?host=/run/pg&port=1",
+    ],
 )
 def test_a_url_of_postgresql_is_taken(url: str) -> None:
     assert checked_dsn(url) == url
@@ -33,8 +38,10 @@ async def test_what_keeps_a_connection_from_being_made_is_named_and_the_password
     port = free_port()
     reasons = {
         f"postgresql://u:{SECRET}@127.0.0.1:{port}/db": f"nothing listens at 127.0.0.1:{port}",
-        f"postgresql://u:{SECRET}@no-such-host.invalid/db": "host cannot be resolved (no-such-host.invalid:5432)",
-        f"postgresql://u:{SECRET}@127.0.0.1:{port}/db?sslmode=never": "options that the driver does not take",
+        f"postgresql://u:{SECRET}@no-such-host.invalid/db": "host cannot be resolved"
+        " (no-such-host.invalid:5432)",
+        f"postgresql://u:{SECRET}@127.0.0.1:{port}/db?sslmode=never": "options that the driver does"
+        " not take",
     }
     for url, reason in reasons.items():
         with pytest.raises(MemsvcError) as refused:
@@ -44,7 +51,9 @@ async def test_what_keeps_a_connection_from_being_made_is_named_and_the_password
         assert "database.url" in (refused.value.recovery or "")
         assert SECRET not in str(refused.value.body())
     missing = connection_error(
-        f"postgresql://ada:{SECRET}@h/nowhere", asyncpg.InvalidCatalogNameError("no"), "database.url"
+        f"postgresql://ada:{SECRET}@h/nowhere",
+        asyncpg.InvalidCatalogNameError("no"),
+        "database.url",
     )
     assert "there is no database nowhere at h:5432" in missing.message
     refused_role = connection_error(

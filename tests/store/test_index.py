@@ -1,4 +1,5 @@
-"""What is put into a book is counted exactly, found until it is hidden, and kept apart from every other book."""
+"""What is put into a book is counted exactly, found until it is hidden, and kept apart from every
+other book."""
 
 import asyncio
 import random
@@ -18,14 +19,20 @@ from tests.fakes import FakeClock
 pytestmark = pytest.mark.anyio
 BOOK = "turns/s1"
 WORDS = ("kumquat", "zeppelin", "obsidian", "marzipan", "the", "walrus", "")
-WAITING = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')"
+WAITING = (
+    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND"
+    " wait_event_type = 'Lock')"
+)
 NOTHING_TO_FIND = ("", "   ", "the and of", "\u202e", "!?", "\x00")
 
 
 @pytest.fixture
 def new(clock: FakeClock):
     def new(*texts: str) -> list[NewEntry]:
-        return [NewEntry(ref=f"r{at}", text=text, message_at=clock.now()) for at, text in enumerate(texts)]
+        return [
+            NewEntry(ref=f"r{at}", text=text, message_at=clock.now())
+            for at, text in enumerate(texts)
+        ]
 
     return new
 
@@ -37,7 +44,9 @@ async def found(database: Database, scope: Scope, word: str, book: str = BOOK) -
     return sorted(one.entry for shelf in shelves.values() for one in shelf.candidates)
 
 
-async def add(database: Database, scope: Scope, entries: Sequence[NewEntry], book: str = BOOK) -> int:
+async def add(
+    database: Database, scope: Scope, entries: Sequence[NewEntry], book: str = BOOK
+) -> int:
     async with database.begin(scope) as tx:
         return (await index.add(tx, {book: entries}))[book]
 
@@ -47,7 +56,9 @@ async def counters(admin: asyncpg.Connection) -> tuple[int, int, int]:
     return tuple(await admin.fetchrow("SELECT next_entry, entries, length FROM books"))
 
 
-async def test_entries_are_numbered_in_order_without_gaps(database: Database, scope: Scope, new) -> None:
+async def test_entries_are_numbered_in_order_without_gaps(
+    database: Database, scope: Scope, new
+) -> None:
     assert await add(database, scope, new("kumquat", "the", "zeppelin kumquat")) == 0
     assert await add(database, scope, new("kumquat")) == 3
     assert await add(database, scope, new("marzipan"), "turns/s10") == 0
@@ -85,9 +96,13 @@ async def test_a_transaction_that_fails_leaves_the_book_as_it_was(
     assert await add(database, scope, new("kumquat")) == 1
 
 
-async def test_cues_find_an_entry_that_does_not_show_them(database: Database, scope: Scope, clock: FakeClock) -> None:
+async def test_cues_find_an_entry_that_does_not_show_them(
+    database: Database, scope: Scope, clock: FakeClock
+) -> None:
     await add(
-        database, scope, [NewEntry(ref="f", text="name: Ada", keywords="who am i called", message_at=clock.now())]
+        database,
+        scope,
+        [NewEntry(ref="f", text="name: Ada", keywords="who am i called", message_at=clock.now())],
     )
     assert await found(database, scope, "called") == [0]
     async with database.begin(scope, read_only=True) as tx:
@@ -119,21 +134,30 @@ async def test_counters_stay_exact_through_any_adding_hiding_and_removing(
         async with database.begin(scope) as tx:
             match dice.choice(("add", "add", "hide", "remove")):
                 case "add":
-                    texts = [" ".join(dice.choices(WORDS, k=dice.randrange(6))) for _ in range(dice.randrange(1, 5))]
+                    texts = [
+                        " ".join(dice.choices(WORDS, k=dice.randrange(6)))
+                        for _ in range(dice.randrange(1, 5))
+                    ]
                     first = (await index.add(tx, {BOOK: new(*texts)}))[BOOK]
                     findable |= {first + at: terms(text) for at, text in enumerate(texts)}
                     texts_ever |= {first + at: text for at, text in enumerate(texts)}
                     last = first + len(texts)
                 case "hide":
                     await index.hide(tx, book, chosen)
-                    findable = {number: words for number, words in findable.items() if number not in chosen}
+                    findable = {
+                        number: words for number, words in findable.items() if number not in chosen
+                    }
                 case _:
                     await index.remove(tx, book, chosen)
-                    findable = {number: words for number, words in findable.items() if number not in chosen}
+                    findable = {
+                        number: words for number, words in findable.items() if number not in chosen
+                    }
         lengths = [len(words) for words in findable.values() if words]
         assert await counters(admin) == (last, len(lengths), sum(lengths))
     for word in WORDS:
-        expected = sorted(number for number, words in findable.items() if terms(word) and terms(word)[0] in words)
+        expected = sorted(
+            number for number, words in findable.items() if terms(word) and terms(word)[0] in words
+        )
         assert await found(database, scope, word) == expected
 
 
@@ -161,7 +185,10 @@ async def test_a_hidden_entry_can_be_read_by_number_and_a_removed_one_is_gone(
         await index.hide(tx, index_id_of(BOOK), {0: "kumquat one"})
         await index.remove(tx, index_id_of(BOOK), {1: "kumquat two"})
         texts = await index.texts(tx, index_id_of(BOOK), [0, 1, 2], chars_max=99)
-    assert {number: text.text for number, text in texts.items()} == {0: "kumquat one", 2: "kumquat three"}
+    assert {number: text.text for number, text in texts.items()} == {
+        0: "kumquat one",
+        2: "kumquat three",
+    }
     for table in ("entries", "postings", "fresh_terms"):
         rows = await admin.fetch(f"SELECT t::text FROM {table} AS t")
         assert not any("kumquat two" in row[0] for row in rows)
@@ -185,7 +212,16 @@ async def test_books_of_other_tenants_and_projects_are_other_books(
 async def test_extreme_texts_are_indexed_and_found(database: Database, scope: Scope, new) -> None:
     long = " ".join(f"word{number}" for number in range(10_000))
     await add(
-        database, scope, new(long, "kumquat " * 70_000, "x" * 100_000, "メモ帳を書いた", "a\x00kumquat\x00b", "é" * 500)
+        database,
+        scope,
+        new(
+            long,
+            "kumquat " * 70_000,
+            "x" * 100_000,
+            "メモ帳を書いた",
+            "a\x00kumquat\x00b",
+            "é" * 500,
+        ),
     )
     assert await found(database, scope, "word17") == [0]
     assert 1 in await found(database, scope, "kumquat")
@@ -275,4 +311,9 @@ async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves
         await asyncio.gather(fold(), take_out())
     assert await found(database, scope, "kumquat") == []
     assert await found(database, scope, "zeppelin") == list(range(1, FRESH_MAX + 1))
-    assert await admin.fetchval("SELECT count(*) FROM postings WHERE term LIKE 'kumquat%' OR term LIKE 'walrus%'") == 0
+    assert (
+        await admin.fetchval(
+            "SELECT count(*) FROM postings WHERE term LIKE 'kumquat%' OR term LIKE 'walrus%'"
+        )
+        == 0
+    )

@@ -1,4 +1,5 @@
-"""Jobs are queued with the write that needs them, once for each subject, and looked after by tenant."""
+"""Jobs are queued with the write that needs them, once for each subject, and looked after by
+tenant."""
 
 import json
 from datetime import timedelta
@@ -17,7 +18,9 @@ from memsvc.store.jobs import Claim, Ref, claim, enqueue, finish
 NOW = SystemClock().now()
 
 
-async def queue(database: Database, scope: Scope, *subjects: str, name: str = "tidy", delay_s: float = 0) -> list[int]:
+async def queue(
+    database: Database, scope: Scope, *subjects: str, name: str = "tidy", delay_s: float = 0
+) -> list[int]:
     """Round trips of each enqueue, in one transaction."""
     spent = []
     async with database.begin(scope) as tx:
@@ -28,15 +31,23 @@ async def queue(database: Database, scope: Scope, *subjects: str, name: str = "t
     return spent
 
 
-async def listed(database: Database, scope: Scope | None = None, state: JobState | None = None) -> list[Ref]:
+async def listed(
+    database: Database, scope: Scope | None = None, state: JobState | None = None
+) -> list[Ref]:
     """What is in the queue, oldest first."""
-    found = await backlog.list_jobs(database, scope.tenant if scope else None, state=state, limit=1000)
+    found = await backlog.list_jobs(
+        database, scope.tenant if scope else None, state=state, limit=1000
+    )
     return [entry.ref for entry in reversed(found)]
 
 
 async def pick(admin: asyncpg.Connection, ref: Ref, status: str = "picked") -> None:
     """What a worker does to the queue when it is given a job, or gives it back."""
-    await admin.execute("UPDATE memsvc_queue SET status = $2::text::memsvc_queue_status WHERE id = $1", ref.job, status)
+    await admin.execute(
+        "UPDATE memsvc_queue SET status = $2::text::memsvc_queue_status WHERE id = $1",
+        ref.job,
+        status,
+    )
 
 
 async def test_a_job_waits_once_for_each_subject_and_costs_two_round_trips_then_one(
@@ -50,7 +61,9 @@ async def test_a_job_waits_once_for_each_subject_and_costs_two_round_trips_then_
     ]
 
 
-async def test_a_job_of_a_transaction_that_is_rolled_back_is_never_there(database: Database, scope: Scope) -> None:
+async def test_a_job_of_a_transaction_that_is_rolled_back_is_never_there(
+    database: Database, scope: Scope
+) -> None:
     async def write_and_fail() -> None:
         async with database.begin(scope) as tx:
             await enqueue(tx, "tidy", "a", now=NOW)
@@ -62,7 +75,9 @@ async def test_a_job_of_a_transaction_that_is_rolled_back_is_never_there(databas
     assert await queue(database, scope, "a") == [2]
 
 
-async def test_the_queue_holds_identifiers_alone(database: Database, scope: Scope, admin: asyncpg.Connection) -> None:
+async def test_the_queue_holds_identifiers_alone(
+    database: Database, scope: Scope, admin: asyncpg.Connection
+) -> None:
     await queue(database, scope, "a")
     row = await admin.fetchrow("SELECT payload, headers::text AS about FROM memsvc_queue")
     assert row is not None
@@ -196,7 +211,9 @@ async def test_the_backlog_counts_what_waits_and_has_failed_and_how_long(
     await queue(database, scope, "a", "b")
     await queue(database, scope, "c", name="later", delay_s=3600)
     await pick(admin, (await listed(database))[0], "failed")
-    seen = await backlog.read_backlog(database, await admin.fetchval("SELECT now()") + timedelta(seconds=60))
+    seen = await backlog.read_backlog(
+        database, await admin.fetchval("SELECT now()") + timedelta(seconds=60)
+    )
     assert (seen.waiting, seen.failed) == ({"tidy": 1, "later": 1}, {"tidy": 1})
     assert seen.oldest_s["later"] == 0
     assert 60 <= seen.oldest_s["tidy"] < 90
@@ -227,7 +244,8 @@ async def test_a_sweep_is_due_in_each_project_with_files_and_again_when_its_time
     for each, project in ((scope, "one"), (scope, "two"), (other_scope, "one")):
         await admin.execute(
             """
-            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes,
+                is_text, owner,
                                created_at, updated_at)
             VALUES ($1, $2, gen_random_uuid(), '/a', 1, 1, 1, true, '', $3, $3)
             """,
@@ -244,12 +262,22 @@ async def test_a_sweep_is_due_in_each_project_with_files_and_again_when_its_time
     async def sweep(project: str, name: str, hours: float) -> bool:
         async with database.begin(Scope(scope.tenant, project)) as tx:
             every_s = {"hourly": 3600, "daily": 86400}[name]
-            return await jobs.enqueue_sweep(tx, name, interval_s=every_s, now=NOW + timedelta(hours=hours))
+            return await jobs.enqueue_sweep(
+                tx, name, interval_s=every_s, now=NOW + timedelta(hours=hours)
+            )
 
-    assert await due(0) == [("one", "daily"), ("one", "hourly"), ("two", "daily"), ("two", "hourly")]
+    assert await due(0) == [
+        ("one", "daily"),
+        ("one", "hourly"),
+        ("two", "daily"),
+        ("two", "hourly"),
+    ]
     assert [await sweep("one", "hourly", 0), await sweep("one", "hourly", 0)] == [True, False]
     assert await due(0.9) == [("one", "daily"), ("two", "daily"), ("two", "hourly")]
     assert await sweep("one", "daily", 0.9)
     assert await due(1) == [("one", "hourly"), ("two", "daily"), ("two", "hourly")]
     assert await sweep("one", "hourly", 1)
-    assert [(ref.name, ref.subject) for ref in await listed(database)] == [("hourly", ""), ("daily", "")]
+    assert [(ref.name, ref.subject) for ref in await listed(database)] == [
+        ("hourly", ""),
+        ("daily", ""),
+    ]

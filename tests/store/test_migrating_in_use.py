@@ -1,4 +1,5 @@
-"""A database in use is migrated: writers of the version before hardly wait, and what is broken off goes on."""
+"""A database in use is migrated: writers of the version before hardly wait, and what is broken off
+goes on."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,24 +18,29 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ROWS = 5000
 WAIT_S_MAX = 2.0
 ENTRY = """
-    INSERT INTO entries (tenant, project, book, entry, ref, said_at, digest, asks, length, tokens, stream, start,
+    INSERT INTO entries (tenant, project, book, entry, ref, said_at, digest, asks, length, tokens,
+        stream, start,
                          size_bytes, text)
     SELECT '\\x01', 'default', 1, n, 'r', now(), 1, false, 1, 1, 1, n, 1, 'text'
     FROM generate_series($1::int, $2::int) n
 """
 SESSION = """
-    INSERT INTO sessions (tenant, project, session, user_id, latest_turn, turns, context_start, counters, created_at,
+    INSERT INTO sessions (tenant, project, session, user_id, latest_turn, turns, context_start,
+        counters, created_at,
                           updated_at)
-    SELECT '\\x01', 'default', n::text, 'u', 't', 1, 0, '{}', now(), now() FROM generate_series($1::int, $2::int) n
+    SELECT '\\x01', 'default', n::text, 'u', 't', 1, 0, '{}', now(), now()
+        FROM generate_series($1::int, $2::int) n
 """
 FACT = """
-    INSERT INTO facts (tenant, project, book, entry, record, fact_id, key, slot, value, cues, tier, confidence, state,
+    INSERT INTO facts (tenant, project, book, entry, record, fact_id, key, slot, value, cues, tier,
+        confidence, state,
                        valid_from, evidence)
     SELECT '\\x01', 'default', 1, n, '', n::text, 'k', '', 'v', '', 'L1', 1, 'active', now(), '{}'
     FROM generate_series($1::int, $2::int) n
 """
 WAITS = """
-    SELECT count(*) FROM pg_locks WHERE relation = 'facts'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted
+    SELECT count(*) FROM pg_locks WHERE relation = 'facts'::regclass
+        AND mode = 'AccessExclusiveLock' AND NOT granted
 """
 
 
@@ -72,7 +78,9 @@ async def has_waited(admin: asyncpg.Connection, times: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_no_writer_waits_long_while_the_database_is_migrated(old_urls: DatabaseUrls, server: TestServer) -> None:
+async def test_no_writer_waits_long_while_the_database_is_migrated(
+    old_urls: DatabaseUrls, server: TestServer
+) -> None:
     waited_s, done = [0.0], asyncio.Event()
 
     async def write() -> None:
@@ -113,10 +121,14 @@ async def test_a_migration_that_was_broken_off_goes_on_where_it_stood(
         assert stood == "0002"
         # what is left of a build that was killed
         await admin.execute("CREATE INDEX facts_latest ON facts (tenant)")
-        await admin.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'facts_latest'::regclass")
+        await admin.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'facts_latest'::regclass"
+        )
     assert (await migrate(old_urls.admin, server.app))[0] == "0003"
     async with connected(old_urls.superuser) as admin:
-        assert "valid_from" in await admin.fetchval("SELECT pg_get_indexdef('facts_latest'::regclass)")
+        assert "valid_from" in await admin.fetchval(
+            "SELECT pg_get_indexdef('facts_latest'::regclass)"
+        )
         assert await admin.fetchval("SELECT count(*) FROM pg_index WHERE NOT indisvalid") == 0
 
 
@@ -131,7 +143,9 @@ async def test_a_way_back_that_had_to_wait_names_each_revision_once(
         assert await going_back == tuple(reversed(applied))[:-2]
 
 
-async def test_who_keeps_a_migration_from_a_table_is_named(old_urls: DatabaseUrls, server: TestServer) -> None:
+async def test_who_keeps_a_migration_from_a_table_is_named(
+    old_urls: DatabaseUrls, server: TestServer
+) -> None:
     async with facts_in_use(old_urls.superuser):
         with pytest.raises(MemsvcError, match=r"in use for too long, by process \d+") as refused:
             await migrate(old_urls.admin, server.app, lock_timeout_s=0.2)

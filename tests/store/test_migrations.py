@@ -1,4 +1,5 @@
-"""The revisions lead to the schema, there and back, once, and leave every tenant table behind its wall."""
+"""The revisions lead to the schema, there and back, once, and leave every tenant table behind its
+wall."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -24,12 +25,15 @@ from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 from tests.servers import DatabaseUrls, TestServer
 
 COLUMNS = """
-    SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, l.collname,
+    SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull,
+        l.collname,
            pg_get_expr(d.adbin, d.adrelid) AS "default"
-    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        AND NOT a.attisdropped
     LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
     LEFT JOIN pg_collation l ON l.oid = a.attcollation
-    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> ALL ($1)
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+        AND c.relname <> ALL ($1)
         AND NOT c.relispartition ORDER BY 1, 2
 """
 INDEXES = """
@@ -40,11 +44,13 @@ NOT_OURS = ["alembic_version", "embeddings", *queue.TABLES]
 PART = "calls_"
 """How the parts of the call log are called."""
 EVERYTHING = """
-    SELECT 'relation', c.relname, c.relacl::text, c.reloptions::text, pg_get_indexdef(c.oid) FROM pg_class c
+    SELECT 'relation', c.relname, c.relacl::text, c.reloptions::text, pg_get_indexdef(c.oid)
+        FROM pg_class c
     WHERE c.relnamespace = 'public'::regnamespace
     UNION ALL SELECT 'function', proname, proacl::text, prosrc, NULL FROM pg_proc
     WHERE pronamespace = 'public'::regnamespace
-    UNION ALL SELECT 'type', typname, typacl::text, NULL, NULL FROM pg_type WHERE typnamespace = 'public'::regnamespace
+    UNION ALL SELECT 'type', typname, typacl::text, NULL, NULL FROM pg_type
+        WHERE typnamespace = 'public'::regnamespace
 """
 
 
@@ -59,15 +65,21 @@ async def _as_sqlalchemy(url: str, work: Any) -> Any:
 
 
 def test_what_a_server_knows_of_the_tables_is_what_the_schema_says() -> None:
-    assert {name: tuple(metadata.tables[name].primary_key.columns.keys()) for name in TENANT_TABLES} == KEYS
-    assert {name for name in TENANT_TABLES if "project" not in metadata.tables[name].columns} == WITHOUT_PROJECT
+    assert {
+        name: tuple(metadata.tables[name].primary_key.columns.keys()) for name in TENANT_TABLES
+    } == KEYS
+    assert {
+        name for name in TENANT_TABLES if "project" not in metadata.tables[name].columns
+    } == WITHOUT_PROJECT
 
 
 async def test_the_migrations_lead_to_the_schema(database_urls: DatabaseUrls) -> None:
     def differences(connection: Connection) -> list[Any]:
         options = {
             "compare_server_default": True,
-            "include_name": lambda name, kind, _: kind != "table" or not (name in NOT_OURS or name.startswith(PART)),
+            "include_name": lambda name, kind, _: (
+                kind != "table" or not (name in NOT_OURS or name.startswith(PART))
+            ),
         }
         return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
@@ -97,8 +109,14 @@ async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer
     assert await downgrade(url, "base") == tuple(reversed(applied))
     assert await current_revision(url) is None
     left = await asyncpg.connect(url)
-    assert await left.fetchval("SELECT count(*) FROM pg_class WHERE relname LIKE 'memsvc\\_queue%'") == 0
-    assert await left.fetchval("SELECT count(*) FROM pg_type WHERE typname LIKE 'memsvc\\_queue%'") == 0
+    assert (
+        await left.fetchval("SELECT count(*) FROM pg_class WHERE relname LIKE 'memsvc\\_queue%'")
+        == 0
+    )
+    assert (
+        await left.fetchval("SELECT count(*) FROM pg_type WHERE typname LIKE 'memsvc\\_queue%'")
+        == 0
+    )
     await left.close()
     assert await migrate(url, server.app) == applied
     assert await current_revision(empty_urls.app) == Revisions.read_package().head
@@ -106,7 +124,10 @@ async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer
 
 def test_only_a_database_at_the_newest_revision_or_a_later_one_suffices() -> None:
     revisions = Revisions("0003", frozenset({"0001", "0002"}))
-    judged = {revision: revisions.is_current(revision) for revision in (None, "0001", "0002", "0003", "0004")}
+    judged = {
+        revision: revisions.is_current(revision)
+        for revision in (None, "0001", "0002", "0003", "0004")
+    }
     assert judged == {None: False, "0001": False, "0002": False, "0003": True, "0004": True}
 
 
@@ -114,14 +135,18 @@ async def test_a_process_apart_migrates_as_well_and_tells_its_errors(
     empty_urls: DatabaseUrls, server: TestServer
 ) -> None:
     asked = {"app_password": None, "statement_timeout_ms": 30000}
-    assert (await migrate_in_process(empty_urls.admin, server.app, **asked))[-1] == Revisions.read_package().head
+    assert (await migrate_in_process(empty_urls.admin, server.app, **asked))[
+        -1
+    ] == Revisions.read_package().head
     assert await migrate_in_process(empty_urls.admin, server.app, **asked) == ()
     with pytest.raises(MemsvcError) as refused:
         await migrate_in_process("postgresql://nobody@127.0.0.1:1/nothing", None, **asked)
     assert refused.value.code is Code.UNAVAILABLE
 
 
-async def test_a_database_says_what_migrated_it_last(database_urls: DatabaseUrls, server: TestServer) -> None:
+async def test_a_database_says_what_migrated_it_last(
+    database_urls: DatabaseUrls, server: TestServer
+) -> None:
     mark = fingerprint(server.app, 30000)
     assert await has_mark(database_urls.app, mark)
     assert not await has_mark(database_urls.app, fingerprint(server.app, 1000))
@@ -137,7 +162,9 @@ async def test_of_two_starters_one_migrates(empty_urls: DatabaseUrls, server: Te
     assert sorted(both) == [(), everything]
 
 
-async def test_a_starter_does_not_wait_for_another_for_ever(empty_urls: DatabaseUrls, server: TestServer) -> None:
+async def test_a_starter_does_not_wait_for_another_for_ever(
+    empty_urls: DatabaseUrls, server: TestServer
+) -> None:
     first = await asyncpg.connect(empty_urls.admin)
     await first.execute(f"SELECT pg_advisory_lock({LOCK_KEY})")
     with pytest.raises(MemsvcError) as refused:
@@ -160,7 +187,8 @@ async def test_every_tenant_table_has_a_forced_policy_and_its_tenant_first_in_ev
     walled = await admin.fetch(
         """
         SELECT c.relname FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
-        WHERE c.relrowsecurity AND c.relforcerowsecurity AND p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}'
+        WHERE c.relrowsecurity AND c.relforcerowsecurity AND p.polpermissive AND p.polcmd = '*'
+            AND p.polroles = '{0}'
           AND pg_get_expr(p.polqual, c.oid) = pg_get_expr(p.polwithcheck, c.oid)
         """
     )
@@ -179,9 +207,12 @@ async def test_every_tenant_table_has_a_forced_policy_and_its_tenant_first_in_ev
 
 async def test_every_table_with_a_tenant_is_a_tenant_table(admin: asyncpg.Connection) -> None:
     rows = await admin.fetch(
-        "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant'"
+        "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND"
+        " column_name = 'tenant'"
     )
-    assert {row[0] for row in rows if not row[0].startswith(PART)} - set(TENANT_TABLES) - {"embeddings"} == {
+    assert {row[0] for row in rows if not row[0].startswith(PART)} - set(TENANT_TABLES) - {
+        "embeddings"
+    } == {
         "tenants",
         "api_keys",
     }
@@ -192,7 +223,9 @@ async def test_the_application_role_reads_and_writes_rows_and_can_do_nothing_els
 ) -> None:
     role = await admin.fetchrow("SELECT * FROM pg_roles WHERE rolname = $1", server.app)
     assert role is not None
-    assert not any(role[power] for power in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb"))
+    assert not any(
+        role[power] for power in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb")
+    )
     for table in metadata.tables:
         for privilege, expected in {
             "SELECT": 1,
@@ -202,22 +235,38 @@ async def test_the_application_role_reads_and_writes_rows_and_can_do_nothing_els
             "TRUNCATE": 0,
             "TRIGGER": 0,
         }.items():
-            has = await admin.fetchval("SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege)
+            has = await admin.fetchval(
+                "SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege
+            )
             assert has is bool(expected), (table, privilege)
-    assert not await admin.fetchval("SELECT has_table_privilege($1, 'alembic_version', 'UPDATE')", server.app)
-    assert not await admin.fetchval("SELECT has_schema_privilege($1, 'public', 'CREATE')", server.app)
-    assert not await admin.fetchval("SELECT pg_has_role($1, $2, 'MEMBER')", server.app, server.owner)
+    assert not await admin.fetchval(
+        "SELECT has_table_privilege($1, 'alembic_version', 'UPDATE')", server.app
+    )
+    assert not await admin.fetchval(
+        "SELECT has_schema_privilege($1, 'public', 'CREATE')", server.app
+    )
+    assert not await admin.fetchval(
+        "SELECT pg_has_role($1, $2, 'MEMBER')", server.app, server.owner
+    )
 
 
 async def test_tables_are_stored_as_they_are_used(admin: asyncpg.Connection) -> None:
-    stored = dict(await admin.fetch("SELECT relname, reloptions FROM pg_class WHERE relname = ANY ($1)", list(STORAGE)))
-    assert stored == {table: [f"{name}={value}" for name, value in wanted.items()] for table, wanted in STORAGE.items()}
+    stored = dict(
+        await admin.fetch(
+            "SELECT relname, reloptions FROM pg_class WHERE relname = ANY ($1)", list(STORAGE)
+        )
+    )
+    assert stored == {
+        table: [f"{name}={value}" for name, value in wanted.items()]
+        for table, wanted in STORAGE.items()
+    }
     has_lz4 = await admin.fetchval(
         "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"
     )
     for table, column in LARGE_COLUMNS:
         method = await admin.fetchval(
-            "SELECT attcompression::text FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = $2",
+            "SELECT attcompression::text FROM pg_attribute WHERE attrelid = $1::text::regclass"
+            " AND attname = $2",
             table,
             column,
         )
@@ -231,7 +280,9 @@ async def test_a_missing_application_role_is_made_with_limits_when_that_is_allow
     await migrate(database_urls.admin, role, app_password="pass 'word'")
     assert not await admin.fetchval("SELECT count(*) FROM pg_roles WHERE rolname = $1", role)
     try:
-        await migrate(database_urls.superuser, role, app_password="pass 'word'", statement_timeout_ms=1234)
+        await migrate(
+            database_urls.superuser, role, app_password="pass 'word'", statement_timeout_ms=1234
+        )
         settings = await admin.fetchval("SELECT rolconfig FROM pg_roles WHERE rolname = $1", role)
         assert settings == [
             "jit=off",
@@ -261,14 +312,21 @@ async def test_a_new_migration_takes_no_lock_on_a_table_that_is_as_it_should_be(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, server: TestServer
 ) -> None:
     async with admin.transaction():
-        await admin.execute("LOCK TABLE " + ", ".join((*TENANT_TABLES, *queue.TABLES)) + " IN ROW EXCLUSIVE MODE")
+        await admin.execute(
+            "LOCK TABLE " + ", ".join((*TENANT_TABLES, *queue.TABLES)) + " IN ROW EXCLUSIVE MODE"
+        )
         assert await migrate(database_urls.admin, server.app, lock_timeout_s=1) == ()
 
 
 async def test_a_policy_that_was_taken_away_comes_back(
-    database_urls: DatabaseUrls, owner: asyncpg.Connection, admin: asyncpg.Connection, server: TestServer
+    database_urls: DatabaseUrls,
+    owner: asyncpg.Connection,
+    admin: asyncpg.Connection,
+    server: TestServer,
 ) -> None:
-    await owner.execute("DROP POLICY tenant_only ON entries; ALTER TABLE entries DISABLE ROW LEVEL SECURITY")
+    await owner.execute(
+        "DROP POLICY tenant_only ON entries; ALTER TABLE entries DISABLE ROW LEVEL SECURITY"
+    )
     await migrate(database_urls.admin, server.app)
     assert await admin.fetchval("SELECT relrowsecurity FROM pg_class WHERE relname = 'entries'")
     assert await admin.fetchval("SELECT count(*) FROM pg_policies WHERE tablename = 'entries'") == 1
@@ -289,19 +347,33 @@ async def test_the_queue_is_there_and_the_application_role_may_do_with_it_what_i
         assert await admin.fetchval("SELECT to_regclass($1) IS NOT NULL", table)
         granted = {
             privilege
-            for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER", "REFERENCES")
-            if await admin.fetchval("SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege)
+            for privilege in (
+                "SELECT",
+                "INSERT",
+                "UPDATE",
+                "DELETE",
+                "TRUNCATE",
+                "TRIGGER",
+                "REFERENCES",
+            )
+            if await admin.fetchval(
+                "SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege
+            )
         }
         assert granted == set(filter(None, queue.TABLE_GRANTS.get(table, "").split(", ")))
     for privilege, expected in (("USAGE", True), ("UPDATE", False)):
-        has = await admin.fetchval("SELECT has_sequence_privilege($1, $2, $3)", server.app, queue.SEQUENCE, privilege)
+        has = await admin.fetchval(
+            "SELECT has_sequence_privilege($1, $2, $3)", server.app, queue.SEQUENCE, privilege
+        )
         assert has is expected
 
 
 async def test_an_older_queue_is_brought_up_to_date(
     database_urls: DatabaseUrls, owner: asyncpg.Connection, server: TestServer
 ) -> None:
-    await owner.execute("DROP INDEX memsvc_queue_ep_ea_idx, memsvc_queue_tenant; ALTER TABLE memsvc_queue DROP slot")
+    await owner.execute(
+        "DROP INDEX memsvc_queue_ep_ea_idx, memsvc_queue_tenant; ALTER TABLE memsvc_queue DROP slot"
+    )
     await migrate(database_urls.admin, server.app)
     assert await owner.fetchval("SELECT to_regclass('memsvc_queue_ep_ea_idx') IS NOT NULL")
     assert await owner.fetchval("SELECT to_regclass('memsvc_queue_tenant') IS NOT NULL")
@@ -319,7 +391,10 @@ def test_no_variable_of_the_environment_renames_the_queue(monkeypatch: pytest.Mo
 async def test_what_a_newer_memsvc_has_migrated_is_left_alone_and_not_taken_down(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
-    await admin.execute("UPDATE alembic_version SET version_num = '9999'; COMMENT ON TABLE alembic_version IS 'newer'")
+    await admin.execute(
+        "UPDATE alembic_version SET version_num = '9999'; COMMENT ON TABLE alembic_version IS"
+        " 'newer'"
+    )
     before = await admin.fetch(EVERYTHING)
     assert await migrate(database_urls.admin, "memsvc_app") == ()
     with pytest.raises(MemsvcError) as refused:
@@ -328,7 +403,10 @@ async def test_what_a_newer_memsvc_has_migrated_is_left_alone_and_not_taken_down
     assert await admin.fetch(EVERYTHING) == before
     assert await current_revision(database_urls.app) == "9999"
     assert Revisions.read_package().is_current("9999")
-    assert await admin.fetchval("SELECT obj_description('alembic_version'::regclass, 'pg_class')") == "newer"
+    assert (
+        await admin.fetchval("SELECT obj_description('alembic_version'::regclass, 'pg_class')")
+        == "newer"
+    )
 
 
 async def test_going_back_is_refused_where_something_would_be_lost(

@@ -1,4 +1,5 @@
-"""Hot queries find their rows by index under forced row level security, in few round trips, whoever else is stored."""
+"""Hot queries find their rows by index under forced row level security, in few round trips, whoever
+else is stored."""
 
 import re
 from collections.abc import Iterator
@@ -26,8 +27,15 @@ def turn(number: int) -> dict[str, Any]:
         "session_id": "s1",
         "turn_id": f"t{number}",
         "user_id": "u1",
-        "input_items": [{"role": "user", "content": f"{number}: what about kumquat{number % 7} and zeppelins?"}],
-        "output_items": [{"role": "assistant", "content": f"{number}: marzipan{number % 5}, and an obsidian walrus."}],
+        "input_items": [
+            {"role": "user", "content": f"{number}: what about kumquat{number % 7} and zeppelins?"}
+        ],
+        "output_items": [
+            {
+                "role": "assistant",
+                "content": f"{number}: marzipan{number % 5}, and an obsidian walrus.",
+            }
+        ],
     }
 
 
@@ -37,20 +45,32 @@ async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Doo
     for number in range(TURNS):
         clock.advance(minutes=1)
         await call("memory_after_turn", **turn(number))
-        await call("file_write", project="default", path=f"/notes/{number % 9}/{number}.md", content="x" * 50)
+        await call(
+            "file_write",
+            project="default",
+            path=f"/notes/{number % 9}/{number}.md",
+            content="x" * 50,
+        )
     await call("file_write", project="default", path="/memories/a.md", content="Ada likes tea.")
     await call("update_document", content="".join(f"- [[d{number}]]\n" for number in range(TURNS)))
-    await call("update_document", id="d1", content="# Walruses\nand [[d1.1]]\n# Zeppelins\nand [[d1.2]]")
-    await call("memory_after_turn", **turn(TURNS) | {"input_items": [{"role": "user", "content": "My name is Ada."}]})
+    await call(
+        "update_document", id="d1", content="# Walruses\nand [[d1.1]]\n# Zeppelins\nand [[d1.2]]"
+    )
+    await call(
+        "memory_after_turn",
+        **turn(TURNS) | {"input_items": [{"role": "user", "content": "My name is Ada."}]},
+    )
     for table in TENANT_TABLES:
         columns = await admin.fetchval(
             """SELECT string_agg(attname, ', ') FROM pg_attribute
-            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'tenant'""",
+            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+                AND attname <> 'tenant'""",
             table,
         )
         await admin.execute(
             f"""INSERT INTO {table} (tenant, {columns})
-            SELECT sha256(n::text::bytea), {columns} FROM {table}, generate_series(1, {OTHER_TENANTS}) AS n"""
+            SELECT sha256(n::text::bytea), {columns} FROM {table},
+                generate_series(1, {OTHER_TENANTS}) AS n"""
         )
         await admin.execute(f"VACUUM ANALYZE {table}")
     return call
@@ -89,11 +109,17 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
-async def explained(urls: DatabaseUrls, scope_tenant: bytes, statements: list[Statement]) -> list[tuple[str, Any]]:
-    """The plans of statements as the application role gets them; a sequential scan is one that no index can replace."""
+async def explained(
+    urls: DatabaseUrls, scope_tenant: bytes, statements: list[Statement]
+) -> list[tuple[str, Any]]:
+    """The plans of statements as the application role gets them; a sequential scan is one that no
+    index can replace."""
     connection = await asyncpg.connect(urls.app)
     await connection.set_type_codec(
-        "jsonb", schema="pg_catalog", encoder=lambda value: orjson.dumps(value).decode(), decoder=orjson.loads
+        "jsonb",
+        schema="pg_catalog",
+        encoder=lambda value: orjson.dumps(value).decode(),
+        decoder=orjson.loads,
     )
     plans = []
     try:
@@ -101,8 +127,12 @@ async def explained(urls: DatabaseUrls, scope_tenant: bytes, statements: list[St
             transaction = connection.transaction()
             await transaction.start()
             await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{scope_tenant.hex()}'")
-            await connection.execute("SET LOCAL enable_seqscan = off")  # else a table of one page is read at once
-            plans.append((sql, (await connection.fetchval(f"EXPLAIN (FORMAT JSON) {sql}", *arguments))))
+            await connection.execute(
+                "SET LOCAL enable_seqscan = off"
+            )  # else a table of one page is read at once
+            plans.append(
+                (sql, (await connection.fetchval(f"EXPLAIN (FORMAT JSON) {sql}", *arguments)))
+            )
             await transaction.rollback()
     finally:
         await connection.close()
@@ -110,15 +140,23 @@ async def explained(urls: DatabaseUrls, scope_tenant: bytes, statements: list[St
 
 
 CALLS: dict[str, dict[str, Any]] = {
-    "memory_before_turn": {"session_id": "s1", "user_id": "u1", "current_input": "Who am I, and what about zeppelins?"},
-    "memory_after_turn": turn(1000) | {"input_items": [{"role": "user", "content": "My name is Bo. I like tea."}]},
+    "memory_before_turn": {
+        "session_id": "s1",
+        "user_id": "u1",
+        "current_input": "Who am I, and what about zeppelins?",
+    },
+    "memory_after_turn": turn(1000)
+    | {"input_items": [{"role": "user", "content": "My name is Bo. I like tea."}]},
     "file_stat": {"project": "default", "path": "/notes/3/3.md"},
     "file_read": {"project": "default", "path": "/notes/3/3.md"},
     "file_write": {"project": "default", "path": "/notes/3/3.md", "content": "more"},
     "file_list": {"project": "default", "path": "/notes", "depth": 1},
     "file_delete": {"project": "default", "path": "/notes/3/3.md"},
 }
-KEYS = {"entries": ("tenant", "project", "book", "entry"), "files": ("tenant", "project", "incarnation")}
+KEYS = {
+    "entries": ("tenant", "project", "book", "entry"),
+    "files": ("tenant", "project", "incarnation"),
+}
 SEARCHES: list[tuple[str, dict[str, Any]]] = [
     ("file_search", {"project": "default", "query": "notes, and what about walruses?"}),
     ("file_search", {"project": "*", "query": "notes, and what about walruses?"}),
@@ -132,7 +170,12 @@ HOT: list[tuple[str, dict[str, Any]]] = [
     ("file_rename", {"project": "default", "from_path": "/notes/5", "to_path": "/moved"}),
     (
         "file_rename",
-        {"project": "default", "from_path": "/moved.md", "to_path": "/notes/6/6.md", "overwrite": True},
+        {
+            "project": "default",
+            "from_path": "/moved.md",
+            "to_path": "/notes/6/6.md",
+            "overwrite": True,
+        },
     ),
     ("file_list_versions", {"project": "default", "path": "/notes/6/6.md"}),
     ("file_projects", {}),
@@ -172,14 +215,22 @@ async def test_search_reads_the_postings_of_each_term_by_one_index_scan(
     searches = [one for one in statements if re.search(r"\bpostings\b", one[0])]
     assert searches
     for _, plan in await explained(database_urls, filled.caller.tenant, searches):
-        read = [(kind, condition) for table, kind, condition in scans(plan[0]["Plan"]) if table == "postings"]
+        read = [
+            (kind, condition)
+            for table, kind, condition in scans(plan[0]["Plan"])
+            if table == "postings"
+        ]
         assert read
         for kind, condition in read:
             assert kind in ("Index Only Scan", "Index Scan")
-            assert all(f"{column} =" in condition for column in ("tenant", "project", "book", "term")), condition
+            assert all(
+                f"{column} =" in condition for column in ("tenant", "project", "book", "term")
+            ), condition
 
 
-async def looks_up_by_primary_keys(urls: DatabaseUrls, call: Door, statements: list[Statement]) -> None:
+async def looks_up_by_primary_keys(
+    urls: DatabaseUrls, call: Door, statements: list[Statement]
+) -> None:
     """Pieces and their files are read one by one, whatever the planner knows of the tables."""
     for tool, arguments in SEARCHES:
         statements.clear()
@@ -187,12 +238,21 @@ async def looks_up_by_primary_keys(urls: DatabaseUrls, call: Door, statements: l
         searches = [one for one in statements if "entries" in one[0]]
         assert len(searches) >= 2
         for sql, plan in await explained(urls, call.caller.tenant, searches):
-            read = [node for node in (plan[0]["Plan"], *nodes(plan[0]["Plan"])) if "Relation Name" in node]
+            read = [
+                node
+                for node in (plan[0]["Plan"], *nodes(plan[0]["Plan"]))
+                if "Relation Name" in node
+            ]
             assert {node["Relation Name"] for node in read} >= KEYS.keys()
             for node in read:
                 if (table := node["Relation Name"]) in KEYS:
-                    assert (node["Node Type"], node["Index Name"]) == ("Index Scan", f"{table}_pkey"), sql
-                    assert all(f"{column} =" in node["Index Cond"] for column in KEYS[table]), node["Index Cond"]
+                    assert (node["Node Type"], node["Index Name"]) == (
+                        "Index Scan",
+                        f"{table}_pkey",
+                    ), sql
+                    assert all(f"{column} =" in node["Index Cond"] for column in KEYS[table]), node[
+                        "Index Cond"
+                    ]
 
 
 async def test_file_search_looks_pieces_and_their_files_up_by_their_primary_keys(
@@ -245,12 +305,20 @@ async def test_file_search_does_so_in_tables_that_nobody_has_analysed(
     ],
 )
 async def test_a_call_takes_no_more_round_trips_than_promised(
-    database: Database, call: Door, meter: RecordingMeter, tool: str, arguments: dict[str, Any], most: int
+    database: Database,
+    call: Door,
+    meter: RecordingMeter,
+    tool: str,
+    arguments: dict[str, Any],
+    most: int,
 ) -> None:
     for number in range(3):
         await call("memory_after_turn", **turn(number))
     await call("file_write", project="default", path="/notes/3/3.md", content="x")
-    await call("memory_after_turn", **turn(3) | {"input_items": [{"role": "user", "content": "My name is Ada."}]})
+    await call(
+        "memory_after_turn",
+        **turn(3) | {"input_items": [{"role": "user", "content": "My name is Ada."}]},
+    )
     await call("update_document", content="[[d1]] [[d2]]")
     meter.clear()
     await call(tool, **arguments)

@@ -1,4 +1,5 @@
-"""Behind a real PgBouncer: what a pooler in transaction mode hands out to others is nobody's harm."""
+"""Behind a real PgBouncer: what a pooler in transaction mode hands out to others is nobody's
+harm."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -24,9 +25,14 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, needs_pgbouncer]
 
-ADD_PROJECT = "INSERT INTO projects (tenant, project, size_bytes, created_at) VALUES ($1, $2, 0, $3)"
+ADD_PROJECT = (
+    "INSERT INTO projects (tenant, project, size_bytes, created_at) VALUES ($1, $2, 0, $3)"
+)
 COUNT = "UPDATE projects SET size_bytes = size_bytes + 1 WHERE tenant = $1 AND project = $2"
-EVERY_PROJECT = "SELECT tenant, pg_backend_pid() AS process FROM projects WHERE $1::bytea <> '' AND $2::text <> ''"
+EVERY_PROJECT = (
+    "SELECT tenant, pg_backend_pid() AS process FROM projects WHERE $1::bytea <> ''"
+    " AND $2::text <> ''"
+)
 
 
 @pytest.fixture
@@ -62,10 +68,15 @@ async def test_statements_are_prepared_unless_the_pooler_would_lose_them(
     assert "database.prepared_statements" in str(refused.value.recovery)
 
 
-async def test_a_pooler_in_session_mode_loses_nothing_if_one_says_so(database_urls: DatabaseUrls) -> None:
+async def test_a_pooler_in_session_mode_loses_nothing_if_one_says_so(
+    database_urls: DatabaseUrls,
+) -> None:
     with PgBouncer(database_urls, "session") as pooler:
         assert await opened(pooler.urls.app) == (Pooler.WITHOUT_PREPARED, False)
-        assert await opened(pooler.urls.app, prepared_statements="always") == (Pooler.WITHOUT_PREPARED, True)
+        assert await opened(pooler.urls.app, prepared_statements="always") == (
+            Pooler.WITHOUT_PREPARED,
+            True,
+        )
 
 
 @pytest.mark.skipif(not keeps_prepared_statements(), reason="no PgBouncer 1.21 or newer")
@@ -94,7 +105,9 @@ async def count_up(database: Database, scope: Scope, clock: FakeClock, times: in
         assert await tx.fetchval(size) == times
 
 
-async def test_transactions_that_wait_for_one_lock_all_end(behind: Database, scope: Scope, clock: FakeClock) -> None:
+async def test_transactions_that_wait_for_one_lock_all_end(
+    behind: Database, scope: Scope, clock: FakeClock
+) -> None:
     await count_up(behind, scope, clock)
 
 
@@ -111,7 +124,9 @@ async def test_tenants_share_connections_and_see_nothing_of_each_other(
             [row] = await tx.fetch(EVERY_PROJECT)
         assert row["tenant"] == whose.tenant
         used[whose].add(row["process"])
-        assert await behind.registry("SELECT FROM projects") == []  # in no transaction, hence nobody's
+        assert (
+            await behind.registry("SELECT FROM projects") == []
+        )  # in no transaction, hence nobody's
 
     await asyncio.gather(*(look(each) for each in [scope, other_scope] * 50))
     assert used[scope] & used[other_scope]
@@ -119,7 +134,12 @@ async def test_tenants_share_connections_and_see_nothing_of_each_other(
 
 @pytest.mark.parametrize("end", ["killed", "cancelled", "failed"])
 async def test_what_ends_in_the_middle_leaves_no_tenant_no_lock_and_no_rows(
-    behind: Database, pooler: PgBouncer, scope: Scope, other_scope: Scope, clock: FakeClock, end: str
+    behind: Database,
+    pooler: PgBouncer,
+    scope: Scope,
+    other_scope: Scope,
+    clock: FakeClock,
+    end: str,
 ) -> None:
     began = asyncio.Event()
 
@@ -173,7 +193,11 @@ async def test_statements_that_a_pooler_loses_are_an_outage_that_says_what_to_do
         pooler.stop()
         pooler.start("transaction")
         tries = [count_up(database, scope, clock, 1) for _ in range(20)]
-        ends = [end for end in await asyncio.gather(*tries, return_exceptions=True) if isinstance(end, MemsvcError)]
+        ends = [
+            end
+            for end in await asyncio.gather(*tries, return_exceptions=True)
+            if isinstance(end, MemsvcError)
+        ]
         await database.close()
     assert {end.code for end in ends} == {Code.UNAVAILABLE}
     assert any("max_prepared_statements" in str(end.recovery) for end in ends)
@@ -182,7 +206,11 @@ async def test_statements_that_a_pooler_loses_are_an_outage_that_says_what_to_do
 async def test_what_listens_through_a_pooler_knows_that_it_is_deaf(
     pooler: PgBouncer, behind: Database, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in {"RECONNECT_S_MIN": 0.01, "RECONNECT_S_MAX": 0.02, "ECHO_S_MAX": 0.2}.items():
+    for name, seconds in {
+        "RECONNECT_S_MIN": 0.01,
+        "RECONNECT_S_MAX": 0.02,
+        "ECHO_S_MAX": 0.2,
+    }.items():
         monkeypatch.setattr(module, name, seconds)
     deaf, hearing, told = Changes(pooler.urls.app), Changes(pooler.direct.app), list[int]()
     hearing.watch(change_key(scope, "m://a"), lambda: told.append(1))
@@ -204,6 +232,9 @@ async def test_migration_does_not_go_through_a_pooler_where_its_lock_would_stay(
         await migrate(pooler.urls.admin, None)
     assert refused.value.code is Code.UNAVAILABLE
     assert "admin_url" in str(refused.value.recovery)
-    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND (classid::bigint << 32) | objid::bigint = $1"
+    held = (
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND (classid::bigint << 32)"
+        " | objid::bigint = $1"
+    )
     assert await admin.fetchval(held, LOCK_KEY) == 0
     assert await migrate(database_urls.admin, None) == ()

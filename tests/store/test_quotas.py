@@ -17,12 +17,20 @@ ELSEWHERE = "elsewhere"
 
 
 async def spent(
-    database: Database, scope: Scope, clock: FakeClock, delta_bytes: int, *, project: int = 10**9, tenant: int = 0
+    database: Database,
+    scope: Scope,
+    clock: FakeClock,
+    delta_bytes: int,
+    *,
+    project: int = 10**9,
+    tenant: int = 0,
 ) -> str | None:
     """Spend in a transaction of its own; what it was refused with, if it was."""
     try:
         async with database.begin(scope) as tx:
-            await add_bytes(tx, delta_bytes, project_bytes_max=project, tenant_bytes_max=tenant, now=clock.now())
+            await add_bytes(
+                tx, delta_bytes, project_bytes_max=project, tenant_bytes_max=tenant, now=clock.now()
+            )
     except MemsvcError as error:
         return f"{error.code}: {error.message}"
     return None
@@ -31,14 +39,18 @@ async def spent(
 async def counters(admin: asyncpg.Connection, tenant: bytes) -> tuple[dict[str, int], int]:
     """The counter of each project, and the tenant's."""
     rows = await admin.fetch("SELECT project, size_bytes FROM projects WHERE tenant = $1", tenant)
-    return dict(rows), await admin.fetchval("SELECT size_bytes FROM usage WHERE tenant = $1", tenant)
+    return dict(rows), await admin.fetchval(
+        "SELECT size_bytes FROM usage WHERE tenant = $1", tenant
+    )
 
 
 async def sums(admin: asyncpg.Connection, tenant: bytes) -> tuple[dict[str, int], int]:
     """What the counters ought to be; of a project that nothing is left in, nought."""
     rows = await admin.fetch(
-        """SELECT project, coalesce(sum(f.size_bytes) FILTER (WHERE f.deleted_at IS NULL AND f.owner = ''), 0)::int8
-        FROM projects FULL JOIN files f USING (tenant, project) WHERE tenant = $1 GROUP BY project""",
+        """SELECT project, coalesce(sum(f.size_bytes) FILTER (WHERE f.deleted_at IS NULL
+            AND f.owner = ''), 0)::int8
+        FROM projects FULL JOIN files f USING (tenant, project) WHERE tenant = $1
+            GROUP BY project""",
         tenant,
     )
     return dict(rows), sum(dict(rows).values())
@@ -60,7 +72,11 @@ async def test_what_fits_exactly_is_taken_and_one_byte_more_is_refused(
 
 
 async def test_no_limit_of_the_tenant_is_still_counted(
-    database: Database, scope: Scope, other_scope: Scope, clock: FakeClock, admin: asyncpg.Connection
+    database: Database,
+    scope: Scope,
+    other_scope: Scope,
+    clock: FakeClock,
+    admin: asyncpg.Connection,
 ) -> None:
     for where in (scope, Scope(scope.tenant, ELSEWHERE), other_scope):
         assert await spent(database, where, clock, 7) is None
@@ -109,10 +125,18 @@ async def test_of_thirty_writers_at_once_exactly_those_that_fit_succeed(
 
 @pytest.mark.parametrize("limit", ["project_bytes_max", "tenant_bytes_max"])
 async def test_the_counters_are_the_sums_of_the_files_after_any_crowd(
-    database: Database, scope: Scope, clock: FakeClock, meter: RecordingMeter, admin: asyncpg.Connection, limit: str
+    database: Database,
+    scope: Scope,
+    clock: FakeClock,
+    meter: RecordingMeter,
+    admin: asyncpg.Connection,
+    limit: str,
 ) -> None:
     past = open_past(database, clock, meter, scope, **{limit: 100})
-    places = [past, past if limit == "project_bytes_max" else past.elsewhere(Scope(scope.tenant, ELSEWHERE))]
+    places = [
+        past,
+        past if limit == "project_bytes_max" else past.elsewhere(Scope(scope.tenant, ELSEWHERE)),
+    ]
     ready = asyncio.Barrier(30)
 
     async def write(number: int) -> bool:
@@ -132,7 +156,9 @@ async def test_the_counters_are_the_sums_of_the_files_after_any_crowd(
     assert held[1] == 98
     assert held == await sums(admin, scope.tenant)
     kept = await admin.fetch("SELECT project, path FROM files WHERE tenant = $1", scope.tenant)
-    changes = [places[row["project"] == ELSEWHERE].files("delete", path=row["path"]) for row in kept[:7]]
+    changes = [
+        places[row["project"] == ELSEWHERE].files("delete", path=row["path"]) for row in kept[:7]
+    ]
     await asyncio.gather(*changes)
     assert await counters(admin, scope.tenant) == await sums(admin, scope.tenant)
     assert (await counters(admin, scope.tenant))[1] == 49

@@ -1,4 +1,5 @@
-"""Vectors are kept for entries that can be found, found by how alike they are, and stay with their tenant."""
+"""Vectors are kept for entries that can be found, found by how alike they are, and stay with their
+tenant."""
 
 import asyncio
 import random
@@ -35,7 +36,8 @@ async def ready(database_urls: DatabaseUrls) -> None:
 def add(database: Database, scope: Scope, clock: FakeClock):
     async def add(*texts: str, where: Scope = scope, name: str = NAME, cues: str = "") -> int:
         new = [
-            NewEntry(ref=f"r{at}", text=text, message_at=clock.now(), keywords=cues) for at, text in enumerate(texts)
+            NewEntry(ref=f"r{at}", text=text, message_at=clock.now(), keywords=cues)
+            for at, text in enumerate(texts)
         ]
         async with database.begin(where) as tx:
             return (await index.add(tx, {name: new}))[name]
@@ -43,7 +45,9 @@ def add(database: Database, scope: Scope, clock: FakeClock):
     return add
 
 
-async def put(database: Database, scope: Scope, given: Mapping[int, Sequence[float]], model: str = MODEL) -> int:
+async def put(
+    database: Database, scope: Scope, given: Mapping[int, Sequence[float]], model: str = MODEL
+) -> int:
     async with database.begin(scope) as tx:
         return await vectors.put(tx, BOOK, model, given)
 
@@ -55,12 +59,16 @@ async def nearest(
         return await vectors.search_vectors(tx, BOOK, model, vector, best)
 
 
-async def missing(database: Database, scope: Scope, model: str = MODEL, after: int = -1, limit: int = 100):
+async def missing(
+    database: Database, scope: Scope, model: str = MODEL, after: int = -1, limit: int = 100
+):
     async with database.begin(scope, read_only=True) as tx:
         return await vectors.missing(tx, BOOK, model, after=after, limit=limit)
 
 
-async def test_the_nearest_entries_come_with_their_cosines(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_the_nearest_entries_come_with_their_cosines(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one", "two", "three")
     assert await put(database, scope, {0: LEFT, 1: [2.0, 2.0, 0.0], 2: BACK}) == 3
     found = await nearest(database, scope, LEFT)
@@ -83,7 +91,9 @@ async def test_what_has_words_and_no_vector_is_missing_with_its_cues(
     assert list(await missing(database, scope, "openai/other")) == [0, 3, 4]
 
 
-async def test_a_vector_that_is_there_already_stays(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_a_vector_that_is_there_already_stays(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one")
     assert await put(database, scope, {0: LEFT}) == 1
     assert await put(database, scope, {0: UP}) == 0
@@ -114,7 +124,8 @@ async def test_a_vector_that_comes_while_its_entry_is_removed_is_not_kept(
         await index.remove(tx, BOOK, {0: "one"})
         late = asyncio.create_task(put(database, scope, {0: LEFT, 1: UP}))
         while not await admin.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND"
+            " wait_event_type = 'Lock'"
         ):
             assert not late.done()
     assert await late == 1
@@ -132,7 +143,9 @@ async def test_forgetting_takes_the_vectors_of_every_model(
     assert await admin.fetchval("SELECT array_agg(entry) FROM embeddings") == [1, 1]
 
 
-async def test_pruning_takes_what_nobody_forgot(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_pruning_takes_what_nobody_forgot(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one", "two", "three")
     await put(database, scope, {0: LEFT, 1: UP, 2: BACK})
     async with database.begin(scope) as tx:
@@ -142,7 +155,9 @@ async def test_pruning_takes_what_nobody_forgot(ready: None, database: Database,
         assert await vectors.prune(tx, BOOK) == 0
 
 
-async def test_the_vectors_of_other_models_can_be_dropped(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_the_vectors_of_other_models_can_be_dropped(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one")
     for model in ("a", "b", "c", "d"):
         await put(database, scope, {0: LEFT}, model)
@@ -152,7 +167,9 @@ async def test_the_vectors_of_other_models_can_be_dropped(ready: None, database:
     assert await nearest(database, scope, LEFT, model="b") == pytest.approx({0: 1.0})
 
 
-async def test_progress_and_what_is_unfinished(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_progress_and_what_is_unfinished(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one", "two", "the")
     await add("kumquat", name="turns/s2")
     await add("", name="turns/s3")
@@ -163,7 +180,9 @@ async def test_progress_and_what_is_unfinished(ready: None, database: Database, 
             index_id_of("turns/s2"): vectors.VectorProgress(1, 0),
         }
         assert await vectors.progress(tx, MODEL, [BOOK]) == {BOOK: vectors.VectorProgress(2, 1)}
-        assert sorted(await vectors.list_incomplete(tx, MODEL, limit=9)) == sorted([BOOK, index_id_of("turns/s2")])
+        assert sorted(await vectors.list_incomplete(tx, MODEL, limit=9)) == sorted(
+            [BOOK, index_id_of("turns/s2")]
+        )
         assert len(await vectors.list_incomplete(tx, MODEL, limit=1)) == 1
         assert await vectors.latest(tx, BOOK, MODEL) == 0
         assert await vectors.latest(tx, BOOK, "openai/other") == -1
@@ -175,7 +194,9 @@ async def test_progress_and_what_is_unfinished(ready: None, database: Database, 
         assert BOOK in await vectors.list_incomplete(tx, MODEL, limit=9)
 
 
-async def test_a_vector_of_another_length_is_left_out(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_a_vector_of_another_length_is_left_out(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one", "two")
     await put(database, scope, {0: LEFT})
     await put(database, scope, {1: [1.0, 0.0]})
@@ -183,7 +204,9 @@ async def test_a_vector_of_another_length_is_left_out(ready: None, database: Dat
     assert list(await nearest(database, scope, [1.0, 0.0])) == [1]
 
 
-async def test_a_vector_of_nothing_is_near_to_nothing(ready: None, database: Database, scope: Scope, add) -> None:
+async def test_a_vector_of_nothing_is_near_to_nothing(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
     await add("one", "two")
     await put(database, scope, {0: LEFT, 1: [0.0, 0.0, 0.0]})
     assert list(await nearest(database, scope, LEFT)) == [0]
@@ -192,7 +215,13 @@ async def test_a_vector_of_nothing_is_near_to_nothing(ready: None, database: Dat
 
 @pytest.mark.parametrize(("dimensions", "inline"), [(1536, True), (3072, True), (8192, False)])
 async def test_a_long_vector_stays_in_its_row_while_a_page_has_room(
-    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection, dimensions: int, inline: bool
+    ready: None,
+    database: Database,
+    scope: Scope,
+    add,
+    admin: asyncpg.Connection,
+    dimensions: int,
+    inline: bool,
 ) -> None:
     dice = random.Random(dimensions)
     given = {number: [dice.gauss(0, 1) for _ in range(dimensions)] for number in range(3)}
@@ -206,7 +235,13 @@ async def test_a_long_vector_stays_in_its_row_while_a_page_has_room(
 
 
 async def test_the_vectors_of_a_tenant_and_of_a_project_are_theirs(
-    ready: None, database: Database, scope: Scope, other_scope: Scope, add, server: TestServer, admin: Any
+    ready: None,
+    database: Database,
+    scope: Scope,
+    other_scope: Scope,
+    add,
+    server: TestServer,
+    admin: Any,
 ) -> None:
     for where in (scope, other_scope, Scope(scope.tenant, "elsewhere")):
         await add("one", where=where)
@@ -218,11 +253,14 @@ async def test_the_vectors_of_a_tenant_and_of_a_project_are_theirs(
             await vectors.forget(tx, BOOK, [0])
             assert await vectors.drop_other_models(tx, BOOK, "other") == 0
     assert list(await nearest(database, scope, LEFT)) == [0]
-    async with database.begin(other_scope) as tx:  # the second wall: rows of others are not there, whatever is asked
+    async with database.begin(
+        other_scope
+    ) as tx:  # the second wall: rows of others are not there, whatever is asked
         assert await tx.unbound("SELECT * FROM embeddings") == []
     walled = await admin.fetchrow(
         """
-        SELECT c.relrowsecurity, c.relforcerowsecurity, p.polname, pg_get_expr(p.polqual, c.oid) AS seen,
+        SELECT c.relrowsecurity, c.relforcerowsecurity, p.polname,
+            pg_get_expr(p.polqual, c.oid) AS seen,
                pg_get_expr(p.polwithcheck, c.oid) AS written, p.polcmd
         FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid WHERE c.relname = 'embeddings'
         """
@@ -232,8 +270,19 @@ async def test_the_vectors_of_a_tenant_and_of_a_project_are_theirs(
     )
     assert tuple(walled) == (True, True, "tenant_only", like, like, b"*")
     assert "memsvc.tenant" in TENANT_IS_CURRENT
-    for privilege, has in {"SELECT": True, "INSERT": True, "UPDATE": True, "DELETE": True, "TRUNCATE": False}.items():
-        assert await admin.fetchval("SELECT has_table_privilege($1, 'embeddings', $2)", server.app, privilege) is has
+    for privilege, has in {
+        "SELECT": True,
+        "INSERT": True,
+        "UPDATE": True,
+        "DELETE": True,
+        "TRUNCATE": False,
+    }.items():
+        assert (
+            await admin.fetchval(
+                "SELECT has_table_privilege($1, 'embeddings', $2)", server.app, privilege
+            )
+            is has
+        )
 
 
 async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_nothing(
@@ -241,7 +290,9 @@ async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_not
 ) -> None:
     await add("one")
     await put(database, scope, {0: LEFT})
-    async with database.begin(scope, read_only=True) as tx:  # holds a lock that any change of the table would wait for
+    async with database.begin(
+        scope, read_only=True
+    ) as tx:  # holds a lock that any change of the table would wait for
         await vectors.search_vectors(tx, BOOK, MODEL, LEFT, 1)
         assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, vector_table.ensure), 5)
     assert list(await nearest(database, scope, LEFT)) == [0]
@@ -258,7 +309,8 @@ async def test_an_owner_who_may_not_make_the_extension_gets_on_without(
 ) -> None:
     await admin.execute("DROP EXTENSION IF EXISTS vector CASCADE; DROP TABLE IF EXISTS embeddings")
     trusted = await admin.fetchval(
-        "SELECT coalesce(bool_or(trusted), false) FROM pg_available_extension_versions WHERE name = 'vector'"
+        "SELECT coalesce(bool_or(trusted), false) FROM pg_available_extension_versions WHERE name"
+        " = 'vector'"
     )
     assert await as_sqlalchemy(database_urls.admin, vector_table.ensure) is trusted
     assert await vectors.ready(database) is trusted
@@ -280,14 +332,18 @@ async def test_the_first_pass_hardly_ever_misses_what_is_near(
     size, dimensions, clusters = 3000, 96, 60
     centres = [[dice.gauss(0, 1) for _ in range(dimensions)] for _ in range(clusters)]
     given = {
-        number: unit([one + dice.gauss(0, 0.8) for one in centres[dice.randrange(clusters)]]) for number in range(size)
+        number: unit([one + dice.gauss(0, 0.8) for one in centres[dice.randrange(clusters)]])
+        for number in range(size)
     }
     await add(*["word"] * size)
     await put(database, scope, given)
     hits = asked = 0
     for _ in range(20):
         question = unit([one + dice.gauss(0, 0.8) for one in centres[dice.randrange(clusters)]])
-        exact = sorted(given, key=lambda number: -sum(a * b for a, b in zip(given[number], question, strict=True)))
+        exact = sorted(
+            given,
+            key=lambda number: -sum(a * b for a, b in zip(given[number], question, strict=True)),
+        )
         found = await nearest(database, scope, question, best=40)
         assert len(found) == 40
         hits += len(found.keys() & set(exact[:40]))
@@ -301,14 +357,22 @@ def unit(vector: Sequence[float]) -> list[float]:
 
 
 async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
-    ready: None, database: Database, database_urls: DatabaseUrls, scope: Scope, add, admin: asyncpg.Connection
+    ready: None,
+    database: Database,
+    database_urls: DatabaseUrls,
+    scope: Scope,
+    add,
+    admin: asyncpg.Connection,
 ) -> None:
     dice = random.Random(3)
     await add(*["word"] * 600)
-    await put(database, scope, {number: [dice.gauss(0, 1) for _ in range(32)] for number in range(600)})
+    await put(
+        database, scope, {number: [dice.gauss(0, 1) for _ in range(32)] for number in range(600)}
+    )
     await admin.execute(
         """
-        INSERT INTO embeddings SELECT sha256(n::text::bytea), project, book, model, entry, signs, vector
+        INSERT INTO embeddings SELECT sha256(n::text::bytea), project, book, model, entry, signs,
+            vector
         FROM embeddings, generate_series(1, 10) AS n
         """
     )
@@ -323,11 +387,22 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
                 await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
                 raw = await connection.fetchval(
                     f"EXPLAIN (FORMAT JSON) {vectors._SEARCH_VECTORS}",
-                    *(scope.tenant, scope.project, BOOK, vectors.model_number(MODEL), [1.0] * 32, 32, 400, 10),
+                    *(
+                        scope.tenant,
+                        scope.project,
+                        BOOK,
+                        vectors.model_number(MODEL),
+                        [1.0] * 32,
+                        32,
+                        400,
+                        10,
+                    ),
                 )
             read = list(scans(orjson.loads(raw)[0]["Plan"]))
             assert all("tenant =" in condition for _, _, condition in read), read
-            assert ("embeddings", "Index Only Scan") in [(table, kind) for table, kind, _ in read], read
+            assert ("embeddings", "Index Only Scan") in [
+                (table, kind) for table, kind, _ in read
+            ], read
     finally:
         await connection.close()
 

@@ -1,4 +1,5 @@
-"""The states of a file are found by index and without reading what it holds, however long its history is."""
+"""The states of a file are found by index and without reading what it holds, however long its
+history is."""
 
 import uuid
 from collections.abc import Iterator
@@ -26,7 +27,9 @@ Statement = tuple[str, tuple[Any, ...]]
 
 
 @pytest.fixture
-async def log(database: Database, scope: Scope, clock: FakeClock, admin: asyncpg.Connection) -> files.File:
+async def log(
+    database: Database, scope: Scope, clock: FakeClock, admin: asyncpg.Connection
+) -> files.File:
     """A file of 10,000 appends a second apart, beside those of other tenants."""
     now = clock.now()
     async with database.begin(scope) as tx:
@@ -34,20 +37,25 @@ async def log(database: Database, scope: Scope, clock: FakeClock, admin: asyncpg
     await admin.execute(
         """INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
         SELECT $1, $2, $3, (n - 1) * $4::int, n + 1, $5::timestamptz + make_interval(secs => n),
-               convert_to(lpad(n::text, $4::int, '.'), 'UTF8') FROM generate_series(1, $6::int) AS n""",
+               convert_to(lpad(n::text, $4::int, '.'), 'UTF8')
+                   FROM generate_series(1, $6::int) AS n""",
         scope.tenant, scope.project, file.stream, LINE_BYTES, now, APPENDS,
     )  # fmt: skip
-    await admin.execute("UPDATE files SET revision = $1, size_bytes = $2", APPENDS + 1, APPENDS * LINE_BYTES)
+    await admin.execute(
+        "UPDATE files SET revision = $1, size_bytes = $2", APPENDS + 1, APPENDS * LINE_BYTES
+    )
     for table in ("files", "streams", "blocks"):
         columns = await admin.fetchval(
             """SELECT string_agg(attname, ', ') FROM pg_attribute
-            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'tenant'""",
+            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+                AND attname <> 'tenant'""",
             table,
         )
         few = "WHERE start < 50000" if table == "blocks" else ""
         await admin.execute(
             f"""INSERT INTO {table} (tenant, {columns})
-            SELECT sha256(n::text::bytea), {columns} FROM {table}, generate_series(1, {OTHER_TENANTS}) AS n {few}"""
+            SELECT sha256(n::text::bytea), {columns} FROM {table},
+                generate_series(1, {OTHER_TENANTS}) AS n {few}"""
         )
     for table in ("files", "streams", "blocks", "projects", "usage"):
         await admin.execute(f"VACUUM ANALYZE {table}")
@@ -69,7 +77,9 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
     return seen
 
 
-async def plans(urls: DatabaseUrls, tenant: bytes, statements: list[Statement]) -> list[tuple[str, dict[str, Any]]]:
+async def plans(
+    urls: DatabaseUrls, tenant: bytes, statements: list[Statement]
+) -> list[tuple[str, dict[str, Any]]]:
     """How statements were run as the application role, with what each step read."""
     connection = await asyncpg.connect(urls.app)
     found = []
@@ -78,7 +88,9 @@ async def plans(urls: DatabaseUrls, tenant: bytes, statements: list[Statement]) 
             transaction = connection.transaction()
             await transaction.start()
             await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{tenant.hex()}'")
-            await connection.execute("SET LOCAL enable_seqscan = off")  # else a table of one page is read at once
+            await connection.execute(
+                "SET LOCAL enable_seqscan = off"
+            )  # else a table of one page is read at once
             plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *arguments)
             found.append((sql, orjson.loads(plan)[0]["Plan"]))
             await transaction.rollback()
@@ -108,7 +120,10 @@ async def test_every_state_of_ten_thousand_appends_is_found(
 ) -> None:
     newest = await page(database, scope)
     assert [state.revision for state in newest] == list(range(APPENDS, APPENDS - 50, -1))
-    assert [state.size_bytes for state in newest[:2]] == [(APPENDS - 1) * LINE_BYTES, (APPENDS - 2) * LINE_BYTES]
+    assert [state.size_bytes for state in newest[:2]] == [
+        (APPENDS - 1) * LINE_BYTES,
+        (APPENDS - 2) * LINE_BYTES,
+    ]
     for revision in (APPENDS + 1, 5000, 4999, 17, 3):
         states = await page(database, scope, FileRevision(log.incarnation, revision), limit=3)
         assert [state.revision for state in states] == [
@@ -129,7 +144,11 @@ async def test_every_state_of_ten_thousand_appends_is_found(
 
 
 async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
-    database: Database, scope: Scope, log: files.File, statements: list[Statement], database_urls: DatabaseUrls
+    database: Database,
+    scope: Scope,
+    log: files.File,
+    statements: list[Statement],
+    database_urls: DatabaseUrls,
 ) -> None:
     for before in (None, FileRevision(log.incarnation, 5000)):
         statements.clear()
@@ -156,9 +175,10 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
         await versions.contents(tx, [state])
         assert await versions.is_known(tx, PATH)
         await quotas.add_bytes(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
-        assert [due.prune for due in await file_gc.files_to_collect(tx, keep, after=uuid.UUID(int=0), limit=10)] == [
-            True
-        ]
+        assert [
+            due.prune
+            for due in await file_gc.files_to_collect(tx, keep, after=uuid.UUID(int=0), limit=10)
+        ] == [True]
         assert await file_gc.lock_file(tx, log.incarnation)
         await file_gc.hide_old(tx, log.incarnation, keep)
         assert await file_gc.merge(tx, log.incarnation, after=0) is not None
@@ -178,7 +198,9 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
             assert any("tenant =" in condition for condition in within), sql
 
 
-async def test_a_page_of_a_long_history_takes_milliseconds(database: Database, scope: Scope, log: files.File) -> None:
+async def test_a_page_of_a_long_history_takes_milliseconds(
+    database: Database, scope: Scope, log: files.File
+) -> None:
     took_ms = []
     for revision in range(APPENDS, 0, -500):
         started = perf_counter()

@@ -26,10 +26,13 @@ async def as_sqlalchemy(url: str, work: Callable[[Connection], Any]) -> Any:
 
 
 async def make_ready(urls: DatabaseUrls) -> None:
-    """The extension by a superuser, the rest by the owner; skips the test where there is no pgvector."""
+    """The extension by a superuser, the rest by the owner; skips the test where there is no
+    pgvector."""
     connection = await asyncpg.connect(urls.superuser)
     try:
-        if not await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):
+        if not await connection.fetchval(
+            "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"
+        ):
             pytest.skip("this PostgreSQL has no pgvector")
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     finally:

@@ -1,1 +1,2 @@
-"""Tests of a style go through the dispatch of the service over real PostgreSQL, with a clock to steer."""
+"""Tests of a style go through the dispatch of the service over real PostgreSQL, with a clock to
+steer."""

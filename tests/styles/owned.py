@@ -1,4 +1,5 @@
-"""Files as a style keeps them: made or rewritten by it, and indexed in the same transaction in a book of its own."""
+"""Files as a style keeps them: made or rewritten by it, and indexed in the same transaction in a
+book of its own."""
 
 from dataclasses import dataclass
 
@@ -17,7 +18,9 @@ class Owned:
     clock: FakeClock
     book: str = "boards"
 
-    async def keep(self, path: str, text: str, *, scope: Scope | None = None, title: str = "") -> None:
+    async def keep(
+        self, path: str, text: str, *, scope: Scope | None = None, title: str = ""
+    ) -> None:
         """Write a file, whether it is there or not."""
         content, now = text.encode(), self.clock.now()
         async with self.database.begin(scope or self.scope) as tx:

@@ -62,8 +62,12 @@ async def test_what_stays_when_a_file_is_rewritten_is_found_where_it_stands_now(
     citing: CitationSearch, owned: Owned, scope: Scope
 ) -> None:
     filler = "Nothing of note is said in this line.\n" * 60
-    await owned.keep("/b/ada", f"The ferry leaves at nine.\n\n{filler}\n# End\n\nThe lighthouse is red.\n")
-    await owned.keep("/b/ada", f"The ferry leaves at ten.\n\n{filler}\n# End\n\nThe lighthouse is red.\n")
+    await owned.keep(
+        "/b/ada", f"The ferry leaves at nine.\n\n{filler}\n# End\n\nThe lighthouse is red.\n"
+    )
+    await owned.keep(
+        "/b/ada", f"The ferry leaves at ten.\n\n{filler}\n# End\n\nThe lighthouse is red.\n"
+    )
     assert ["ten" in one.text for one in await citing(scope, "ferry", 5)] == [True]
     assert len(await citing(scope, "lighthouse", 5)) == 1
 
@@ -85,7 +89,9 @@ async def test_a_forgotten_file_leaves_nothing_in_the_index(
     await owned.keep("/b/ada", "The ferry leaves at nine.")
     await owned.drop("/b/ada", forget=True)
     async with database.begin(scope) as tx:
-        left = await tx.fetchval("SELECT count(*) FROM entries WHERE tenant = $1 AND project = $2 AND length >= 0")
+        left = await tx.fetchval(
+            "SELECT count(*) FROM entries WHERE tenant = $1 AND project = $2 AND length >= 0"
+        )
     assert left == 0
     assert await citing(scope, "ferry", 5) == []
 
@@ -107,7 +113,11 @@ async def test_a_path_means_the_file_there_and_those_inside_and_no_neighbour(
     for path in ("/b/a_b/1", "/b/a_b/2/3", "/b/axb/1", "/b/a_bc", "/other"):
         await owned.keep(path, f"The ferry at {path}.")
     inside = {"/b/a_b/1", "/b/a_b/2/3"}
-    for path, at in (("/b/a_b", inside), ("/b", {*inside, "/b/axb/1", "/b/a_bc"}), ("/b/a_bc", {"/b/a_bc"})):
+    for path, at in (
+        ("/b/a_b", inside),
+        ("/b", {*inside, "/b/axb/1", "/b/a_bc"}),
+        ("/b/a_bc", {"/b/a_bc"}),
+    ):
         assert {one.path for one in await citing(scope, "ferry", 9, path=path)} == at
 
 
@@ -122,7 +132,9 @@ async def test_where_each_file_is_somebodys_only_those_of_who_asks_are_found(
     assert paths(await citing(scope, "ferry", 9)) == []
 
 
-async def test_the_title_of_a_file_finds_it(citing: CitationSearch, owned: Owned, scope: Scope) -> None:
+async def test_the_title_of_a_file_finds_it(
+    citing: CitationSearch, owned: Owned, scope: Scope
+) -> None:
     await owned.keep("/b/1", "It leaves at nine.", title="Ferry to Zanzibar")
     await owned.keep("/b/2", "It arrives at noon.", title="Train to Vienna")
     assert paths(await citing(scope, "Zanzibar", 5)) == ["/b/1"]
@@ -139,7 +151,9 @@ async def test_a_question_without_a_word_that_tells_anything_finds_nothing(
     assert await citing(scope, question, 5) == []
 
 
-async def test_no_more_than_asked_for_come_best_first(citing: CitationSearch, owned: Owned, scope: Scope) -> None:
+async def test_no_more_than_asked_for_come_best_first(
+    citing: CitationSearch, owned: Owned, scope: Scope
+) -> None:
     for number in range(9):
         await owned.keep(f"/b/{number}", f"The ferry {'ferry ' * number} leaves pier {number}.")
     found = await citing(scope, "ferry", 4)
@@ -158,7 +172,12 @@ async def test_what_a_style_keeps_is_not_found_among_the_files_of_callers(
 
 
 async def test_with_an_embedder_meaning_finds_and_while_it_is_down_words_do(
-    database_urls: DatabaseUrls, database: Database, owned: Owned, scope: Scope, clock: FakeClock, meter: RecordingMeter
+    database_urls: DatabaseUrls,
+    database: Database,
+    owned: Owned,
+    scope: Scope,
+    clock: FakeClock,
+    meter: RecordingMeter,
 ) -> None:
     await make_ready(database_urls)
     embedder = FakeEmbedder(alike={"vehicle": "car", "automobile": "car"})

@@ -1,4 +1,5 @@
-"""Entries come by their vectors in the background, and a question goes without one rather than fail."""
+"""Entries come by their vectors in the background, and a question goes without one rather than
+fail."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +12,14 @@ from memsvc.core.scope import Scope
 from memsvc.store import index, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry, index_id_of
-from memsvc.styles.embedding import BATCH_ENTRIES, EMBED_JOB, PAUSE_S, QUESTIONS_KEPT, SWEEP_S, Embedding
+from memsvc.styles.embedding import (
+    BATCH_ENTRIES,
+    EMBED_JOB,
+    PAUSE_S,
+    QUESTIONS_KEPT,
+    SWEEP_S,
+    Embedding,
+)
 from tests.endpoints import vector_of
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls
@@ -62,21 +70,28 @@ def embedder() -> FakeEmbedder:
 
 
 @pytest.fixture
-def embedding(database: Database, embedder: FakeEmbedder, clock: FakeClock, meter: RecordingMeter) -> Embedding:
+def embedding(
+    database: Database, embedder: FakeEmbedder, clock: FakeClock, meter: RecordingMeter
+) -> Embedding:
     return Embedding(database, embedder, clock, meter)
 
 
 @pytest.fixture
 def add(database: Database, scope: Scope, clock: FakeClock):
     async def add(*texts: str, name: str = NAME) -> int:
-        new = [NewEntry(ref=f"r{at}", text=text, message_at=clock.now()) for at, text in enumerate(texts)]
+        new = [
+            NewEntry(ref=f"r{at}", text=text, message_at=clock.now())
+            for at, text in enumerate(texts)
+        ]
         async with database.begin(scope) as tx:
             return (await index.add(tx, {name: new}))[name]
 
     return add
 
 
-async def found(database: Database, scope: Scope, embedding: Embedding, question: str, best: int = 1) -> list[int]:
+async def found(
+    database: Database, scope: Scope, embedding: Embedding, question: str, best: int = 1
+) -> list[int]:
     vector = await embedding.question(question)
     assert vector is not None
     async with database.begin(scope, read_only=True) as tx:
@@ -84,17 +99,27 @@ async def found(database: Database, scope: Scope, embedding: Embedding, question
 
 
 async def queued(admin: asyncpg.Connection) -> list[tuple[str, str]]:
-    rows = await admin.fetch("SELECT name, subject FROM job_refs WHERE NOT started ORDER BY subject")
+    rows = await admin.fetch(
+        "SELECT name, subject FROM job_refs WHERE NOT started ORDER BY subject"
+    )
     return [tuple(row) for row in rows]
 
 
 async def test_a_book_is_embedded_in_batches_until_nothing_is_missing(
-    ready: None, database: Database, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add, meter
+    ready: None,
+    database: Database,
+    scope: Scope,
+    embedding: Embedding,
+    embedder: FakeEmbedder,
+    add,
+    meter,
 ) -> None:
     await add(*[f"word{number}" for number in range(2 * BATCH_ENTRIES)], "the", "trains to Vienna")
     await embedding.job.run(scope, str(BOOK))
     assert [len(batch) for batch in embedder.batches] == [BATCH_ENTRIES, BATCH_ENTRIES, 1]
-    assert await found(database, scope, embedding, "Which train goes to Vienna?") == [2 * BATCH_ENTRIES + 1]
+    assert await found(database, scope, embedding, "Which train goes to Vienna?") == [
+        2 * BATCH_ENTRIES + 1
+    ]
     assert meter.total("memsvc_embedding_texts_total") == 2 * BATCH_ENTRIES + 1
     assert meter.total("memsvc_embedding_calls_total", kind="document", status="success") == 3
     assert (embedding.job.name, embedding.sweep.interval_s) == (EMBED_JOB, SWEEP_S)
@@ -113,7 +138,13 @@ async def test_running_again_asks_for_what_is_new_alone(
 
 
 async def test_what_came_before_an_error_stays_and_the_next_run_goes_on(
-    ready: None, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add, admin: asyncpg.Connection, meter
+    ready: None,
+    scope: Scope,
+    embedding: Embedding,
+    embedder: FakeEmbedder,
+    add,
+    admin: asyncpg.Connection,
+    meter,
 ) -> None:
     await add(*[f"word{number}" for number in range(2 * BATCH_ENTRIES)])
     embedder.failing, embedder.fails_after = MemsvcError(Code.UNAVAILABLE, "down"), 1
@@ -146,7 +177,13 @@ async def test_no_transaction_is_open_while_the_embedder_thinks(
 
 
 async def test_holes_are_filled_and_what_nobody_forgot_is_pruned(
-    ready: None, database: Database, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add, admin
+    ready: None,
+    database: Database,
+    scope: Scope,
+    embedding: Embedding,
+    embedder: FakeEmbedder,
+    add,
+    admin,
 ) -> None:
     await add("walrus", "kumquat", "zeppelin")
     await embedding.embed(scope, str(BOOK))
@@ -162,7 +199,14 @@ async def test_holes_are_filled_and_what_nobody_forgot_is_pruned(
 
 
 async def test_another_model_embeds_anew_and_then_drops_the_old_vectors(
-    ready: None, database: Database, scope: Scope, embedding: Embedding, clock: FakeClock, meter, add, admin
+    ready: None,
+    database: Database,
+    scope: Scope,
+    embedding: Embedding,
+    clock: FakeClock,
+    meter,
+    add,
+    admin,
 ) -> None:
     await add("walrus", "kumquat")
     await embedding.embed(scope, str(BOOK))
@@ -188,7 +232,10 @@ async def test_the_sweep_queues_the_books_that_lack_vectors_and_no_others(
     await add("kumquat", name="turns/s2")
     await add("the", name="turns/s3")
     await embedding.sweep.run(scope, "")
-    both = sorted([(EMBED_JOB, str(BOOK)), (EMBED_JOB, str(index_id_of("turns/s2")))], key=lambda pair: pair[1])
+    both = sorted(
+        [(EMBED_JOB, str(BOOK)), (EMBED_JOB, str(index_id_of("turns/s2")))],
+        key=lambda pair: pair[1],
+    )
     assert sorted(await queued(admin), key=lambda pair: pair[1]) == both
     await admin.execute("DELETE FROM job_refs")
     await embedding.embed(scope, str(BOOK))
@@ -197,7 +244,12 @@ async def test_the_sweep_queues_the_books_that_lack_vectors_and_no_others(
 
 
 async def test_without_pgvector_jobs_have_nothing_to_do(
-    database_urls: DatabaseUrls, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add, admin
+    database_urls: DatabaseUrls,
+    scope: Scope,
+    embedding: Embedding,
+    embedder: FakeEmbedder,
+    add,
+    admin,
 ) -> None:
     await admin.execute("DROP TABLE IF EXISTS embeddings")
     await add("walrus")
@@ -223,7 +275,11 @@ async def test_a_question_is_asked_once_and_remembered_for_everybody(
 
 @pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.INTERNAL_ERROR])
 async def test_without_the_embedder_a_question_has_no_vector(
-    embedding: Embedding, embedder: FakeEmbedder, meter: RecordingMeter, clock: FakeClock, code: Code
+    embedding: Embedding,
+    embedder: FakeEmbedder,
+    meter: RecordingMeter,
+    clock: FakeClock,
+    code: Code,
 ) -> None:
     embedder.failing = MemsvcError(code, "no")
     assert await embedding.question("one") is None

@@ -1,4 +1,5 @@
-"""What a tenant may have a model asked a day holds for everything that asks; what is over is done without it."""
+"""What a tenant may have a model asked a day holds for everything that asks; what is over is done
+without it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,10 @@ from tests.fakes import FakeClock, RecordingMeter, ScriptedLlm
 
 pytestmark = pytest.mark.anyio
 BOARD = {"user_id": "alice", "conversation_id": "c"}
-FACTS, CHANGES = orjson.dumps({"facts": ["Loves tea"]}).decode(), orjson.dumps({"memory": []}).decode()
+FACTS, CHANGES = (
+    orjson.dumps({"facts": ["Loves tea"]}).decode(),
+    orjson.dumps({"memory": []}).decode(),
+)
 Opened = Callable[..., Door]
 
 
@@ -28,19 +32,26 @@ def model() -> ScriptedLlm:
 
 
 @pytest.fixture
-def opened(database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope) -> Opened:
+def opened(
+    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope
+) -> Opened:
     """Makes a service whose tenants have so many questions a day: `opened(2, model)`."""
 
     def made(calls_a_day: int, model: Any) -> Door:
         limits = LimitsOptions(model_calls_a_day=calls_a_day)
         turns = TurnOptions(heuristic=HeuristicOptions(enabled=True))
-        return open_door(database, clock, tokens, meter, scope, llm=model, limits=limits, turns=turns)
+        return open_door(
+            database, clock, tokens, meter, scope, llm=model, limits=limits, turns=turns
+        )
 
     return made
 
 
 async def counted(admin: asyncpg.Connection) -> dict[str, int]:
-    return {row["purpose"]: row["times"] for row in await admin.fetch("SELECT purpose, times FROM allowances")}
+    return {
+        row["purpose"]: row["times"]
+        for row in await admin.fetch("SELECT purpose, times FROM allowances")
+    }
 
 
 async def note(door: Door, text: str) -> dict[str, Any]:
@@ -92,7 +103,11 @@ async def test_everything_that_asks_counts_together(
 ) -> None:
     door = opened(100, model)
     model.always = lambda question: (
-        {"alignment": 0.9} if "identity" in question.text else "By the model, as told." if question.text else []
+        {"alignment": 0.9}
+        if "identity" in question.text
+        else "By the model, as told."
+        if question.text
+        else []
     )
     await note(door, "We meet on Monday.")
     await door("file_write", project="default", path="/a", content="A long story. " * 200)
@@ -100,14 +115,21 @@ async def test_everything_that_asks_counts_together(
     await door("elfmem_remember", content="Ada drinks tea.")
     await door("elfmem_dream")
     model.always = None
-    await door("memory_after_turn", session_id="s", turn_id="t", input_items=[{"role": "user", "content": "Hi."}])
+    await door(
+        "memory_after_turn",
+        session_id="s",
+        turn_id="t",
+        input_items=[{"role": "user", "content": "Hi."}],
+    )
     await door.work()
     times = await counted(admin)
     assert times == {"model": len(model.asked), "summary": 1, "judgement": 1, "turns": 1}
     assert times["model"] == 4
 
 
-async def test_a_tenant_s_budget_is_its_own(opened: Opened, model: ScriptedLlm, other_scope: Scope) -> None:
+async def test_a_tenant_s_budget_is_its_own(
+    opened: Opened, model: ScriptedLlm, other_scope: Scope
+) -> None:
     door, model.always = opened(1, model), "By the model."
     await note(door, "One.")
     assert (await note(door, "Two."))["made_by"] == "rules"
@@ -126,7 +148,10 @@ async def test_a_key_that_the_endpoint_refuses_keeps_every_entry_waiting_and_cos
             for _ in range(5):
                 with pytest.raises(Refused) as refused:
                     await note(door, "We meet on Monday.")
-                assert (refused.value.body["code"], refused.value.body["retry_after_s"]) == ("UNAVAILABLE", 60.0)
+                assert (refused.value.body["code"], refused.value.body["retry_after_s"]) == (
+                    "UNAVAILABLE",
+                    60.0,
+                )
             with pytest.raises(Refused, match="401"):
                 await tell(door, "I live in Rome.")
             assert asked.refused

@@ -1,4 +1,5 @@
-"""elfmem as a library: messages are learnt as blocks and consolidated without a model, by embeddings alone."""
+"""elfmem as a library: messages are learnt as blocks and consolidated without a model, by
+embeddings alone."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -26,7 +27,9 @@ class Elfmem:
                 "timeout": TIMEOUT_S,
             },
         }
-        self._memory: MemorySystem = self._run(MemorySystem.from_config(f"{folder}/agent.db", options))
+        self._memory: MemorySystem = self._run(
+            MemorySystem.from_config(f"{folder}/agent.db", options)
+        )
         self._run(self._memory.begin_session())
 
     def add(self, user: str, messages: list[dict[str, str]]) -> None:

@@ -12,7 +12,16 @@ from memsvc.console.views.form_fields import filled, parse_time
 HOURS: Final = 24
 ALL_PROJECTS: Final = "*"
 FILTERS: Final = ("tool", "status", "code", "surface", "key_label", "session_id")
-CALL_SOURCES: Final = ("mcp", "stdio", "sse", "rest", "console", "pipe", "subscription", "completion")
+CALL_SOURCES: Final = (
+    "mcp",
+    "stdio",
+    "sse",
+    "rest",
+    "console",
+    "pipe",
+    "subscription",
+    "completion",
+)
 
 
 async def listed(page: Page) -> Response:
@@ -30,7 +39,9 @@ async def listed(page: Page) -> Response:
     params = filters | times | {"in": where}
     context = {
         "calls": found["calls"],
-        "more": page.url("calls", **params, cursor=found["next_cursor"]) if found["next_cursor"] else None,
+        "more": page.url("calls", **params, cursor=found["next_cursor"])
+        if found["next_cursor"]
+        else None,
         "where": where,
     }
     if page.partial:

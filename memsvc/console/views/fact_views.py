@@ -20,14 +20,21 @@ async def listed(page: Page) -> Response:
         found = await page.call("memory_list_sessions", limit=20)
         return page.render("facts_of.html", title="Facts", here="facts", sessions=found["sessions"])
     args = _query_args(page)
-    found = await page.call("memory_list_facts", **args, limit=FACTS_MAX, cursor=page.given_text("cursor"))
-    params = {name: args[name] for name in ("tier", "state", "reach")} | {"session": session, "user": user}
+    found = await page.call(
+        "memory_list_facts", **args, limit=FACTS_MAX, cursor=page.given_text("cursor")
+    )
+    params = {name: args[name] for name in ("tier", "state", "reach")} | {
+        "session": session,
+        "user": user,
+    }
     return page.render(
         "parts/fact_rows.html" if page.partial else "facts.html",
         title="Facts",
         here="facts",
         facts=found["facts"],
-        more=page.url("facts", **params, cursor=found["next_cursor"]) if found["next_cursor"] else None,
+        more=page.url("facts", **params, cursor=found["next_cursor"])
+        if found["next_cursor"]
+        else None,
         states=STATES,
         reaches=SCOPES,
         **params,
@@ -49,7 +56,9 @@ async def history(page: Page) -> Response:
         fact_id=fact,
         limit=VALUES_MAX,
     )
-    values_by_key = [list(values) for _, values in groupby(sorted(found["facts"], key=_slot), key=_slot)]
+    values_by_key = [
+        list(values) for _, values in groupby(sorted(found["facts"], key=_slot), key=_slot)
+    ]
     return page.render(
         "fact.html",
         title="Fact",
@@ -67,14 +76,20 @@ async def forget(page: Page) -> Response:
     form = await page.form()
     session, user = str(form.get("session", "")), str(form.get("user", ""))
     await page.call(
-        "memory_forget", session_id=session, user_id=user, fact_ids=[str(form.get("fact", ""))], dry_run=False
+        "memory_forget",
+        session_id=session,
+        user_id=user,
+        fact_ids=[str(form.get("fact", ""))],
+        dry_run=False,
     )
     return page.go("facts", session=session, user=user)
 
 
 def _query_args(page: Page) -> dict[str, Any]:
     session, user = page.given_text("session"), page.given_text("user")
-    scope = page.given_text("reach", "all" if session and user else "session" if session else "user")
+    scope = page.given_text(
+        "reach", "all" if session and user else "session" if session else "user"
+    )
     return {
         "session_id": session,
         "user_id": user,

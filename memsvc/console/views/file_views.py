@@ -22,7 +22,11 @@ async def listed(page: Page) -> Response:
 
     Write times of directories are shown on request only: they need a scan of all that is in them.
     """
-    path, q, with_times = page.given_text("path"), page.given_text("q"), page.given_text("dated") == "1"
+    path, q, with_times = (
+        page.given_text("path"),
+        page.given_text("q"),
+        page.given_text("dated") == "1",
+    )
     if q:
         found = await page.call("file_search", query=q, path_prefix=path, limit=20)
         return page.render(
@@ -39,7 +43,9 @@ async def listed(page: Page) -> Response:
     if [(one["path"], one["type"]) for one in entries] == [(path, "FILE")]:
         return page.go("file", path=path)
     params = {"path": path, "dated": "1" if with_times else ""}
-    more = page.url("files", **params, cursor=found["next_cursor"]) if found["next_cursor"] else None
+    more = (
+        page.url("files", **params, cursor=found["next_cursor"]) if found["next_cursor"] else None
+    )
     return page.render(
         "parts/file_rows.html" if page.partial else "files.html",
         title="Files",
@@ -57,7 +63,11 @@ async def listed(page: Page) -> Response:
 async def _entries(page: Page, path: str, *, with_times: bool) -> dict[str, Any]:
     try:
         return await page.call(
-            "file_list", path=path, limit=ENTRIES_MAX, cursor=page.given_text("cursor"), directory_times=with_times
+            "file_list",
+            path=path,
+            limit=ENTRIES_MAX,
+            cursor=page.given_text("cursor"),
+            directory_times=with_times,
         )
     except MemsvcError as error:
         if error.code is not Code.NOT_FOUND:
@@ -69,7 +79,9 @@ async def show(page: Page) -> Response:
     """Show a file, and its history."""
     path = page.given_text("path")
     stat = await page.call("file_stat", path=path)
-    past = await page.call("file_list_versions", path=path, limit=50, before_id=page.given_text("before") or None)
+    past = await page.call(
+        "file_list_versions", path=path, limit=50, before_id=page.given_text("before") or None
+    )
     content = None
     if stat["exists"] and stat["type"] == "FILE":
         content = await page.call("file_read", path=path, length=PREVIEW_BYTES)
@@ -95,8 +107,14 @@ async def version(page: Page) -> Response:
     path, name = page.given_text("path"), page.given_text("id")
     then = await page.call("file_read_version", path=path, history_id=name)
     stat = await page.call("file_stat", path=path)
-    now = await page.call("file_read", path=path, length=EDIT_BYTES_MAX) if stat["type"] == "FILE" else None
-    texts = then["content_encoding"] == "utf-8" and (now is None or now["content_encoding"] == "utf-8")
+    now = (
+        await page.call("file_read", path=path, length=EDIT_BYTES_MAX)
+        if stat["type"] == "FILE"
+        else None
+    )
+    texts = then["content_encoding"] == "utf-8" and (
+        now is None or now["content_encoding"] == "utf-8"
+    )
     return page.render(
         "file_version.html",
         title="A version",
@@ -123,7 +141,11 @@ async def edit(page: Page) -> Response:
     if page.request.method == "POST":
         return await _store(page)
     path = page.given_text("path")
-    stat = await page.call("file_stat", path=path) if path and not path.endswith("/") else {"exists": False}
+    stat = (
+        await page.call("file_stat", path=path)
+        if path and not path.endswith("/")
+        else {"exists": False}
+    )
     content, base = "", ""
     if stat["exists"]:
         if stat["size"] > EDIT_BYTES_MAX:
@@ -140,13 +162,17 @@ async def _store(page: Page) -> Response:
     path, base = str(form.get("path", "")), str(form.get("version", ""))
     content = str(form.get("content", "")).replace("\r\n", "\n")
     precondition = (
-        {"expected_version": base} if base else {"create_only": "version" in form and not form.get("overwrite")}
+        {"expected_version": base}
+        if base
+        else {"create_only": "version" in form and not form.get("overwrite")}
     )
     try:
         await page.call("file_write", path=path, content=content, mode="TRUNCATE", **precondition)
     except MemsvcError as error:
         if error.code not in (Code.VERSION_CONFLICT, Code.ALREADY_EXISTS):
-            return _editor(page, path, content, base, problem=error.body(), status=error.http_status)
+            return _editor(
+                page, path, content, base, problem=error.body(), status=error.http_status
+            )
         return await _conflict(page, path, content, error)
     return page.go("file", path=path, saved="saved")
 
@@ -198,4 +224,7 @@ def _path_context(path: str) -> dict[str, Any]:
     """Return the breadcrumbs of a path: each directory above it by name."""
     names = [name for name in path.split("/") if name]
     paths = list(accumulate(f"/{name}" for name in names))
-    return {"crumbs": list(zip(names[:-1], paths[:-1], strict=True)), "name": names[-1] if names else "/"}
+    return {
+        "crumbs": list(zip(names[:-1], paths[:-1], strict=True)),
+        "name": names[-1] if names else "/",
+    }

@@ -34,7 +34,9 @@ async def usage(page: Page) -> Response:
 async def create(page: Page) -> Response:
     """Make a key and show it, this once: no address shows it again."""
     form = await page.form()
-    made = await page.call("keys_create", **_key_properties(form), label=str(form.get("label", "")) or None)
+    made = await page.call(
+        "keys_create", **_key_properties(form), label=str(form.get("label", "")) or None
+    )
     return page.render("key_made.html", title="A new key", here="keys", made=made, old=None)
 
 
@@ -49,14 +51,18 @@ async def rotate(page: Page) -> Response:
 async def revoke(page: Page) -> Response:
     """Revoke a key."""
     form = await page.form()
-    done = await page.call("keys_revoke", key_id=str(form.get("id", "")), even_last="even_last" in form)
+    done = await page.call(
+        "keys_revoke", key_id=str(form.get("id", "")), even_last="even_last" in form
+    )
     return page.go("keys", done=f"{done['key']['label']} opens nothing any more.")
 
 
 async def show(page: Page) -> Response:
     """Show one key, to be changed, rotated or revoked."""
     name = page.given_text("id")
-    key = next((one for one in (await page.call("keys_list"))["keys"] if one["key_id"] == name), None)
+    key = next(
+        (one for one in (await page.call("keys_list"))["keys"] if one["key_id"] == name), None
+    )
     if key is None:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
     return page.render(

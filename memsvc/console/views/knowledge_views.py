@@ -28,13 +28,21 @@ async def listed(page: Page) -> Response:
     q, frame = page.given_text("q"), page.given_text("frame")
     if q or frame:
         return await _recalled(page, q, frame or "attention")
-    tag, category, where = page.given_text("tag"), page.given_text("category"), page.given_text("where")
+    tag, category, where = (
+        page.given_text("tag"),
+        page.given_text("category"),
+        page.given_text("where"),
+    )
     if where == "inbox":
         found = await page.call("elfmem_inbox", max_count=BLOCKS_MAX)
     elif where == "archived":
-        found = await page.call("elfmem_ls", category=category or None, limit=BLOCKS_MAX, archived=True)
+        found = await page.call(
+            "elfmem_ls", category=category or None, limit=BLOCKS_MAX, archived=True
+        )
     else:
-        found = await page.call("elfmem_ls", tag=tag or None, category=category or None, limit=BLOCKS_MAX)
+        found = await page.call(
+            "elfmem_ls", tag=tag or None, category=category or None, limit=BLOCKS_MAX
+        )
     return page.render(
         "knowledge.html",
         title="Knowledge",
@@ -52,7 +60,10 @@ async def listed(page: Page) -> Response:
 
 async def _recalled(page: Page, q: str, frame: str) -> Response:
     found = await page.call(
-        "elfmem_recall", query=q, frame=frame, top_k=parse_number(page.given_text("top"), "top") or None
+        "elfmem_recall",
+        query=q,
+        frame=frame,
+        top_k=parse_number(page.given_text("top"), "top") or None,
     )
     return page.render(
         "knowledge_recall.html",
@@ -70,7 +81,9 @@ async def show(page: Page) -> Response:
     """Show one block: its confidence with reasons, its decay, and its edges."""
     block = await page.call("elfmem_show", block_id=page.given_text("id"))
     unused_h = max(0.0, block["now_h"] - block["reinforced_h"])
-    chart = charts.decay_chart(block["decay_per_h"], unused_h, block["faded_h"] - block["reinforced_h"], ARCHIVE_LEVEL)
+    chart = charts.decay_chart(
+        block["decay_per_h"], unused_h, block["faded_h"] - block["reinforced_h"], ARCHIVE_LEVEL
+    )
     return page.render(
         "block.html",
         title="Block",
@@ -88,7 +101,9 @@ async def edit(page: Page) -> Response:
     """Edit the content or the cue of a block."""
     form = await page.form()
     block = str(form.get("id", ""))
-    content, keywords = (str(form.get(name, "")).replace("\r\n", "\n") for name in ("content", "cue"))
+    content, keywords = (
+        str(form.get(name, "")).replace("\r\n", "\n") for name in ("content", "cue")
+    )
     done = await page.call("elfmem_edit", block_id=block, content=content, cue=keywords)
     return page.go("block", id=block, done=done["summary"])
 
@@ -116,7 +131,10 @@ async def outcome(page: Page) -> Response:
 async def connect(page: Page) -> Response:
     """Connect a block to another one."""
     form = await page.form()
-    block, fields = str(form.get("id", "")), {name: str(form.get(name, "")) for name in ("relation", "note")}
+    block, fields = (
+        str(form.get("id", "")),
+        {name: str(form.get(name, "")) for name in ("relation", "note")},
+    )
     done = await page.call(
         "elfmem_connect",
         source=block,

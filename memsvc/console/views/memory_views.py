@@ -23,7 +23,13 @@ async def listed(page: Page) -> Response:
         )["results"]
     template = "parts/memory_items.html" if page.partial else "memories.html"
     return page.render(
-        template, title="Project Long Term Memory", here="memories", user=user, q=query, memories=found, tab="memories"
+        template,
+        title="Project Long Term Memory",
+        here="memories",
+        user=user,
+        q=query,
+        memories=found,
+        tab="memories",
     )
 
 
@@ -32,7 +38,12 @@ async def history(page: Page) -> Response:
     user, memory = page.given_text("user"), page.given_text("id")
     found = await page.call("memories_history", user_id=user, memory_id=memory)
     return page.render(
-        "memory.html", title="A memory", here="memories", user=user, memory=memory, changes=found["results"][::-1]
+        "memory.html",
+        title="A memory",
+        here="memories",
+        user=user,
+        memory=memory,
+        changes=found["results"][::-1],
     )
 
 

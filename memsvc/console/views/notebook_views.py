@@ -23,14 +23,24 @@ async def show(page: Page) -> Response:
     q = page.given_text("q")
     if q:
         found = await page.call("search_documents", query=q, limit=20)
-        return page.render("notebook_found.html", title="Notebook", here="notebook", q=q, passages=found["passages"])
+        return page.render(
+            "notebook_found.html",
+            title="Notebook",
+            here="notebook",
+            q=q,
+            passages=found["passages"],
+        )
     name, version = page.given_text("id", "root"), page.given_text("version")
     current = await page.call("read_document", id=name)
-    past = await page.call("document_history", id=name, limit=20, cursor=page.given_text("cursor") or None)
+    past = await page.call(
+        "document_history", id=name, limit=20, cursor=page.given_text("cursor") or None
+    )
     then = await page.call("read_document", id=name, version=version) if version else None
     tree = await page.call("get_document_tree")
     documents = _tree(tree["text"], DOCUMENTS_MAX)
-    more = page.url("notebook", id=name, cursor=past["next_cursor"]) if past["next_cursor"] else None
+    more = (
+        page.url("notebook", id=name, cursor=past["next_cursor"]) if past["next_cursor"] else None
+    )
     return page.render(
         "notebook.html",
         title="Notebook",
@@ -59,14 +69,24 @@ async def edit(page: Page) -> Response:
     name, base = str(form.get("id", "")), str(form.get("version", ""))
     content = str(form.get("content", "")).replace("\r\n", "\n")
     try:
-        done = await page.call("update_document", id=name, content=content, expected_version=base or None)
+        done = await page.call(
+            "update_document", id=name, content=content, expected_version=base or None
+        )
     except MemsvcError as error:
         if error.code is not Code.VERSION_CONFLICT:
-            return _editor(page, name, content, base, problem=error.body(), status=error.http_status)
+            return _editor(
+                page, name, content, base, problem=error.body(), status=error.http_status
+            )
         document = await page.call("read_document", id=name)
         lines = difference(document["text"], content)
         return _editor(
-            page, name, content, document["version"] or "", problem=error.body(), lines=lines, status=CONFLICT_STATUS
+            page,
+            name,
+            content,
+            document["version"] or "",
+            problem=error.body(),
+            lines=lines,
+            status=CONFLICT_STATUS,
         )
     return page.go("notebook", id=name, saved=done["text"])
 

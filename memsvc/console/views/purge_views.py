@@ -36,10 +36,18 @@ async def purge(page: Page) -> Response:
     if "confirm" not in form:
         preview = await page.call("tenant_purge", **args, **name_args, dry_run=True)
         return page.render(
-            "purge_confirm.html", title="Purge", here="keys", would=preview, name=name, levels=LEVELS, problem=None
+            "purge_confirm.html",
+            title="Purge",
+            here="keys",
+            would=preview,
+            name=name,
+            levels=LEVELS,
+            problem=None,
         )
     try:
-        receipt = await page.call("tenant_purge", **args, **name_args, confirm=str(form.get("confirm", "")))
+        receipt = await page.call(
+            "tenant_purge", **args, **name_args, confirm=str(form.get("confirm", ""))
+        )
     except MemsvcError as error:
         if error.code is not Code.INVALID_ARGUMENT:
             raise

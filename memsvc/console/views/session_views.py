@@ -13,14 +13,18 @@ from memsvc.console.page import Page
 async def listed(page: Page) -> Response:
     """List the sessions of the project, latest first, found by part of a name or by user."""
     q, user = page.given_text("q"), page.given_text("user")
-    found = await page.call("memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor"))
+    found = await page.call(
+        "memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor")
+    )
     template = "parts/session_rows.html" if page.partial else "sessions.html"
     return page.render(
         template,
         title="Sessions",
         here="sessions",
         sessions=found["sessions"],
-        more=page.url("sessions", q=q, user=user, cursor=found["next_cursor"]) if found["next_cursor"] else None,
+        more=page.url("sessions", q=q, user=user, cursor=found["next_cursor"])
+        if found["next_cursor"]
+        else None,
         q=q,
         user=user,
     )
@@ -33,11 +37,17 @@ async def timeline(page: Page) -> Response:
         return page.go("sessions")
     turn = page.given_text("turn")
     page_of_items = await page.call(
-        "memory_list_turns", session_id=session, turn_id=turn, limit=60, cursor=page.given_text("cursor")
+        "memory_list_turns",
+        session_id=session,
+        turn_id=turn,
+        limit=60,
+        cursor=page.given_text("cursor"),
     )
     turns = list(_turns(page_of_items["items"]))
     more = (
-        page.url("session", id=session, cursor=page_of_items["next_cursor"]) if page_of_items["next_cursor"] else None
+        page.url("session", id=session, cursor=page_of_items["next_cursor"])
+        if page_of_items["next_cursor"]
+        else None
     )
     if page.partial:
         return page.render("parts/turns.html", session=session, meant=turn, turns=turns, more=more)
@@ -62,7 +72,12 @@ async def recall(page: Page) -> Response:
     found = await page.call("memory_list_recalls", session_id=session, turn_id=turn, limit=5)
     template = "parts/recalls.html" if page.partial else "recall.html"
     return page.render(
-        template, title="What was recalled", here="sessions", session=session, turn=turn, recalls=found["recalls"]
+        template,
+        title="What was recalled",
+        here="sessions",
+        session=session,
+        turn=turn,
+        recalls=found["recalls"],
     )
 
 

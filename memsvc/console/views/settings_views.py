@@ -10,12 +10,18 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_project
 
 PROJECTS_MAX: Final = 100
-KINDS: Final = {"retention": "How long it is kept", "quota": "How much there may be", "rate": "How often you may call"}
+KINDS: Final = {
+    "retention": "How long it is kept",
+    "quota": "How much there may be",
+    "rate": "How often you may call",
+}
 
 
 async def show(page: Page) -> Response:
     """Show what the key may do, its limits, and its tools."""
-    memories = await page.call("memories_get_settings") if page.has("memories_get_settings") else None
+    memories = (
+        await page.call("memories_get_settings") if page.has("memories_get_settings") else None
+    )
     limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
     groups: dict[str, list[dict[str, Any]]] = {}
     for tool in page.calls.tools():
@@ -30,7 +36,9 @@ async def show(page: Page) -> Response:
         groups=dict(sorted(groups.items())),
         hidden=sorted(page.caller.hidden_tools),
         memories=memories,
-        limits={title: [one for one in limits if one["kind"] == kind] for kind, title in KINDS.items()},
+        limits={
+            title: [one for one in limits if one["kind"] == kind] for kind, title in KINDS.items()
+        },
         signed_in_until=page.seal.valid_until,
     )
 

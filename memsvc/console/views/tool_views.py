@@ -12,7 +12,9 @@ from memsvc.console.views.tool_groups import group_of
 from memsvc.core.errors import Code, MemsvcError, invalid
 
 HIDDEN: Final = frozenset({"plugin"})
-LONG: Final = frozenset({"content", "file_text", "text", "prompt", "base_instructions", "new_text", "old_text"})
+LONG: Final = frozenset(
+    {"content", "file_text", "text", "prompt", "base_instructions", "new_text", "old_text"}
+)
 
 
 async def show(page: Page) -> Response:
@@ -55,9 +57,17 @@ async def _called(page: Page) -> Response:
     context: dict[str, Any] = {"tool": tool, "result": body, "failed": failed}
     if page.partial:
         return page.render("parts/outcome.html", **context)
-    form_values = {field["name"]: str(form.get(f"argument-{field['name']}", "")) for field in fields}
+    form_values = {
+        field["name"]: str(form.get(f"argument-{field['name']}", "")) for field in fields
+    }
     return page.render(
-        "playground.html", title="Playground", here="playground", fields=fields, groups={}, given=form_values, **context
+        "playground.html",
+        title="Playground",
+        here="playground",
+        fields=fields,
+        groups={},
+        given=form_values,
+        **context,
     )
 
 
@@ -68,7 +78,10 @@ def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
     for name, spec in schema.get("properties", {}).items():
         if name in HIDDEN:
             continue
-        kinds = {spec.get("type"), *(one.get("type") for one in spec.get("anyOf", ()))} - {None, "null"}
+        kinds = {spec.get("type"), *(one.get("type") for one in spec.get("anyOf", ()))} - {
+            None,
+            "null",
+        }
         kind = kinds.pop() if len(kinds) == 1 else "json"
         default = spec.get("default")
         fields.append(

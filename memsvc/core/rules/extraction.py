@@ -37,7 +37,9 @@ _BY_CHARACTER = tuple(RuleReader(language) for language in LANGUAGES if not lang
 _WORD = re.compile(r"[^\W\d_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _HIDDEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00]")
-_CHARACTER_MAP = str.maketrans({"’": "'", "ʼ": "'", "＇": "'", "\u00a0": " ", "\u202f": " ", "\u3000": " ", "\r": "\n"})
+_CHARACTER_MAP = str.maketrans(
+    {"’": "'", "ʼ": "'", "＇": "'", "\u00a0": " ", "\u202f": " ", "\u3000": " ", "\r": "\n"}
+)
 _SENTENCE = re.compile(rf"(?:{NOT_SHORT_FORM}|(?<=\bst))\.(?=\s)|[\n。！？!?;；…]", re.IGNORECASE)
 _FULL_STOP = re.compile(NOT_SHORT_FORM + r"[.·](?:[\s\"'”’»)]|$)", re.IGNORECASE)
 _DATE_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern, re.IGNORECASE)
@@ -59,11 +61,21 @@ _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
 
 def extract(
-    items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str, chars_max: int = TURN_CHARS_READ
+    items: Sequence[tuple[str, Item]],
+    *,
+    session: str,
+    turn: str,
+    user: str,
+    chars_max: int = TURN_CHARS_READ,
 ) -> list[Claim]:
     """Return the claims in the user messages of a turn, in order (pairs of event id and item)."""
     matches = read([item for _, item in items], chars_max)
-    return claims_of(zip((event for event, _ in items), matches, strict=True), session=session, turn=turn, user=user)
+    return claims_of(
+        zip((event for event, _ in items), matches, strict=True),
+        session=session,
+        turn=turn,
+        user=user,
+    )
 
 
 def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[ItemMatches]":
@@ -82,14 +94,18 @@ def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[ItemM
     return matches[::-1]
 
 
-def claims_of(matches: "Iterable[tuple[str, ItemMatches]]", *, session: str, turn: str, user: str) -> list[Claim]:
+def claims_of(
+    matches: "Iterable[tuple[str, ItemMatches]]", *, session: str, turn: str, user: str
+) -> list[Claim]:
     """Return the claims of a turn by what was found in its items (pairs of event id and finding).
 
     At most 64."""
     claims: list[Claim] = []
     for event, item_matches in matches:
         evidence = Evidence(session, turn, event, user)
-        made = (claim for match in item_matches for claim in _claims_of_match(match, turn, evidence))
+        made = (
+            claim for match in item_matches for claim in _claims_of_match(match, turn, evidence)
+        )
         claims += islice(made, STATEMENTS_MAX - len(claims))
     return _with_unique_records(claims)
 
@@ -104,7 +120,11 @@ def _matches_in(text: str) -> "ItemMatches":
 
 def _user_text(item: Item, chars_max: int) -> str:
     """Return the text of a user message; "" for any other item."""
-    return "" if role_of(item) != "user" else _clean_text("\n".join(text_parts(item)), min(chars_max, TEXT_CHARS_READ))
+    return (
+        ""
+        if role_of(item) != "user"
+        else _clean_text("\n".join(text_parts(item)), min(chars_max, TEXT_CHARS_READ))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +158,20 @@ def _iter_matches(text: str) -> Iterator[_RuleMatch]:
 
 
 def _read(
-    text: str, match: re.Match[str], reader: RuleReader, rule: Rule, quoted: Sequence[tuple[int, int]]
+    text: str,
+    match: re.Match[str],
+    reader: RuleReader,
+    rule: Rule,
+    quoted: Sequence[tuple[int, int]],
 ) -> _RuleMatch | None:
     if within(quoted, match.start()) or not _is_user_statement(text, match, reader, rule):
         return None
     groups = match.groupdict()
     value_text = groups.get("v")
     end = match.end("v") if value_text is not None else match.end()
-    if rule.topic.fact_id != "user_name" and text[end : end + 40].lstrip(" .\"'").startswith(("?", "？")):
+    if rule.topic.fact_id != "user_name" and text[end : end + 40].lstrip(" .\"'").startswith(
+        ("?", "？")
+    ):
         return None
     if reader.after.match(text, end):
         return None
@@ -167,7 +193,11 @@ def _words(match: re.Match[str], value: str) -> str:
     """Return the words of a match about one of its values, without other remarks."""
     text, (start, end) = match.string, match.span("v")
     extra = match.span("aside") if "aside" in match.re.groupindex else (-1, -1)
-    before = text[match.start() : start] if extra[0] < 0 else text[match.start() : extra[0]] + text[extra[1] : start]
+    before = (
+        text[match.start() : start]
+        if extra[0] < 0
+        else text[match.start() : extra[0]] + text[extra[1] : start]
+    )
     return before + value + text[end : match.end()]
 
 
@@ -207,10 +237,14 @@ def _values(value_text: str, match: re.Match[str], reader: RuleReader, rule: Rul
             remaining = remaining[: end.start()]
     if not rule.plain and rule.topic.fact_id not in ("user_plan", "user_reminder", "user_contact"):
         remaining = reader.value_end.sub("", remaining)
-    parts = reader.joins.split(remaining)[:LISTED_MAX] if rule.topic.shape == "list" else [remaining]
+    parts = (
+        reader.joins.split(remaining)[:LISTED_MAX] if rule.topic.shape == "list" else [remaining]
+    )
     for number, part in enumerate(parts):
         value = (
-            part.strip(_EDGES).rstrip(".").strip() if not rule.plain else part.strip().rstrip(".").strip(' "“”「」『』')
+            part.strip(_EDGES).rstrip(".").strip()
+            if not rule.plain
+            else part.strip().rstrip(".").strip(' "“”「」『』')
         )
         if rule.topic.shape == "list" and number and len(value.split()) > 3:
             return
@@ -219,14 +253,24 @@ def _values(value_text: str, match: re.Match[str], reader: RuleReader, rule: Rul
 
 
 def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) -> bool:
-    if not value or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX or is_secret(value, match[0]):
+    if (
+        not value
+        or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX
+        or is_secret(value, match[0])
+    ):
         return False
     empty = reader.empty_value.match(value)
     if empty is not None and rule.topic.fact_id not in ("user_plan", "user_reminder"):
         # a preference or need may begin with any word
-        return rule.plain and empty.end() < len(value) and rule.topic.fact_id not in ("user_name", "user_like")
+        return (
+            rule.plain
+            and empty.end() < len(value)
+            and rule.topic.fact_id not in ("user_name", "user_like")
+        )
     if rule.topic.shape == "proper" and not rule.deletes and reader.language.whole_words:
-        return not value[0].islower() or (match[0][0].islower() and match[0][0] == "i" and len(value.split()) <= 2)
+        return not value[0].islower() or (
+            match[0][0].islower() and match[0][0] == "i" and len(value.split()) <= 2
+        )
     return any(character.isalnum() for character in value)
 
 
@@ -234,10 +278,16 @@ def _claims_of_match(found: _RuleMatch, turn: str, evidence: Evidence) -> Iterat
     rule, topic = found.rule, found.rule.topic
     for value, words in zip_longest(found.values, found.words, fillvalue=""):
         if rule.deletes:
-            key = "" if topic.key == found.key and topic.fact_id in ("user_pet", "user_favourite") else found.key
+            key = (
+                ""
+                if topic.key == found.key and topic.fact_id in ("user_pet", "user_favourite")
+                else found.key
+            )
             yield RemovalClaim((FactExpiry(topic.fact_id, key, value),), evidence)
             continue
-        keywords = " ".join(filter(None, (topic.keywords, found.reader.language.keywords.get(topic.fact_id, ""))))
+        keywords = " ".join(
+            filter(None, (topic.keywords, found.reader.language.keywords.get(topic.fact_id, "")))
+        )
         yield Statement(
             record=f"{turn}-fact-{topic.record}",
             fact_id=topic.fact_id,
@@ -249,7 +299,9 @@ def _claims_of_match(found: _RuleMatch, turn: str, evidence: Evidence) -> Iterat
             keywords=keywords,
             evidence=evidence,
             words=words,
-            conflicts=tuple(FactExpiry(*conflict, value, exact=True) for conflict in topic.conflicts),
+            conflicts=tuple(
+                FactExpiry(*conflict, value, exact=True) for conflict in topic.conflicts
+            ),
         )
 
 

@@ -12,7 +12,9 @@ def _patterns() -> dict[re.Pattern[str], frozenset[str]]:
     for language in LANGUAGES:
         for fact_id, pattern in language.question_patterns.items():
             by_pattern.setdefault(pattern, set()).add(fact_id)
-    return {re.compile(pattern, re.IGNORECASE): frozenset(ids) for pattern, ids in by_pattern.items()}
+    return {
+        re.compile(pattern, re.IGNORECASE): frozenset(ids) for pattern, ids in by_pattern.items()
+    }
 
 
 QUESTION_PATTERNS: Final[Mapping[re.Pattern[str], frozenset[str]]] = _patterns()
@@ -23,4 +25,6 @@ QUESTION_FACT_IDS: Final = frozenset().union(*QUESTION_PATTERNS.values())
 
 def requested_fact_ids(question: str) -> frozenset[str]:
     """Return the ids of the facts that a question asks for."""
-    return frozenset().union(*(ids for pattern, ids in QUESTION_PATTERNS.items() if pattern.search(question)))
+    return frozenset().union(
+        *(ids for pattern, ids in QUESTION_PATTERNS.items() if pattern.search(question))
+    )

@@ -4,7 +4,17 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-_CLOSING = {"“": "”", "„": "“", "«": "»", "「": "」", "『": "』", "‹": "›", '"': '"', "`": "`", "'": "'"}
+_CLOSING = {
+    "“": "”",
+    "„": "“",
+    "«": "»",
+    "「": "」",
+    "『": "』",
+    "‹": "›",
+    '"': '"',
+    "`": "`",
+    "'": "'",
+}
 _FENCES = ("```", "~~~")
 _QUOTE = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})[^<>\n]{0,200}>")

@@ -44,7 +44,9 @@ class RuleReader:
         """Return the pattern of the rule with this number."""
         found = self._patterns.get(number)
         if found is None:
-            found = self._patterns[number] = self.language.rules[number].compiled(whole_words=self.language.whole_words)
+            found = self._patterns[number] = self.language.rules[number].compiled(
+                whole_words=self.language.whole_words
+            )
         return found
 
     def candidates(self, text: str, words: set[str]) -> Iterable[int]:

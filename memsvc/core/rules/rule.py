@@ -15,7 +15,8 @@ _SPACE_RUN = r"[ \t]{1,8}"
 """A space in a pattern, outside of sets of characters, matches any run of them."""
 
 NOT_SHORT_FORM = "".join(
-    rf"(?<!\b{word})" for word in ("dr", "mr", "mrs", "ms", "st", "prof", r"e\.g", r"i\.e", "nr", r"z\.b")
+    rf"(?<!\b{word})"
+    for word in ("dr", "mr", "mrs", "ms", "st", "prof", r"e\.g", r"i\.e", "nr", r"z\.b")
 )
 """Negative lookbehind: a full stop after an abbreviation does not end anything."""
 
@@ -34,10 +35,10 @@ _PLACEHOLDERS = {
 class Topic:
     """A subject of facts.
 
-    `record` ends the id of its record, `keywords` are English keywords. `many` is true where several
-    values can hold at the same time. `conflicts` are the topics that the same value cannot have too.
-    `shape` is the required form of a value: a `name`, something `proper` with a capital, a short
-    `list`, or anything."""
+    `record` ends the id of its record, `keywords` are English keywords. `many` is true where
+    several values can hold at the same time. `conflicts` are the topics that the same value cannot
+    have too. `shape` is the required form of a value: a `name`, something `proper` with a capital,
+    a short `list`, or anything."""
 
     fact_id: str
     key: str
@@ -57,10 +58,10 @@ class Rule:
     `on` are the words (in scripts without spaces: the characters) without one of which the pattern
     cannot match. The pattern's group `v` is the value, `k` the key where there are several (a
     relation, a kind of pet); `fixed` is a value that the words only imply, and the group `aside` is
-    a remark about the same person. `example` is an example and `value` its value; `counter_example` states
-    nothing of the topic. A rule that `deletes` retracts a fact instead of stating one; its value ""
-    means any value. `tier` differs from the topic's where the words imply another duration. A
-    `plain` rule is so clear that it may match anywhere in a sentence."""
+    a remark about the same person. `example` is an example and `value` its value; `counter_example`
+    states nothing of the topic. A rule that `deletes` retracts a fact instead of stating one; its
+    value "" means any value. `tier` differs from the topic's where the words imply another
+    duration. A `plain` rule is so clear that it may match anywhere in a sentence."""
 
     topic: Topic
     on: str
@@ -87,12 +88,13 @@ class Rule:
 class Language:
     """The rules of a language and the context of statements in it.
 
-    Before a statement, `context_excludes` anywhere in its sentence reject it as the user's own (a condition, a
-    quotation) and `prefix_excludes` does so right before it; `prefix_allowed` may stand between the start of the
-    sentence and it. `value_end` end a value, `empty_value` values are empty, `after` following a value makes
-    it a quotation, `joins` separates the values of a list. `keys` gives the English name of what
-    `k` matches. `question_patterns` are, by topic, patterns of questions for all its facts in words too common
-    to search by, and `keywords` their keywords."""
+    Before a statement, `context_excludes` anywhere in its sentence reject it as the user's own (a
+    condition, a quotation) and `prefix_excludes` does so right before it; `prefix_allowed` may
+    stand between the start of the sentence and it. `value_end` end a value, `empty_value` values
+    are empty, `after` following a value makes it a quotation, `joins` separates the values of a
+    list. `keys` gives the English name of what `k` matches. `question_patterns` are, by topic,
+    patterns of questions for all its facts in words too common to search by, and `keywords` their
+    keywords."""
 
     name: str
     whole_words: bool

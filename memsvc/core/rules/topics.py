@@ -4,11 +4,30 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules.rule import Topic
 
 NAME = Topic("user_name", "name", FactTier.L0, 0.95, "name", "name called who am i", shape="name")
-NICKNAME = Topic("user_nickname", "nickname", FactTier.L0, 0.92, "nickname", "nickname call called name", shape="name")
+NICKNAME = Topic(
+    "user_nickname",
+    "nickname",
+    FactTier.L0,
+    0.92,
+    "nickname",
+    "nickname call called name",
+    shape="name",
+)
 AGE = Topic("user_age", "age", FactTier.L0, 0.9, "age", "old years age")
-BIRTHDAY = Topic("user_birthday", "birthday", FactTier.L0, 0.92, "birthday", "birthday born date of birth")
-PREFERENCE = Topic("user_preference", "preference", FactTier.L0, 0.92, "prefer", "prefer favourite favorite better")
-FAVOURITE = Topic("user_favourite", "favourite", FactTier.L0, 0.92, "favourite", "favourite favorite best like prefer")
+BIRTHDAY = Topic(
+    "user_birthday", "birthday", FactTier.L0, 0.92, "birthday", "birthday born date of birth"
+)
+PREFERENCE = Topic(
+    "user_preference", "preference", FactTier.L0, 0.92, "prefer", "prefer favourite favorite better"
+)
+FAVOURITE = Topic(
+    "user_favourite",
+    "favourite",
+    FactTier.L0,
+    0.92,
+    "favourite",
+    "favourite favorite best like prefer",
+)
 LIKE = Topic(
     *("user_like", "like", FactTier.L2, 0.85, "like", "like enjoy favourite favorite"),
     many=True,
@@ -20,45 +39,144 @@ DISLIKE = Topic(
     conflicts=(("user_like", "like"),),
 )
 DIET = Topic("user_diet", "diet", FactTier.L0, 0.9, "diet", "diet eat food meat vegetarian vegan")
-FOOD_RULE = Topic("user_food_rule", "food rule", FactTier.L0, 0.9, "food", "diet eat food", many=True)
-ALLERGY = Topic(
-    "user_allergy", "allergy", FactTier.L0, 0.93, "allergy", "allergy allergic intolerant food", many=True, shape="list"
+FOOD_RULE = Topic(
+    "user_food_rule", "food rule", FactTier.L0, 0.9, "food", "diet eat food", many=True
 )
-HOME = Topic("user_home", "home", FactTier.L0, 0.92, "home", "live home city address moved", shape="proper")
-ORIGIN = Topic("user_origin", "origin", FactTier.L0, 0.88, "origin", "from origin country", shape="proper")
-BIRTHPLACE = Topic("user_birthplace", "birthplace", FactTier.L0, 0.92, "birthplace", "born birthplace", shape="proper")
-TIMEZONE = Topic("user_timezone", "time zone", FactTier.L0, 0.92, "timezone", "timezone time zone", shape="proper")
+ALLERGY = Topic(
+    "user_allergy",
+    "allergy",
+    FactTier.L0,
+    0.93,
+    "allergy",
+    "allergy allergic intolerant food",
+    many=True,
+    shape="list",
+)
+HOME = Topic(
+    "user_home", "home", FactTier.L0, 0.92, "home", "live home city address moved", shape="proper"
+)
+ORIGIN = Topic(
+    "user_origin", "origin", FactTier.L0, 0.88, "origin", "from origin country", shape="proper"
+)
+BIRTHPLACE = Topic(
+    "user_birthplace",
+    "birthplace",
+    FactTier.L0,
+    0.92,
+    "birthplace",
+    "born birthplace",
+    shape="proper",
+)
+TIMEZONE = Topic(
+    "user_timezone",
+    "time zone",
+    FactTier.L0,
+    0.92,
+    "timezone",
+    "timezone time zone",
+    shape="proper",
+)
 JOB = Topic("user_job", "job", FactTier.L0, 0.9, "job", "job work profession occupation")
-EMPLOYER = Topic("user_employer", "employer", FactTier.L0, 0.9, "employer", "work company employer job", shape="proper")
-PROJECT = Topic("user_project", "project", FactTier.L2, 0.8, "project", "project work working on", many=True)
-STUDIES = Topic("user_studies", "studies", FactTier.L0, 0.88, "studies", "study studies university major degree")
+EMPLOYER = Topic(
+    "user_employer",
+    "employer",
+    FactTier.L0,
+    0.9,
+    "employer",
+    "work company employer job",
+    shape="proper",
+)
+PROJECT = Topic(
+    "user_project", "project", FactTier.L2, 0.8, "project", "project work working on", many=True
+)
+STUDIES = Topic(
+    "user_studies", "studies", FactTier.L0, 0.88, "studies", "study studies university major degree"
+)
 FAMILY = Topic("user_family", "family", FactTier.L0, 0.92, "family", "family", shape="name")
-CHILDREN = Topic("user_children", "children", FactTier.L0, 0.88, "children", "children kids how many")
+CHILDREN = Topic(
+    "user_children", "children", FactTier.L0, 0.88, "children", "children kids how many"
+)
 KIN = Topic("user_kin", "family", FactTier.L0, 0.92, "kin", "family", many=True, shape="name")
 RELATIONSHIP = Topic(
-    "user_relationship", "relationship", FactTier.L0, 0.9, "relationship", "married single relationship status"
+    "user_relationship",
+    "relationship",
+    FactTier.L0,
+    0.9,
+    "relationship",
+    "married single relationship status",
 )
 PET = Topic("user_pet", "pet", FactTier.L0, 0.92, "pet", "pet animal", many=True, shape="name")
 PET_KIND = Topic("user_pet_kind", "pet", FactTier.L0, 0.88, "pet-kind", "pet animal", many=True)
 CONDITION = Topic(
-    "user_condition", "health condition", FactTier.L0, 0.9, "condition", "health condition illness", many=True
+    "user_condition",
+    "health condition",
+    FactTier.L0,
+    0.9,
+    "condition",
+    "health condition illness",
+    many=True,
 )
 MEDICATION = Topic(
-    "user_medication", "medication", FactTier.L0, 0.9, "medication", "medication medicine take drug", many=True
+    "user_medication",
+    "medication",
+    FactTier.L0,
+    0.9,
+    "medication",
+    "medication medicine take drug",
+    many=True,
 )
-LANGUAGE = Topic("user_language", "language", FactTier.L0, 0.88, "language", "language speak", many=True, shape="list")
-HOBBY = Topic("user_hobby", "hobby", FactTier.L0, 0.88, "hobby", "hobby free time fun", many=True, shape="list")
+LANGUAGE = Topic(
+    "user_language",
+    "language",
+    FactTier.L0,
+    0.88,
+    "language",
+    "language speak",
+    many=True,
+    shape="list",
+)
+HOBBY = Topic(
+    "user_hobby",
+    "hobby",
+    FactTier.L0,
+    0.88,
+    "hobby",
+    "hobby free time fun",
+    many=True,
+    shape="list",
+)
 POSSESSION = Topic("user_possession", "possession", FactTier.L0, 0.85, "possession", "own drive")
 GOAL = Topic("user_goal", "goal", FactTier.L0, 0.82, "goal", "goal plan want dream", many=True)
 PLAN = Topic("user_plan", "plan", FactTier.L2, 0.8, "plan", "plan when going date", many=True)
-REMINDER = Topic("user_reminder", "reminder", FactTier.L2, 0.85, "reminder", "remind reminder task todo", many=True)
+REMINDER = Topic(
+    "user_reminder",
+    "reminder",
+    FactTier.L2,
+    0.85,
+    "reminder",
+    "remind reminder task todo",
+    many=True,
+)
 TODAY = Topic("today_task", "today_task", FactTier.L1, 0.80, "today-task", "today need task plan")
 WEEK = Topic("weekly_task", "weekly_task", FactTier.L2, 0.82, "week-task", "week need task plan")
-TASK_TODAY = Topic("today_task", "today_task", FactTier.L1, 0.80, "today", "today need task plan", many=True)
-TASK_WEEK = Topic("weekly_task", "weekly_task", FactTier.L2, 0.82, "week", "week need task plan", many=True)
-CONTACT = Topic("user_contact", "contact", FactTier.L0, 0.92, "contact", "contact reach email mail phone number")
+TASK_TODAY = Topic(
+    "today_task", "today_task", FactTier.L1, 0.80, "today", "today need task plan", many=True
+)
+TASK_WEEK = Topic(
+    "weekly_task", "weekly_task", FactTier.L2, 0.82, "week", "week need task plan", many=True
+)
+CONTACT = Topic(
+    "user_contact", "contact", FactTier.L0, 0.92, "contact", "contact reach email mail phone number"
+)
 ANSWER_LANGUAGE = Topic(
-    *("user_instruction", "answer language", FactTier.L0, 0.92, "answer", "answer reply language always")
+    *(
+        "user_instruction",
+        "answer language",
+        FactTier.L0,
+        0.92,
+        "answer",
+        "answer reply language always",
+    )
 )
 EMOJI = Topic("user_instruction", "emojis", FactTier.L0, 0.92, "emoji", "emojis emoji style answer")
 INSTRUCTION = Topic(
@@ -71,7 +189,22 @@ INSTRUCTION = Topic(
     many=True,
 )
 INDENTATION = Topic(
-    "user_tooling", "indentation", FactTier.L0, 0.9, "indentation", "indentation tabs spaces code style"
+    "user_tooling",
+    "indentation",
+    FactTier.L0,
+    0.9,
+    "indentation",
+    "indentation tabs spaces code style",
 )
-TOOL = Topic("user_tooling", "tool", FactTier.L0, 0.85, "tool", "tool editor language code program use", many=True)
-EDITOR = Topic("user_tooling", "editor", FactTier.L0, 0.9, "editor", "editor ide tool use code", shape="proper")
+TOOL = Topic(
+    "user_tooling",
+    "tool",
+    FactTier.L0,
+    0.85,
+    "tool",
+    "tool editor language code program use",
+    many=True,
+)
+EDITOR = Topic(
+    "user_tooling", "editor", FactTier.L0, 0.9, "editor", "editor ide tool use code", shape="proper"
+)

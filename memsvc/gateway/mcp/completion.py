@@ -54,22 +54,33 @@ class CompletionHandler:
             if completion is None or len(prefix) > PREFIX_CHARS_MAX or "\0" in prefix:
                 return CompleteResult(completion=Found(values=[], has_more=False))
             others = (params.context.arguments if params.context is not None else None) or {}
-            values = await self._values(sender.caller, completion, prefix, others, sender.request_id)
+            values = await self._values(
+                sender.caller, completion, prefix, others, sender.request_id
+            )
         except MemsvcError as error:
             raise protocol_error(error) from None
-        return CompleteResult(completion=Found(values=list(values[:VALUES_MAX]), has_more=len(values) > VALUES_MAX))
+        return CompleteResult(
+            completion=Found(values=list(values[:VALUES_MAX]), has_more=len(values) > VALUES_MAX)
+        )
 
     def _arguments(self, caller: Caller, params: CompleteRequestParams) -> Sequence[str]:
         """Return the arguments of a prompt or resource; NOT_FOUND where the caller sees none."""
         if isinstance(params.ref, PromptReference):
             return self._prompts.arguments(caller, params.ref.name)
         for one in self._resources.tool_resources:
-            if one.resource.template == params.ref.uri and self._dispatch.is_visible(caller, one.tool):
+            if one.resource.template == params.ref.uri and self._dispatch.is_visible(
+                caller, one.tool
+            ):
                 return one.template.variables
         raise unknown_resource(params.ref.uri)
 
     async def _values(
-        self, caller: Caller, completion: Completion, prefix: str, others: Mapping[str, str], request_id: str
+        self,
+        caller: Caller,
+        completion: Completion,
+        prefix: str,
+        others: Mapping[str, str],
+        request_id: str,
     ) -> Sequence[str]:
         async def find(scope: Scope, _: Any) -> Sequence[str]:
             return await completion.find(scope, prefix, others, VALUES_MAX + 1)
@@ -77,7 +88,12 @@ class CompletionHandler:
         project = others.get("project") or DEFAULT_PROJECT
         try:
             return await self._dispatch.perform(
-                caller, completion.tool, {"project": project}, find, surface=SURFACE, request_id=request_id
+                caller,
+                completion.tool,
+                {"project": project},
+                find,
+                surface=SURFACE,
+                request_id=request_id,
             )
         except MemsvcError as error:
             if error.code in (Code.NOT_FOUND, Code.PERMISSION_DENIED):

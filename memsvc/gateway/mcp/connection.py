@@ -32,7 +32,11 @@ class Connection:
     """
 
     def __init__(
-        self, *, grace_s: float | None = None, idle_s: float | None = None, write_s: float | None = None
+        self,
+        *,
+        grace_s: float | None = None,
+        idle_s: float | None = None,
+        write_s: float | None = None,
     ) -> None:
         self._grace_s = grace_s
         self._idle_s = idle_s
@@ -106,7 +110,11 @@ class Connection:
 
         Then the item comes next.
         """
-        if self._opened or not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCRequest):
+        if (
+            self._opened
+            or not isinstance(item, SessionMessage)
+            or not isinstance(item.message, JSONRPCRequest)
+        ):
             return item
         self._opened = True
         if item.message.method == "initialize":
@@ -117,7 +125,9 @@ class Connection:
     def _idle_scope(self) -> anyio.CancelScope:
         if self._idle_s is None:
             return anyio.CancelScope()
-        return anyio.CancelScope(deadline=anyio.current_time() + max(0.0, self._active_at + self._idle_s - monotonic()))
+        return anyio.CancelScope(
+            deadline=anyio.current_time() + max(0.0, self._active_at + self._idle_s - monotonic())
+        )
 
     def _is_idle(self) -> bool:
         if self._pending:
@@ -170,7 +180,10 @@ class _Inbound:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.aclose()
 
@@ -192,6 +205,9 @@ class _Outbound:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.aclose()

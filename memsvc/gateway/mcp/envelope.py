@@ -18,15 +18,23 @@ def reject_message(body: bytes, version: str | None) -> Response | None:
     """Return the response to a batch or an unsupported version in the header; otherwise None."""
     if body.lstrip()[:1] == b"[":
         return _error_response(
-            INVALID_REQUEST, invalid("batches of JSON-RPC are not taken: send one message in a request"), {}
+            INVALID_REQUEST,
+            invalid("batches of JSON-RPC are not taken: send one message in a request"),
+            {},
         )
     if version is None or version in _SUPPORTED or _ENVELOPE in body:
         return None
-    error = invalid(f"this version of the protocol is not supported; supported are {', '.join(_SUPPORTED)}")
-    return _error_response(UNSUPPORTED_PROTOCOL_VERSION, error, {"supported": _SUPPORTED, "requested": version}, body)
+    error = invalid(
+        f"this version of the protocol is not supported; supported are {', '.join(_SUPPORTED)}"
+    )
+    return _error_response(
+        UNSUPPORTED_PROTOCOL_VERSION, error, {"supported": _SUPPORTED, "requested": version}, body
+    )
 
 
-def _error_response(code: int, error: MemsvcError, data: dict[str, Any], body: bytes = b"") -> Response:
+def _error_response(
+    code: int, error: MemsvcError, data: dict[str, Any], body: bytes = b""
+) -> Response:
     error_object = {"code": code, "message": error.message, "data": error.body() | data}
     body_object = error.body() | {"jsonrpc": "2.0", "id": _id_of(body), "error": error_object}
     return Response(orjson.dumps(body_object), error.http_status, media_type="application/json")

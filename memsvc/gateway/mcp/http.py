@@ -52,15 +52,23 @@ class McpEndpoint:
 
     methods = ("POST",)
 
-    def __init__(self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions) -> None:
+    def __init__(
+        self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions
+    ) -> None:
         self._admission, self._catalogue = config.dispatch.admission, config.dispatch.catalogue
         # an extension of the server may list tools as it likes
         self._lists_are_kept = config.extend is None
         server = McpServer(config, http_sender(authenticator, SURFACE))
         manager = partial(
-            StreamableHTTPSessionManager, server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
+            StreamableHTTPSessionManager,
+            server.sdk,
+            stateless=True,
+            max_request_body_size=limits.request_bytes_max,
         )
-        self._json_manager, self._sse_manager = manager(json_response=True), manager(json_response=False)
+        self._json_manager, self._sse_manager = (
+            manager(json_response=True),
+            manager(json_response=False),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -79,7 +87,9 @@ class McpEndpoint:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        called = _TOOL_NAME.search(body) if TOOL_CALL in body and self._admission is not None else None
+        called = (
+            _TOOL_NAME.search(body) if TOOL_CALL in body and self._admission is not None else None
+        )
         tool = self._catalogue.get(called[1].decode()) if called is not None else None
         if tool is not None and self._admission is not None:
             rejection = await self._admission.rejection(caller_of(scope), tool)
@@ -100,7 +110,9 @@ class McpEndpoint:
         if version is None or version in _HANDSHAKE_VERSIONS:
             await self._json_manager.handle_request(scope, replay, with_session(body, send))
         else:
-            await cancel_on_disconnect(receive, self._json_manager.handle_request(scope, replay, send))
+            await cancel_on_disconnect(
+                receive, self._json_manager.handle_request(scope, replay, send)
+            )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -111,7 +123,9 @@ class McpEndpoint:
             yield
 
 
-async def _stream(manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
+async def _stream(
+    manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send
+) -> None:
     """Answer a request with a lasting response, as long as the client reads it."""
     with anyio.CancelScope() as reading:
 
@@ -157,7 +171,9 @@ def _with_retry_after(scope: Scope, send: Send) -> Send:
     async def send_retry_after(message: Message) -> None:
         after: dict[str, str] = scope.get(RETRY_AFTER, {})
         if message["type"] == "http.response.start" and after:
-            header_pairs = [(name.lower().encode(), value.encode()) for name, value in after.items()]
+            header_pairs = [
+                (name.lower().encode(), value.encode()) for name, value in after.items()
+            ]
             message = {**message, "headers": [*message.get("headers", ()), *header_pairs]}
         await send(message)
 

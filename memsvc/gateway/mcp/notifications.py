@@ -9,7 +9,11 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated, event_to_notification
+from mcp.shared.subscriptions import (
+    SUBSCRIPTION_ID_META_KEY,
+    ResourceUpdated,
+    event_to_notification,
+)
 from mcp_types import (
     INVALID_REQUEST,
     EmptyResult,
@@ -72,7 +76,9 @@ class ChangeNotifications:
         self._subscriptions = subscriptions
         self._limits = limits
 
-    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def listen(
+        self, context: Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
         """Send changes in the response until it ends.
 
         It ends when the client or its key goes, this process stops, or the stream's time is over.
@@ -85,8 +91,13 @@ class ChangeNotifications:
         sender = self._sender_of(context)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         try:
-            with self._subscriptions.opened(sender.caller.tenant) as watch, sender.watch_validity(watch.close):
-                accepted = await self._add(watch, sender, params.notifications.resource_subscriptions or [])
+            with (
+                self._subscriptions.opened(sender.caller.tenant) as watch,
+                sender.watch_validity(watch.close),
+            ):
+                accepted = await self._add(
+                    watch, sender, params.notifications.resource_subscriptions or []
+                )
                 with anyio.move_on_after(self._limits.listen_s_max):
                     await self._stream(context, sender, watch, accepted, meta)
         except MemsvcError as error:
@@ -96,7 +107,9 @@ class ChangeNotifications:
     async def _add(self, watch: Watch, sender: RequestSender, uris: list[str]) -> list[str]:
         """Subscribe to those of the URIs that the caller may read, and return them."""
         if len(uris) > self._limits.listener_uris_max:
-            raise invalid(f"one client may wait for {self._limits.listener_uris_max} resources at the most")
+            raise invalid(
+                f"one client may wait for {self._limits.listener_uris_max} resources at the most"
+            )
         accepted = []
         for uri in dict.fromkeys(uris):
             try:
@@ -108,12 +121,22 @@ class ChangeNotifications:
         return accepted
 
     async def _stream(
-        self, context: Context, sender: RequestSender, watch: Watch, accepted: list[str], meta: dict[str, Any]
+        self,
+        context: Context,
+        sender: RequestSender,
+        watch: Watch,
+        accepted: list[str],
+        meta: dict[str, Any],
     ) -> None:
         params = SubscriptionsAcknowledgedNotificationParams.model_validate(
-            {"notifications": SubscriptionFilter(resource_subscriptions=accepted or None), "_meta": meta}
+            {
+                "notifications": SubscriptionFilter(resource_subscriptions=accepted or None),
+                "_meta": meta,
+            }
         )
-        is_read = await _send(context, SubscriptionsAcknowledgedNotification(params=params), in_response=True)
+        is_read = await _send(
+            context, SubscriptionsAcknowledgedNotification(params=params), in_response=True
+        )
         while is_read and (uri := await watch.changed()) is not None:
             event = event_to_notification(ResourceUpdated(uri=uri), meta)
             is_read = await _is_valid(sender) and await _send(context, event, in_response=True)
@@ -126,14 +149,21 @@ class ChangeNotifications:
         one, arguments = self._resources.find(sender.caller, uri)
         stamps = one.resource.stamps
         if stamps is None and not one.resource.has_notifications:
-            raise invalid("changes of this resource are not told", recovery="read it again when you need it")
+            raise invalid(
+                "changes of this resource are not told", recovery="read it again when you need it"
+            )
 
         async def known(scope: Scope, args: Any) -> tuple[str, ChangePoll | None]:
             key = change_key(scope, one.canonical(args))
             return key, None if stamps is None else await ChangePoll.start(stamps, scope, args)
 
         return await self._dispatch.perform(
-            sender.caller, one.tool.name, arguments, known, surface=SURFACE, request_id=sender.request_id
+            sender.caller,
+            one.tool.name,
+            arguments,
+            known,
+            surface=SURFACE,
+            request_id=sender.request_id,
         )
 
     @asynccontextmanager
@@ -150,7 +180,9 @@ class ChangeNotifications:
         try:
             subscription = await self._subscription(sender, params.uri)
             if session.watch is None:
-                session.watch = session.stack.enter_context(self._subscriptions.opened(sender.caller.tenant))
+                session.watch = session.stack.enter_context(
+                    self._subscriptions.opened(sender.caller.tenant)
+                )
                 session.tasks.start_soon(_notify, session, session.watch)
             session.watch.add(params.uri, *subscription)
         except MemsvcError as error:
@@ -172,7 +204,8 @@ async def reject(_: Context, __: SubscribeRequestParams | UnsubscribeRequestPara
     raise protocol_error(
         invalid(
             "there are no sessions here, so nothing can be subscribed to",
-            recovery="use subscriptions/listen of protocol version 2026-07-28, or the transports stdio or SSE",
+            recovery="use subscriptions/listen of protocol version 2026-07-28, or the transports"
+            " stdio or SSE",
         )
     )
 
@@ -206,7 +239,9 @@ async def _send(context: Context, notification: ServerNotification, *, in_respon
     """Return whether the client read a notification, in the response to its request or outside."""
     with anyio.move_on_after(WRITE_S_MAX):
         try:
-            await context.session.send_notification(notification, context.request_id if in_response else None)
+            await context.session.send_notification(
+                notification, context.request_id if in_response else None
+            )
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return False
         return True

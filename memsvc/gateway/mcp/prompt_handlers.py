@@ -34,23 +34,37 @@ class PromptHandlers:
     """Published prompts, visible to callers who see the tools in them."""
 
     def __init__(
-        self, dispatch: Dispatch, sender_of: SenderOf, prompts: Sequence[Prompt], guides: Sequence[Guide]
+        self,
+        dispatch: Dispatch,
+        sender_of: SenderOf,
+        prompts: Sequence[Prompt],
+        guides: Sequence[Guide],
     ) -> None:
         self._dispatch = dispatch
         self._sender_of = sender_of
         with_tools = ((prompt, _tool(dispatch, prompt)) for prompt in prompts)
         self.prompts = {
-            prompt.name: (prompt, tool) for prompt, tool in with_tools if tool.name not in dispatch.disabled
+            prompt.name: (prompt, tool)
+            for prompt, tool in with_tools
+            if tool.name not in dispatch.disabled
         }
-        self.guides = {guide.name: guide for guide in guides if not dispatch.disabled & {*guide.tools}}
+        self.guides = {
+            guide.name: guide for guide in guides if not dispatch.disabled & {*guide.tools}
+        }
         for guide in guides:
             if not {*guide.tools} <= {*dispatch.catalogue.names()}:
                 raise ValueError(f"the guide {guide.name} names a tool that is not there")
 
-    async def list_prompts(self, context: Context, _: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list_prompts(
+        self, context: Context, _: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
         """List the prompts whose tools the caller sees."""
         caller = self._sender_of(context).caller
-        guides = [_listed_guide(guide) for guide in self.guides.values() if self._is_visible(caller, guide)]
+        guides = [
+            _listed_guide(guide)
+            for guide in self.guides.values()
+            if self._is_visible(caller, guide)
+        ]
         seen = [
             _listed_prompt(prompt, tool)
             for prompt, tool in self.prompts.values()
@@ -86,7 +100,11 @@ class PromptHandlers:
             return _message(guide.description, guide.message(arguments))
         prompt = self.prompts[params.name][0]
         outcome = await self._dispatch.call(
-            sender.caller, prompt.tool, arguments, surface=sender.surface, request_id=sender.request_id
+            sender.caller,
+            prompt.tool,
+            arguments,
+            surface=sender.surface,
+            request_id=sender.request_id,
         )
         if outcome.error is not None:
             raise protocol_error(outcome.error)
@@ -109,7 +127,9 @@ def _message(description: str, text: str) -> GetPromptResult:
 def _tool(dispatch: Dispatch, prompt: Prompt) -> Tool:
     tool = dispatch.catalogue.get(prompt.tool)
     if tool is None or not {*prompt.arguments} <= {*tool.arguments.model_fields}:
-        raise ValueError(f"the prompt {prompt.name} shows a tool, or names an argument of it, that is not there")
+        raise ValueError(
+            f"the prompt {prompt.name} shows a tool, or names an argument of it, that is not there"
+        )
     return tool
 
 
@@ -132,7 +152,9 @@ def _listed_prompt(prompt: Prompt, tool: Tool) -> Listed:
         title=prompt.title,
         description=prompt.description,
         arguments=[
-            PromptArgument(name=name, description=fields[name].description, required=fields[name].is_required())
+            PromptArgument(
+                name=name, description=fields[name].description, required=fields[name].is_required()
+            )
             for name in prompt.arguments
         ],
     )

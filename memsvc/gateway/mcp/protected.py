@@ -15,7 +15,9 @@ def challenge(options: OAuthOptions) -> Challenge:
     """Return the credentials required of callers."""
     if not options.issuer:
         return Challenge()
-    return Challenge(str(build_resource_metadata_url(AnyHttpUrl(options.resource))), OAuthScopes(options))
+    return Challenge(
+        str(build_resource_metadata_url(AnyHttpUrl(options.resource))), OAuthScopes(options)
+    )
 
 
 def routes(options: OAuthOptions) -> list[Route]:
@@ -26,7 +28,10 @@ def routes(options: OAuthOptions) -> list[Route]:
     if not options.issuer:
         return []
     made = create_protected_resource_routes(
-        AnyHttpUrl(options.resource), [AnyHttpUrl(options.issuer)], OAuthScopes(options).all, RESOURCE_NAME
+        AnyHttpUrl(options.resource),
+        [AnyHttpUrl(options.issuer)],
+        OAuthScopes(options).all,
+        RESOURCE_NAME,
     )
     here = made[0]
     if here.path == ROOT_PATH:

@@ -49,7 +49,9 @@ class ToolResource:
 
     def canonical(self, arguments: Any) -> str:
         """Return the URI of validated arguments, by which changes are announced."""
-        return self.resource.uri(**{name: getattr(arguments, name) for name in self.template.variables})
+        return self.resource.uri(
+            **{name: getattr(arguments, name) for name in self.template.variables}
+        )
 
 
 class ResourceHandlers:
@@ -63,7 +65,9 @@ class ResourceHandlers:
             for tool in dispatch.catalogue
             if tool.resource is not None and tool.name not in dispatch.disabled
         ]
-        self._list = ResourceList(dispatch, [tool_resource.resource for tool_resource in self.tool_resources])
+        self._list = ResourceList(
+            dispatch, [tool_resource.resource for tool_resource in self.tool_resources]
+        )
 
     def find(self, caller: Caller, uri: str) -> tuple[ToolResource, dict[str, str]]:
         """Return the resource of a URI and the arguments in it.
@@ -78,7 +82,9 @@ class ResourceHandlers:
                     return tool_resource, arguments
         raise unknown_resource(uri)
 
-    async def list_templates(self, context: Context, _: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+    async def list_templates(
+        self, context: Context, _: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
         """List the templates of the tools that the caller may see."""
         caller = self._sender_of(context).caller
         return ListResourceTemplatesResult(
@@ -89,10 +95,14 @@ class ResourceHandlers:
             ]
         )
 
-    async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_resources(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
         """List a page of what the caller may read."""
         try:
-            return await self._list.page(self._sender_of(context), None if params is None else params.cursor)
+            return await self._list.page(
+                self._sender_of(context), None if params is None else params.cursor
+            )
         except MemsvcError as error:
             raise protocol_error(error) from None
 
@@ -104,11 +114,17 @@ class ResourceHandlers:
         except MemsvcError as error:
             raise resource_error(error, context.protocol_version, params.uri) from None
         outcome = await self._dispatch.call(
-            sender.caller, tool_resource.tool.name, arguments, surface=sender.surface, request_id=sender.request_id
+            sender.caller,
+            tool_resource.tool.name,
+            arguments,
+            surface=sender.surface,
+            request_id=sender.request_id,
         )
         if outcome.error is not None:
             raise resource_error(outcome.error, context.protocol_version, params.uri)
-        return ReadResourceResult(contents=[_contents(params.uri, tool_resource, arguments, outcome)])
+        return ReadResourceResult(
+            contents=[_contents(params.uri, tool_resource, arguments, outcome)]
+        )
 
 
 def _contents(
@@ -117,11 +133,19 @@ def _contents(
     resource = tool_resource.resource
     if not resource.text:
         return TextResourceContents(uri=uri, mime_type=resource.mime_type, text=outcome.text)
-    text = outcome.member(resource.text) if isinstance(resource.text, str) else resource.text(outcome.body)
+    text = (
+        outcome.member(resource.text)
+        if isinstance(resource.text, str)
+        else resource.text(outcome.body)
+    )
     name = "" if tool_resource.template.rest is None else arguments[tool_resource.template.rest]
     if resource.encoding is not None and outcome.body[resource.encoding] == "base64":
-        return BlobResourceContents(uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text)
-    return TextResourceContents(uri=uri, mime_type=resource.mime_type or type_of(name) or TEXT, text=text)
+        return BlobResourceContents(
+            uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text
+        )
+    return TextResourceContents(
+        uri=uri, mime_type=resource.mime_type or type_of(name) or TEXT, text=text
+    )
 
 
 def type_of(name: str) -> str | None:

@@ -45,13 +45,19 @@ class ResourceList:
 
     def __init__(self, dispatch: Dispatch, resources: Sequence[Resource]) -> None:
         self._dispatch = dispatch
-        self._kinds = [(resource, resource.listing) for resource in resources if resource.listing is not None]
+        self._kinds = [
+            (resource, resource.listing) for resource in resources if resource.listing is not None
+        ]
 
     async def page(self, sender: RequestSender, cursor: str | None) -> ListResourcesResult:
         """Return the next resources that the caller may read; INVALID_ARGUMENT for a bad cursor."""
         if not self._kinds:
             return ListResourcesResult(resources=[])
-        position = _Position.of(cursor, len(self._kinds)) if cursor else await self._project_after(sender, "")
+        position = (
+            _Position.of(cursor, len(self._kinds))
+            if cursor
+            else await self._project_after(sender, "")
+        )
         found: list[Listed] = []
         for _ in range(STEPS_MAX):
             if position is None or len(found) >= PAGE:
@@ -65,7 +71,9 @@ class ResourceList:
                 position = _Position(position.project, position.kind + 1)
             else:
                 position = await self._project_after(sender, position.project)
-        return ListResourcesResult(resources=found, next_cursor=None if position is None else position.cursor())
+        return ListResourcesResult(
+            resources=found, next_cursor=None if position is None else position.cursor()
+        )
 
     async def _readable(
         self, sender: RequestSender, listing: ResourceListing, position: _Position, limit: int
@@ -112,7 +120,11 @@ def _list_entry(resource: Resource, project: str, readable: ListedResource) -> L
     uri = resource.uri(**readable.values)
     if "project" not in readable.values and project != DEFAULT_PROJECT:
         uri = f"{uri}?project={project}"
-    updated = None if readable.updated_at is None else Annotations(last_modified=readable.updated_at.isoformat())
+    updated = (
+        None
+        if readable.updated_at is None
+        else Annotations(last_modified=readable.updated_at.isoformat())
+    )
     return Listed(
         uri=uri,
         name=resource.name,

@@ -18,16 +18,18 @@ Context = ServerRequestContext[Any, Any]
 class RequestSender:
     """Caller, surface and id of a request.
 
-    `current_caller` looks up the current caller of the same key: another one when its rights were changed,
-    None once it was revoked or has expired; UNAVAILABLE when the look-up fails. It is called before
-    later events are sent.
+    `current_caller` looks up the current caller of the same key: another one when its rights were
+    changed, None once it was revoked or has expired; UNAVAILABLE when the look-up fails. It is
+    called before later events are sent.
     """
 
     caller: Caller
     surface: str
     request_id: str
     current_caller: Callable[[], Awaitable[Caller | None]]
-    watch_validity: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext()
+    watch_validity: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: (
+        nullcontext()
+    )
     """Context for what goes on after the response: calls its argument once, as soon as the key is
     no longer valid for this caller. Where one key belongs to the whole process, it is never
     called."""
@@ -57,6 +59,10 @@ def without(sender_of: SenderOf, tools: frozenset[str]) -> SenderOf:
 
     def sender_with_hidden(context: Context) -> RequestSender:
         sender = sender_of(context)
-        return replace(sender, caller=with_hidden(sender.caller), current_caller=partial(current_caller, sender))
+        return replace(
+            sender,
+            caller=with_hidden(sender.caller),
+            current_caller=partial(current_caller, sender),
+        )
 
     return sender_with_hidden if tools else sender_of

@@ -41,7 +41,11 @@ from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.mcp.tool_list import ToolLists
 
 SERVER_NAME = "memsvc"
-STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
+STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = (
+    "tools/list",
+    "prompts/list",
+    "resources/templates/list",
+)
 """Lists that change neither while the server runs nor while the key has the same rights."""
 LISTS_KEPT_MS: Final = 60_000
 """Milliseconds that a client may cache such a list: as long as a narrowed key still gets the old
@@ -98,7 +102,9 @@ class McpServer:
     The SDK's transports serve `sdk`; one with `sessions` runs it (`sdk.run`) once for each of them.
     """
 
-    def __init__(self, config: McpServerConfig, sender_of: SenderOf, *, sessions: bool = False) -> None:
+    def __init__(
+        self, config: McpServerConfig, sender_of: SenderOf, *, sessions: bool = False
+    ) -> None:
         sender_of = without(sender_of, config.hidden_tools)
         self._dispatch = config.dispatch
         self._sender_of = sender_of
@@ -120,20 +126,29 @@ class McpServer:
             # No tool mirrors an argument into a header, so there is no schema to check headers by.
             # Left out, the SDK would list all tools on each call to find that out.
             get_tool_input_schema=lambda name: None,
-            lifespan=notifications.connection if notifications is not None and sessions else lifespan,
+            lifespan=notifications.connection
+            if notifications is not None and sessions
+            else lifespan,
         )
         self.sdk.has_subscriptions = notifications is not None and sessions
         self._add_handlers(resources, prompts, notifications)
         if config.completions and (resources.tool_resources or prompts.prompts):
-            completion = CompletionHandler(config.dispatch, sender_of, resources, prompts, config.completions)
-            self.sdk.add_request_handler("completion/complete", CompleteRequestParams, completion.complete)
+            completion = CompletionHandler(
+                config.dispatch, sender_of, resources, prompts, config.completions
+            )
+            self.sdk.add_request_handler(
+                "completion/complete", CompleteRequestParams, completion.complete
+            )
         if config.extend is not None:
             config.extend(self.sdk, config.dispatch, sender_of)
         # The SDK's tracing puts names that callers made up into span names.
         self.sdk.middleware.clear()
 
     def _add_handlers(
-        self, resources: ResourceHandlers, prompts: PromptHandlers, notifications: ChangeNotifications | None
+        self,
+        resources: ResourceHandlers,
+        prompts: PromptHandlers,
+        notifications: ChangeNotifications | None,
     ) -> None:
         """Register the handlers with anything to serve; others are unknown and unannounced."""
         add_handler = self.sdk.add_request_handler
@@ -144,16 +159,22 @@ class McpServer:
         )
         if resources.tool_resources:
             add_handler("resources/list", PaginatedRequestParams, resources.list_resources)
-            add_handler("resources/templates/list", PaginatedRequestParams, resources.list_templates)
+            add_handler(
+                "resources/templates/list", PaginatedRequestParams, resources.list_templates
+            )
             add_handler("resources/read", ReadResourceRequestParams, resources.read)
         if prompts.prompts or prompts.guides:
             add_handler("prompts/list", PaginatedRequestParams, prompts.list_prompts)
             add_handler("prompts/get", GetPromptRequestParams, prompts.get)
         if notifications is not None:
-            add_handler("subscriptions/listen", SubscriptionsListenRequestParams, notifications.listen)
+            add_handler(
+                "subscriptions/listen", SubscriptionsListenRequestParams, notifications.listen
+            )
             has_subscriptions = self.sdk.has_subscriptions
             add_handler(
-                "resources/subscribe", SubscribeRequestParams, notifications.subscribe if has_subscriptions else reject
+                "resources/subscribe",
+                SubscribeRequestParams,
+                notifications.subscribe if has_subscriptions else reject,
             )
             add_handler(
                 "resources/unsubscribe",
@@ -161,8 +182,12 @@ class McpServer:
                 notifications.unsubscribe if has_subscriptions else reject,
             )
 
-    async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        return self._lists.answer(context, self._dispatch.tools_for(self._sender_of(context).caller))
+    async def _list_tools(
+        self, context: Context, _: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return self._lists.answer(
+            context, self._dispatch.tools_for(self._sender_of(context).caller)
+        )
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:
@@ -175,7 +200,9 @@ class McpServer:
         if outcome.error is not None:
             sender.on_error(outcome.error)
         tool = self._dispatch.catalogue.get(call.name)
-        if tool is None or (outcome.error is not None and not self._dispatch.is_visible(sender.caller, tool)):
+        if tool is None or (
+            outcome.error is not None and not self._dispatch.is_visible(sender.caller, tool)
+        ):
             return result_of(outcome)
         if outcome.error is not None and tool.protocol_errors:
             raise protocol_error(outcome.error)
@@ -193,7 +220,11 @@ class McpServer:
         return outcome
 
     async def _outcome(
-        self, context: Context, sender: RequestSender, call: CallToolRequestParams, progress: ProgressCallback
+        self,
+        context: Context,
+        sender: RequestSender,
+        call: CallToolRequestParams,
+        progress: ProgressCallback,
     ) -> CallOutcome:
         return await self._dispatch.call(
             sender.caller,
@@ -209,9 +240,9 @@ class McpServer:
 class _Sdk(Server[Any]):
     """The SDK's server, with capabilities that are true here.
 
-    No list changes while the server runs, and resources can be subscribed to where `has_subscriptions`,
-    or by `subscriptions/listen`. The SDK would announce a capability for each method with a
-    handler, even one that only refuses.
+    No list changes while the server runs, and resources can be subscribed to where
+    `has_subscriptions`, or by `subscriptions/listen`. The SDK would announce a capability for each
+    method with a handler, even one that only refuses.
     """
 
     has_subscriptions = False
@@ -225,7 +256,10 @@ class _Sdk(Server[Any]):
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
         capabilities = super().get_capabilities(
-            notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
+            notification_options,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
         )
         for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
             if capability is not None:

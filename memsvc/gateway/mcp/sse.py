@@ -33,11 +33,15 @@ class SseEndpoint:
     the stream. Both requests come with their callers, which must be the same.
     """
 
-    def __init__(self, config: McpServerConfig, authenticator: Authenticator, options: SseOptions) -> None:
+    def __init__(
+        self, config: McpServerConfig, authenticator: Authenticator, options: SseOptions
+    ) -> None:
         self._authenticator = authenticator
         self._server = McpServer(config, http_sender(authenticator, SURFACE), sessions=True)
         self._options = options
-        self._transport = SseServerTransport(MESSAGE_PATHS[0], max_request_body_size=config.limits.request_bytes_max)
+        self._transport = SseServerTransport(
+            MESSAGE_PATHS[0], max_request_body_size=config.limits.request_bytes_max
+        )
         self._open: dict[Caller, list[Connection]] = {}
         self._is_closed = False
 
@@ -76,7 +80,10 @@ class SseEndpoint:
         connections = self._open.setdefault(caller, [])
         connections.append(connection)
         try:
-            with anyio.CancelScope() as stream, self._authenticator.watch_validity(scope, connection.end):
+            with (
+                anyio.CancelScope() as stream,
+                self._authenticator.watch_validity(scope, connection.end),
+            ):
                 async with self._transport.connect_sse(scope, receive, send) as (inbound, outbound):
                     await connection.serve(self._server.sdk, inbound, outbound)
                     if connection.write_failed:
@@ -114,7 +121,11 @@ def sdk_user(caller: Caller) -> AuthenticatedUser:
 
     Never the key itself.
     """
-    access = (sorted(caller.permissions), sorted(caller.projects or ()), sorted(caller.hidden_tools))
+    access = (
+        sorted(caller.permissions),
+        sorted(caller.projects or ()),
+        sorted(caller.hidden_tools),
+    )
     identity = repr((caller.tenant, caller.key_label, caller.projects is None, *access))
     name = hashlib.sha256(identity.encode()).hexdigest()
     return AuthenticatedUser(AccessToken(token=name, client_id=name, scopes=[]))

@@ -42,7 +42,9 @@ def _sender_of(context: Context) -> RequestSender:
 class StdioEndpoint:
     """Serves the client at the other end of the streams, once."""
 
-    def __init__(self, config: McpServerConfig, streams: StandardStreams, resolve: Resolve, *, grace_s: float) -> None:
+    def __init__(
+        self, config: McpServerConfig, streams: StandardStreams, resolve: Resolve, *, grace_s: float
+    ) -> None:
         self._server = McpServer(config, _sender_of, sessions=True)
         self._streams = streams
         self._resolve = resolve
@@ -86,21 +88,29 @@ class StdioEndpoint:
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise _InvalidLineError(None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes")
+            raise _InvalidLineError(
+                None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes"
+            )
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
             return jsonrpc_message_adapter.validate_json(line, by_name=False)
         except MemsvcError as error:
-            raise _InvalidLineError(None, INVALID_REQUEST, f"Invalid Request: {error.message}") from None
+            raise _InvalidLineError(
+                None, INVALID_REQUEST, f"Invalid Request: {error.message}"
+            ) from None
         except ValidationError:
             pass  # its text contains the input
         try:
             sent = orjson.loads(line)
         except orjson.JSONDecodeError:
-            raise _InvalidLineError(None, PARSE_ERROR, "Parse error: this line is not JSON") from None
+            raise _InvalidLineError(
+                None, PARSE_ERROR, "Parse error: this line is not JSON"
+            ) from None
         request_id = sent.get("id") if isinstance(sent, dict) else None
         valid_id = request_id if isinstance(request_id, str) or type(request_id) is int else None
-        raise _InvalidLineError(valid_id, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
+        raise _InvalidLineError(
+            valid_id, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
+        )
 
 
 class _InvalidLineError(Exception):
@@ -108,13 +118,17 @@ class _InvalidLineError(Exception):
 
     def __init__(self, request_id: str | int | None, code: int, message: str) -> None:
         super().__init__(message)
-        self.answer = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
+        self.answer = JSONRPCError(
+            jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message)
+        )
 
 
 def _failure(request_id: str | int, error: MemsvcError) -> JSONRPCError:
     code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
     return JSONRPCError(
-        jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=error.message, data=error.body())
+        jsonrpc="2.0",
+        id=request_id,
+        error=ErrorData(code=code, message=error.message, data=error.body()),
     )
 
 

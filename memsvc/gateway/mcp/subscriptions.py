@@ -88,9 +88,15 @@ class Subscriptions:
         """
         if self._closed:
             raise MemsvcError(Code.UNAVAILABLE, "this server is about to stop", retry_after_s=1.0)
-        if len(self._open) >= self._limits.listeners_max or self._tenants[tenant] >= self._limits.tenant_listeners_max:
+        if (
+            len(self._open) >= self._limits.listeners_max
+            or self._tenants[tenant] >= self._limits.tenant_listeners_max
+        ):
             raise MemsvcError(
-                Code.RATE_LIMITED, "too many clients wait for changes here", retry_after_s=10.0, recovery="close one"
+                Code.RATE_LIMITED,
+                "too many clients wait for changes here",
+                retry_after_s=10.0,
+                recovery="close one",
             )
         watch = Watch(self._changes, self._limits.listener_uris_max)
         self._open[watch] = tenant

@@ -66,7 +66,11 @@ class SerializedList:
         """Return the whole response as gzip (RFC 1952), without compressing this part again."""
         checksum = zlib.crc32(after, zlib.crc32(self.plain, zlib.crc32(before)))
         size = len(before) + len(self.plain) + len(after)
-        parts = (_compress(before, zlib.Z_FULL_FLUSH), self.deflate_part, _compress(after, zlib.Z_FINISH))
+        parts = (
+            _compress(before, zlib.Z_FULL_FLUSH),
+            self.deflate_part,
+            _compress(after, zlib.Z_FINISH),
+        )
         return b"".join((_GZIP_HEAD, *parts, pack("<II", checksum, size)))
 
 
@@ -92,8 +96,12 @@ class ToolLists:
 
     def _serialize(self, names: tuple[str, ...], version: str) -> SerializedList:
         tools = [listed(tool) for tool in map(self._catalogue.get, names) if tool is not None]
-        dumped = ListToolsResult(tools=tools).model_dump(by_alias=True, mode="json", exclude_none=True)
-        plain = b'"tools":' + orjson.dumps(serialize_server_result(METHOD, version, dumped)["tools"])
+        dumped = ListToolsResult(tools=tools).model_dump(
+            by_alias=True, mode="json", exclude_none=True
+        )
+        plain = b'"tools":' + orjson.dumps(
+            serialize_server_result(METHOD, version, dumped)["tools"]
+        )
         return SerializedList(plain, _compress(plain, zlib.Z_FULL_FLUSH))
 
 

@@ -68,7 +68,11 @@ class UriTemplate:
         No variable but the path is empty.
         """
         count, segment_count = len(self.segments), len(address.segments)
-        if address.scheme != self.scheme or segment_count < count or (self.rest is None) != (segment_count == count):
+        if (
+            address.scheme != self.scheme
+            or segment_count < count
+            or (self.rest is None) != (segment_count == count)
+        ):
             return None
         values: dict[str, str] = {}
         if self.rest is not None:
@@ -103,7 +107,9 @@ def address(uri: str) -> ResourceAddress | None:
         if name != "project":
             return None
         project = _decoded(value)
-    return ResourceAddress(scheme.lower(), tuple(_decoded(segment) for segment in path.split("/")), project)
+    return ResourceAddress(
+        scheme.lower(), tuple(_decoded(segment) for segment in path.split("/")), project
+    )
 
 
 def _decoded(segment: str) -> str:

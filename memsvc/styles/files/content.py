@@ -28,7 +28,9 @@ def decode(content: str, encoding: str) -> bytes:
             try:
                 return content.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise MemsvcError(Code.INVALID_CONTENT, "content is not valid Unicode text") from error
+                raise MemsvcError(
+                    Code.INVALID_CONTENT, "content is not valid Unicode text"
+                ) from error
         case "base64":
             try:
                 return base64.b64decode(content, validate=True)
@@ -41,5 +43,7 @@ def decode(content: str, encoding: str) -> bytes:
 def text_range(raw: bytes, start: int, stop: int) -> str:
     """Return the text of a byte range; INVALID_OFFSET if an end falls inside a character."""
     if any(0 <= at < len(raw) and raw[at] & 0xC0 == 0x80 for at in (start, stop)):
-        raise MemsvcError(Code.INVALID_OFFSET, "the range would split a character; move it by a byte or more")
+        raise MemsvcError(
+            Code.INVALID_OFFSET, "the range would split a character; move it by a byte or more"
+        )
     return raw[start:stop].decode("utf-8")

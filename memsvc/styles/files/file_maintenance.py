@@ -27,7 +27,11 @@ class FileMaintenance:
     itself."""
 
     def __init__(
-        self, database: Database, clock: Clock, options: FilesOptions, owner_versions: Mapping[str, int] | None = None
+        self,
+        database: Database,
+        clock: Clock,
+        options: FilesOptions,
+        owner_versions: Mapping[str, int] | None = None,
     ) -> None:
         """Set up; `owner_versions` gives by owner how many versions of a style's file are kept."""
         self._database = database
@@ -74,7 +78,9 @@ class FileMaintenance:
             await file_gc.hide_all(tx, file.file_id)
         while file.indexed:
             async with self._database.begin(scope) as tx:
-                chunks = await documents.list_chunks(tx, FILE_INDEX, file.file_id.hex, limit=CHUNKS_A_STEP)
+                chunks = await documents.list_chunks(
+                    tx, FILE_INDEX, file.file_id.hex, limit=CHUNKS_A_STEP
+                )
                 await documents.remove(tx, FILE_INDEX, chunks)
                 if not chunks:
                     break
@@ -91,7 +97,11 @@ class FileMaintenance:
         start: int | None = 0
         while start is not None:
             async with self._database.begin(scope) as tx:
-                start = await file_gc.merge(tx, file_id, after=start) if await file_gc.lock_file(tx, file_id) else None
+                start = (
+                    await file_gc.merge(tx, file_id, after=start)
+                    if await file_gc.lock_file(tx, file_id)
+                    else None
+                )
 
     async def _delete_hidden(self, scope: Scope, file_id: uuid.UUID) -> None:
         """Delete the hidden blocks of a file."""

@@ -8,7 +8,9 @@ from memsvc.core.paths import check_path
 from memsvc.core.tools import Arguments
 
 FilePath = Annotated[
-    str, AfterValidator(check_path), Field(description="absolute path such as /notes/todo.md; empty for the root")
+    str,
+    AfterValidator(check_path),
+    Field(description="absolute path such as /notes/todo.md; empty for the root"),
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 INTEGER_MAX: Final = 2**53

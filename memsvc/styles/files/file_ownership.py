@@ -34,4 +34,9 @@ class FileOwnership:
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "the root is a project: purge that")
         reject_kept_path(path)
-        yield OwnerData(directories=(path,), documents_index=FILE_INDEX, file_jobs=_JOBS, jobs=((RENAME_JOB, path),))
+        yield OwnerData(
+            directories=(path,),
+            documents_index=FILE_INDEX,
+            file_jobs=_JOBS,
+            jobs=((RENAME_JOB, path),),
+        )

@@ -49,7 +49,10 @@ def file_resource(database: Database) -> Resource:
         """Return the files' versions; None for a file that does not exist."""
         paths = [request.path for request in requests]
         if any(map(is_kept, paths)):
-            raise invalid("changes of what memory keeps itself are not told", recovery="wait for its session or board")
+            raise invalid(
+                "changes of what memory keeps itself are not told",
+                recovery="wait for its session or board",
+            )
         async with database.begin(scope, read_only=True) as tx:
             found = await store.versions(tx, paths)
         return [found.get(path) for path in paths]
@@ -82,15 +85,22 @@ def guide() -> Guide:
 def completions(database: Database) -> dict[str, Completion]:
     """Return the completions of projects and paths."""
 
-    async def find_projects(scope: Scope, prefix: str, _: Mapping[str, str], limit: int) -> Sequence[str]:
+    async def find_projects(
+        scope: Scope, prefix: str, _: Mapping[str, str], limit: int
+    ) -> Sequence[str]:
         async with database.begin_tenant(scope, read_only=True) as tx:
             return await projects.with_prefix(tx, prefix, only=scope.allowed_projects, limit=limit)
 
-    async def find_paths(scope: Scope, prefix: str, _: Mapping[str, str], limit: int) -> Sequence[str]:
+    async def find_paths(
+        scope: Scope, prefix: str, _: Mapping[str, str], limit: int
+    ) -> Sequence[str]:
         """Return paths in the form that the caller typed: within a URI without a leading slash."""
         slash = "" if prefix.startswith("/") else "/"
         async with database.begin(scope, read_only=True) as tx:
             found = await tree.with_prefix(tx, f"{slash}{prefix}", limit=limit)
         return [path.removeprefix(slash) for path in found]
 
-    return {"project": Completion("file_projects", find_projects), "path": Completion("file_list", find_paths)}
+    return {
+        "project": Completion("file_projects", find_projects),
+        "path": Completion("file_list", find_paths),
+    }

@@ -46,7 +46,9 @@ class FileStore:
 
     `views` are the rendered files of the styles; they win over stored ones."""
 
-    def __init__(self, database: Database, clock: Clock, options: FilesOptions, views: Sequence[Views]) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, options: FilesOptions, views: Sequence[Views]
+    ) -> None:
         self._database = database
         self._clock = clock
         self._options = options
@@ -62,15 +64,27 @@ class FileStore:
         async with self._database.begin(scope, read_only=True) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
-                return file_entry(replace(file, sha256=await content_hash(tx, file)) if hashed else file)
+                return file_entry(
+                    replace(file, sha256=await content_hash(tx, file)) if hashed else file
+                )
             updated_at = await tree.directory_updated_at(tx, path)
-        inside = [child.updated_at for view in self._views for child in await view.list_directory(scope, path)]
+        inside = [
+            child.updated_at
+            for view in self._views
+            for child in await view.list_directory(scope, path)
+        ]
         if updated_at is None and not inside and path != ROOT:
             return None
         return FileEntry(path, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
 
     async def read(
-        self, scope: Scope, path: str, *, offset: int, length: int, expected_version: str | None = None
+        self,
+        scope: Scope,
+        path: str,
+        *,
+        offset: int,
+        length: int,
+        expected_version: str | None = None,
     ) -> Content:
         """Return `length` bytes from `offset` on; -1 stands for all the rest.
 
@@ -81,7 +95,11 @@ class FileStore:
         rendered = await self._rendered(scope, path)
         if rendered is not None:
             check_version(None, expected_version)
-            stop = len(rendered.content) if length == -1 else min(offset + length, len(rendered.content))
+            stop = (
+                len(rendered.content)
+                if length == -1
+                else min(offset + length, len(rendered.content))
+            )
             return Content(text_range(rendered.content, offset, stop), "utf-8", None, None)
         async with self._database.begin(scope, read_only=True) as tx:
             file = await store.find(tx, path) if path != ROOT else None
@@ -106,21 +124,32 @@ class FileStore:
         """Return entries in byte order of their paths, and whether more follow.
 
         `depth` counts levels (0: the path itself). With `summaries`, a page has at most
-        SUMMARISED_MAX entries, each file with its summary. Without `include_times`, directories have no
-        time, and nothing is read to find it. NOT_FOUND when nothing is at the path; the root is
-        just empty."""
+        SUMMARISED_MAX entries, each file with its summary. Without `include_times`, directories
+        have no time, and nothing is read to find it. NOT_FOUND when nothing is at the path; the
+        root is just empty."""
         if depth < 0:
             raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
-        max_entries = self._options.list_limit_default if limit is None else min(limit, self._options.list_limit_max)
+        max_entries = (
+            self._options.list_limit_default
+            if limit is None
+            else min(limit, self._options.list_limit_max)
+        )
         if max_entries < 1:
             raise MemsvcError(Code.INVALID_ARGUMENT, "limit must be > 0")
         max_entries = min(max_entries, SUMMARY_ENTRIES_MAX) if summaries else max_entries
         entries: list[FileEntry] = []
         rendered: list[RenderedFile] = []
         if depth > 0:
-            rendered = [file for view in self._views for file in await view.list_directory(scope, directory)]
+            rendered = [
+                file for view in self._views for file in await view.list_directory(scope, directory)
+            ]
             async with self._database.begin(scope, read_only=True) as tx:
-                entries = await page(tx, directory, PageRequest(depth, after, max_entries + 1, include_times), rendered)
+                entries = await page(
+                    tx,
+                    directory,
+                    PageRequest(depth, after, max_entries + 1, include_times),
+                    rendered,
+                )
         if not entries and not (directory == ROOT and depth > 0):
             current = await self.stat(scope, directory)
             if current is None:
@@ -130,7 +159,9 @@ class FileStore:
             if summaries and (file := await self._rendered(scope, directory)) is not None:
                 rendered = [file]
         return (
-            await self._with_summaries(scope, entries[:max_entries], rendered) if summaries else entries[:max_entries]
+            await self._with_summaries(scope, entries[:max_entries], rendered)
+            if summaries
+            else entries[:max_entries]
         ), len(entries) > max_entries
 
     async def _with_summaries(
@@ -138,7 +169,9 @@ class FileStore:
     ) -> list[FileEntry]:
         paths = {entry.path for entry in entries}
         async with self._database.begin(scope, read_only=True) as tx:
-            return await with_summaries(tx, entries, {file.path: file for file in rendered if file.path in paths})
+            return await with_summaries(
+                tx, entries, {file.path: file for file in rendered if file.path in paths}
+            )
 
     async def _rendered(self, scope: Scope, path: str) -> RenderedFile | None:
         for view in self._views:
@@ -151,7 +184,9 @@ class FileStore:
 async def _content(tx: Tx, file: store.File, offset: int, length: int) -> Content:
     stop = file.size_bytes if length == -1 else min(offset + length, file.size_bytes)
     # one byte more than requested shows whether the range ends between two characters
-    raw = await store.read(tx, file, offset, min(stop + 1, file.size_bytes) if file.is_text else stop)
+    raw = await store.read(
+        tx, file, offset, min(stop + 1, file.size_bytes) if file.is_text else stop
+    )
     sha256 = file.sha256
     if sha256 is None and offset == 0 and stop == file.size_bytes:
         sha256 = hashlib.sha256(raw).digest()

@@ -83,9 +83,13 @@ class FileSummaries:
         try:
             text = await self._call_model(parts)
         except MemsvcError as error:
-            log.warning("the model failed to summarise a file", code=error.code.value, reason=error.message)
+            log.warning(
+                "the model failed to summarise a file", code=error.code.value, reason=error.message
+            )
             if error.code is Code.UNAVAILABLE:
-                await self._budget.release(scope, calls=calls, kind=BUDGET_CATEGORY, limit=self._options.a_day)
+                await self._budget.release(
+                    scope, calls=calls, kind=BUDGET_CATEGORY, limit=self._options.a_day
+                )
             raise
         async with self._database.begin(scope) as tx:
             now = await files.find_by_id(tx, file.incarnation)
@@ -102,7 +106,9 @@ class FileSummaries:
         if stored is not None and stored.generation == self._generation(file):
             await self._put(tx, file, stored)  # the same content may be back in a new stream
             return None
-        parts = [await files.read(tx, file, start, stop) for start, stop in windows(file.size_bytes)]
+        parts = [
+            await files.read(tx, file, start, stop) for start, stop in windows(file.size_bytes)
+        ]
         return file, [part.decode("utf-8", "ignore") for part in parts]
 
     def _generation(self, file: File) -> bytes:
@@ -111,38 +117,60 @@ class FileSummaries:
         These are the content by its hash or, where that is not known, its stream and size; the
         model, the prompts and the limits."""
         content = file.sha256 or f"{file.stream}:{file.size_bytes}".encode()
-        return sha256(b"\0".join((content.hex().encode(), self._llm.model.encode(), self._prompts.version))).digest()
+        return sha256(
+            b"\0".join((content.hex().encode(), self._llm.model.encode(), self._prompts.version))
+        ).digest()
 
     async def _put(self, tx: Tx, file: File, summary: Summary) -> None:
         await summaries.put(
-            tx, file, summary, words=count_words(summary.text), model=self._llm.model, now=self._clock.now()
+            tx,
+            file,
+            summary,
+            words=count_words(summary.text),
+            model=self._llm.model,
+            now=self._clock.now(),
         )
 
     async def _call_model(self, parts: Sequence[str]) -> str:
         """Call the model once, or once for each part and once for the notes on them."""
         if len(parts) == 1:
-            return await self._complete(self._prompts.whole, wrap_document(parts[0]), FILE_OUTPUT_TOKENS_MAX)
+            return await self._complete(
+                self._prompts.whole, wrap_document(parts[0]), FILE_OUTPUT_TOKENS_MAX
+            )
         max_tokens = FILE_OUTPUT_TOKENS_MAX // (len(parts) + 1)
         notes = [
-            await self._complete(self._prompts.part, wrap_document(part), max_tokens, part=at, parts=len(parts))
+            await self._complete(
+                self._prompts.part, wrap_document(part), max_tokens, part=at, parts=len(parts)
+            )
             for at, part in enumerate(parts, 1)
         ]
         return await self._complete(
-            self._prompts.notes, "\n\n".join(map(wrap_document, notes)), max_tokens, parts=len(parts)
+            self._prompts.notes,
+            "\n\n".join(map(wrap_document, notes)),
+            max_tokens,
+            parts=len(parts),
         )
 
-    async def _complete(self, prompt: str, text: str, output_tokens_max: int, **numbers: int) -> str:
+    async def _complete(
+        self, prompt: str, text: str, output_tokens_max: int, **numbers: int
+    ) -> str:
         instructions = prompt.format(words=WORDS_TARGET, **numbers)
         started = perf_counter()
         try:
-            answer = clean_summary(await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max))
+            answer = clean_summary(
+                await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
+            )
             if not answer:
-                raise MemsvcError(Code.INTERNAL_ERROR, "the model answered nothing that is usable as a summary")
+                raise MemsvcError(
+                    Code.INTERNAL_ERROR, "the model answered nothing that is usable as a summary"
+                )
         except MemsvcError:
             self._meter.add("memsvc_model_calls_total", purpose=BUDGET_CATEGORY, status="error")
             raise
         self._meter.add("memsvc_model_calls_total", purpose=BUDGET_CATEGORY, status="success")
-        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_CATEGORY)
+        self._meter.add(
+            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_CATEGORY
+        )
         return answer
 
     async def _claim_budget(self, scope: Scope, subject: str, calls: int) -> bool:
@@ -151,7 +179,9 @@ class FileSummaries:
         If it is used up, postpone to the next day."""
         now = self._clock.now()
         try:
-            await self._budget.consume(scope, calls=calls, kind=BUDGET_CATEGORY, limit=self._options.a_day)
+            await self._budget.consume(
+                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self._options.a_day
+            )
         except BudgetExhaustedError:
             pass
         else:
@@ -160,7 +190,10 @@ class FileSummaries:
         wait_s = (next_day - now).total_seconds() + uuid.UUID(subject).int % START_JITTER_S
         async with self._database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=now, delay_s=wait_s)
-        log.info("the daily summary budget is used up: a file will be summarised tomorrow", project=scope.project)
+        log.info(
+            "the daily summary budget is used up: a file will be summarised tomorrow",
+            project=scope.project,
+        )
         return False
 
 

@@ -73,7 +73,9 @@ class FileWriter:
         content already there succeeds and changes nothing, so that it can be retried."""
         for view in self._views:
             if view.accepts(path):
-                await write_rendered(view, scope, path, content, whole=mode == "TRUNCATE", when=when)
+                await write_rendered(
+                    view, scope, path, content, whole=mode == "TRUNCATE", when=when
+                )
                 return WriteOutcome(len(content), "")
         request = _Write(path, content, mode, offset, when)
         self._check_write(request)
@@ -82,7 +84,9 @@ class FileWriter:
                 return await self._write(scope, request)
         return await self._write(scope, request)
 
-    async def delete(self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE) -> int:
+    async def delete(
+        self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE
+    ) -> int:
         """Delete a file, or a directory with its content; return how many files were deleted.
 
         NOT_FOUND, NOT_EMPTY without `recursive`, VERSION_CONFLICT unless the file meets `when`,
@@ -101,7 +105,9 @@ class FileWriter:
             )
             if not deleted and await tree.is_directory(tx, path):
                 raise MemsvcError(
-                    Code.NOT_EMPTY, "the directory is not empty", recovery="set recursive to delete all in it"
+                    Code.NOT_EMPTY,
+                    "the directory is not empty",
+                    recovery="set recursive to delete all in it",
                 )
             if not deleted:
                 raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {path}")
@@ -154,7 +160,9 @@ class FileWriter:
                 )
                 await self._indexing.file_deleted(tx, replaced)
             moved = await _move(tx, source, destination)
-            await self._indexing.file_moved(tx, replace(file, path=destination) if file else destination)
+            await self._indexing.file_moved(
+                tx, replace(file, path=destination) if file else destination
+            )
             if replaced is not None:
                 await self._update_usage(tx, -replaced.size_bytes, self._clock.now())
         return moved
@@ -168,7 +176,9 @@ class FileWriter:
                 if error.code is not Code.ALREADY_EXISTS or file is not None:
                     raise
                 # created by another call meanwhile; this one now holds the tree lock
-                version = await self._put(tx, await store.find(tx, request.path, for_update=True), request)
+                version = await self._put(
+                    tx, await store.find(tx, request.path, for_update=True), request
+                )
         return WriteOutcome(len(request.content), version)
 
     async def _put(self, tx: Tx, file: File | None, request: "_Write") -> str:
@@ -186,7 +196,8 @@ class FileWriter:
         delta_bytes = len(request.content) if whole is None else len(whole) - size_bytes
         if size_bytes + delta_bytes > self._options.file_bytes_max:
             raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE, f"a file may hold {self._options.file_bytes_max} bytes at the most"
+                Code.PAYLOAD_TOO_LARGE,
+                f"a file may hold {self._options.file_bytes_max} bytes at the most",
             )
         change = FileChange(whole, request.content)
         written = await _store(tx, file, request.path, change, now)
@@ -210,10 +221,13 @@ class FileWriter:
         request.when.validate()
         if len(request.content) > self._options.payload_bytes_max:
             raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE, f"one write may hold {self._options.payload_bytes_max} bytes at the most"
+                Code.PAYLOAD_TOO_LARGE,
+                f"one write may hold {self._options.payload_bytes_max} bytes at the most",
             )
         if request.offset < 0 or (request.mode == "TRUNCATE" and request.offset != 0):
-            raise MemsvcError(Code.INVALID_OFFSET, "offset must be 0 with TRUNCATE, and never negative")
+            raise MemsvcError(
+                Code.INVALID_OFFSET, "offset must be 0 with TRUNCATE, and never negative"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +246,11 @@ class _Write:
 async def _is_applied(tx: Tx, file: File, request: _Write) -> bool:
     """Return whether a write conditional on content finds its own result there."""
     by_content = request.mode == "TRUNCATE" and request.when.content_sha256 is not None
-    if not by_content or request.when.expected_version is not None or file.size_bytes != len(request.content):
+    if (
+        not by_content
+        or request.when.expected_version is not None
+        or file.size_bytes != len(request.content)
+    ):
         return False
     return await content_hash(tx, file) == hashlib.sha256(request.content).digest()
 
@@ -254,9 +272,15 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
             if request.offset == file.size_bytes and request.content:
                 return None
             old = await store.read(tx, file, 0, file.size_bytes)
-            whole = old[: request.offset] + request.content + old[request.offset + len(request.content) :]
+            whole = (
+                old[: request.offset]
+                + request.content
+                + old[request.offset + len(request.content) :]
+            )
             if file.is_text and is_text(request.content) and not is_text(whole):
-                raise MemsvcError(Code.INVALID_OFFSET, "the overwritten range would split a character")
+                raise MemsvcError(
+                    Code.INVALID_OFFSET, "the overwritten range would split a character"
+                )
             return whole
         case _:
             assert_never(request.mode)
@@ -267,14 +291,24 @@ async def _store(tx: Tx, file: File | None, path: str, change: FileChange, now: 
         assert file is not None
         text_only = is_text(change.added)
         indexed_bytes = change.indexed_bytes(file, is_text=file.is_text and text_only)
-        return await store.append(tx, file, change.added, is_text=text_only, now=now, indexed_bytes=indexed_bytes)
+        return await store.append(
+            tx, file, change.added, is_text=text_only, now=now, indexed_bytes=indexed_bytes
+        )
     text_only = is_text(change.whole)
     indexed_bytes = change.indexed_bytes(file, is_text=text_only)
     if file is None:
         return await store.create(
-            tx, path, change.whole, is_text=text_only, owner="", now=now, indexed_bytes=indexed_bytes
+            tx,
+            path,
+            change.whole,
+            is_text=text_only,
+            owner="",
+            now=now,
+            indexed_bytes=indexed_bytes,
         )
-    return await store.rewrite(tx, file, change.whole, is_text=text_only, now=now, indexed_bytes=indexed_bytes)
+    return await store.rewrite(
+        tx, file, change.whole, is_text=text_only, now=now, indexed_bytes=indexed_bytes
+    )
 
 
 async def _move(tx: Tx, source: str, destination: str) -> int:
@@ -296,5 +330,7 @@ def reject_kept_path(path: str) -> None:
     """Raise PERMISSION_DENIED where the memory keeps its own files."""
     if is_kept(path):
         raise MemsvcError(
-            Code.PERMISSION_DENIED, "the memory itself keeps its files here", recovery="write outside of " + _KEPT_PATHS
+            Code.PERMISSION_DENIED,
+            "the memory itself keeps its files here",
+            recovery="write outside of " + _KEPT_PATHS,
         )

@@ -49,7 +49,11 @@ class FileHistory:
         position = FileRevision.parse(before) if before is not None else None
         async with self._database.begin(scope, read_only=True) as tx:
             unknown = before is not None and position is None
-            found = None if unknown else await versions.history(tx, path, before=position, limit=limit + 1)
+            found = (
+                None
+                if unknown
+                else await versions.history(tx, path, before=position, limit=limit + 1)
+            )
             if found is None:
                 raise _not_found()
             if not found and before is None and not await versions.is_known(tx, path):
@@ -98,4 +102,6 @@ def _check_path(path: str) -> None:
 
 
 def _not_found() -> MemsvcError:
-    return MemsvcError(Code.NOT_FOUND, "version not found", recovery="list the versions of the file that are kept")
+    return MemsvcError(
+        Code.NOT_FOUND, "version not found", recovery="list the versions of the file that are kept"
+    )

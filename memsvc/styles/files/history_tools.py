@@ -22,15 +22,21 @@ class ListVersionsArguments(FileArguments):
 
 
 class PastVersion(Result):
-    id: str = Field(description="the version token that the file had then: history_id of the other tools")
+    id: str = Field(
+        description="the version token that the file had then: history_id of the other tools"
+    )
     size: int = Field(description="bytes")
     created_at: datetime = Field(description="when this content was written")
 
 
 class ListVersionsResult(Result):
-    versions: list[PastVersion] = Field(description="newest first; what the file is now is none of them")
+    versions: list[PastVersion] = Field(
+        description="newest first; what the file is now is none of them"
+    )
     has_more: bool = Field(description="whether there are more behind the last one")
-    next_cursor: str | None = Field(None, description="before_id of the next page, when there is one")
+    next_cursor: str | None = Field(
+        None, description="before_id of the next page, when there is one"
+    )
 
 
 class ReadVersionArguments(FileArguments):
@@ -47,7 +53,9 @@ class ReadVersionResult(Result):
 
 
 class RestoreVersionArguments(ReadVersionArguments):
-    expected_version: Version | None = Field(None, description="restore only if the file is at this version now")
+    expected_version: Version | None = Field(
+        None, description="restore only if the file is at this version now"
+    )
     create_only: bool = Field(False, description="restore only if there is no such file now")
 
 
@@ -63,10 +71,13 @@ class FileHistoryTools:
         self._history = history
 
     async def list_versions(self, scope: Scope, args: ListVersionsArguments) -> ListVersionsResult:
-        states, has_more = await self._history.list_versions(scope, args.path, limit=args.limit, before=args.before_id)
+        states, has_more = await self._history.list_versions(
+            scope, args.path, limit=args.limit, before=args.before_id
+        )
         return ListVersionsResult(
             versions=[
-                PastVersion(id=state.version, size=state.size_bytes, created_at=state.created_at) for state in states
+                PastVersion(id=state.version, size=state.size_bytes, created_at=state.created_at)
+                for state in states
             ],
             has_more=has_more,
             next_cursor=states[-1].version if has_more else None,
@@ -82,7 +93,9 @@ class FileHistoryTools:
             created_at=past.created_at,
         )
 
-    async def restore_version(self, scope: Scope, args: RestoreVersionArguments) -> RestoreVersionResult:
+    async def restore_version(
+        self, scope: Scope, args: RestoreVersionArguments
+    ) -> RestoreVersionResult:
         when = Precondition(args.expected_version, must_not_exist=args.create_only)
         written = await self._history.restore_version(scope, args.path, args.history_id, when=when)
         return RestoreVersionResult(bytes_written=written.bytes_written, version=written.version)
@@ -119,7 +132,8 @@ def history_tools(history: FileHistory) -> list[Tool]:
         Tool(
             name="file_restore_version",
             title="Restore a past version",
-            description="Make a file what it was at a version of its history; what it is now becomes a version.",
+            description="Make a file what it was at a version of its history; what it is now"
+            " becomes a version.",
             arguments=RestoreVersionArguments,
             result=RestoreVersionResult,
             run=functions.restore_version,

@@ -37,7 +37,7 @@ class FileChange:
     added: bytes
 
     def indexed_bytes(self, before: File | None, *, is_text: bool) -> int:
-        """Return how much of the file is indexed once `FileIndex.file_written` has handled this change."""
+        """Return the indexed bytes once `FileIndex.file_written` has handled this change."""
         if not is_text:
             return 0
         if self.whole is not None:
@@ -54,7 +54,9 @@ class FileIndex:
     Searches check the file itself: a file that is binary, deleted or has a new stream is not found
     by its old chunks from that transaction on. Removing them can therefore wait."""
 
-    def __init__(self, database: Database, clock: Clock, *, has_embeddings: bool, has_summaries: bool = False) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, *, has_embeddings: bool, has_summaries: bool = False
+    ) -> None:
         self._database = database
         self._clock = clock
         self._has_embeddings = has_embeddings
@@ -65,35 +67,49 @@ class FileIndex:
             Job(name=RENAME_JOB, run=self.rename_entries),
         ]
 
-    async def file_written(self, tx: Tx, before: File | None, after: File, change: FileChange) -> None:
+    async def file_written(
+        self, tx: Tx, before: File | None, after: File, change: FileChange
+    ) -> None:
         """Index what was written, in the writer's transaction."""
         needs_job = after.is_text and after.indexed_bytes < after.size_bytes
         if change.whole is not None:
             old: list[DocumentChunk] = []
             if before is not None and before.indexed_bytes:
                 if before.indexed_bytes <= AT_ONCE_BYTES:
-                    old = await documents.list_chunks(tx, FILE_INDEX, before.incarnation.hex, limit=CHUNKS_AT_ONCE)
+                    old = await documents.list_chunks(
+                        tx, FILE_INDEX, before.incarnation.hex, limit=CHUNKS_AT_ONCE
+                    )
                 else:
                     needs_job = True
             text = change.whole[: after.indexed_bytes].decode() if after.is_text else ""
             await self._replace_chunks(tx, after, old, text, 0, "")
         elif before is not None and after.indexed_bytes > before.indexed_bytes:
             await self._index_added(
-                tx, after, before.indexed_bytes, change.added[: after.indexed_bytes - before.indexed_bytes]
+                tx,
+                after,
+                before.indexed_bytes,
+                change.added[: after.indexed_bytes - before.indexed_bytes],
             )
         elif before is not None and before.indexed_bytes and not after.is_text:
             needs_job = True
         if needs_job:
             await jobs.enqueue(tx, INDEX_JOB, after.incarnation.hex, now=self._clock.now())
-        if self._has_summaries and max(after.size_bytes, before.size_bytes if before else 0) >= SUMMARY_BYTES_MIN:
-            await jobs.enqueue(tx, SUMMARISE_JOB, after.incarnation.hex, now=self._clock.now(), delay_s=SETTLE_S)
+        if (
+            self._has_summaries
+            and max(after.size_bytes, before.size_bytes if before else 0) >= SUMMARY_BYTES_MIN
+        ):
+            await jobs.enqueue(
+                tx, SUMMARISE_JOB, after.incarnation.hex, now=self._clock.now(), delay_s=SETTLE_S
+            )
 
     async def file_deleted(self, tx: Tx, file: File) -> None:
         """Remove the chunks of a file that was just deleted; many are left to a job."""
         if file.size_bytes >= SUMMARY_BYTES_MIN:
             await summaries.remove(tx, file.incarnation)
         if 0 < file.indexed_bytes <= AT_ONCE_BYTES:
-            old = await documents.list_chunks(tx, FILE_INDEX, file.incarnation.hex, limit=CHUNKS_AT_ONCE)
+            old = await documents.list_chunks(
+                tx, FILE_INDEX, file.incarnation.hex, limit=CHUNKS_AT_ONCE
+            )
             await documents.remove(tx, FILE_INDEX, old)
             await self._enqueue_embedding(tx)  # this removes the vectors of deleted chunks as well
         elif file.indexed_bytes:
@@ -131,7 +147,9 @@ class FileIndex:
                 await files.set_indexed(tx, file_id, 0)
                 await summaries.remove(tx, file_id)
                 return False
-            content = await files.read(tx, file, file.indexed_bytes, file.indexed_bytes + AT_ONCE_BYTES)
+            content = await files.read(
+                tx, file, file.indexed_bytes, file.indexed_bytes + AT_ONCE_BYTES
+            )
             content = content[: whole_characters(content, len(content))]
             if not content:
                 return False
@@ -169,7 +187,12 @@ class FileIndex:
 
     async def _rename_entry(self, tx: Tx, file: File) -> None:
         if await documents.set_title(
-            tx, FILE_INDEX, file.incarnation.hex, file.stream, title=file.path, now=self._clock.now()
+            tx,
+            FILE_INDEX,
+            file.incarnation.hex,
+            file.stream,
+            title=file.path,
+            now=self._clock.now(),
         ):
             await self._enqueue_embedding(tx)
 
@@ -181,7 +204,9 @@ class FileIndex:
         if len(tail) != indexed_bytes - start:  # whitespace at the end belongs to no chunk
             tail = await files.read(tx, file, start, indexed_bytes)
         old = [last] if last else []
-        await self._replace_chunks(tx, file, old, (tail + added).decode(), start, last.context if last else "")
+        await self._replace_chunks(
+            tx, file, old, (tail + added).decode(), start, last.context if last else ""
+        )
 
     async def _replace_chunks(
         self, tx: Tx, file: File, old: list[DocumentChunk], text: str, start: int, context: str
@@ -190,7 +215,14 @@ class FileIndex:
         new = chunks(text.replace("\x00", " "), start=start, context=context)
         now = self._clock.now()
         changed = await documents.replace_chunks(
-            tx, FILE_INDEX, file.incarnation.hex, file.stream, title=file.path, old=old, new=new, now=now
+            tx,
+            FILE_INDEX,
+            file.incarnation.hex,
+            file.stream,
+            title=file.path,
+            old=old,
+            new=new,
+            now=now,
         )
         if changed:
             await self._enqueue_embedding(tx)

@@ -17,7 +17,15 @@ from memsvc.core.scope import Scope
 from memsvc.styles.files.file_entries import FileEntry
 from memsvc.styles.files.file_store import FileStore
 from memsvc.styles.files.file_writer import FileWriter, Mode
-from memsvc.styles.files.memory_view import LINES_MAX, VIEW_LEVELS, DirectoryNode, lines_of, number_lines, shorten, size
+from memsvc.styles.files.memory_view import (
+    LINES_MAX,
+    VIEW_LEVELS,
+    DirectoryNode,
+    lines_of,
+    number_lines,
+    shorten,
+    size,
+)
 from memsvc.styles.files.precondition import Precondition
 
 ROOT: Final = "/memories"
@@ -63,7 +71,9 @@ class MemoryDirectory:
             content, _ = await self._read(scope, path, store_path)
         lines = content.split("\n")
         if len(lines) > LINES_MAX:
-            raise MemsvcError(Code.INVALID_CONTENT, f"File {path} exceeds maximum line limit of 999,999 lines.")
+            raise MemsvcError(
+                Code.INVALID_CONTENT, f"File {path} exceeds maximum line limit of 999,999 lines."
+            )
         first = 0
         if view_range and len(view_range) == 2:
             first = max(1, view_range[0]) - 1
@@ -78,7 +88,9 @@ class MemoryDirectory:
             raise MemsvcError(Code.ALREADY_EXISTS, exists)
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.IS_DIRECTORY: exists}):
             absent = Precondition(must_not_exist=True)
-            await self._writing.write(scope, store_path, file_text.encode(), mode="TRUNCATE", when=absent)
+            await self._writing.write(
+                scope, store_path, file_text.encode(), mode="TRUNCATE", when=absent
+            )
         return f"File created successfully at: {path}"
 
     async def str_replace(self, scope: Scope, path: str, old_str: str, new_str: str = "") -> str:
@@ -92,14 +104,15 @@ class MemoryDirectory:
             if match_count == 0:
                 raise MemsvcError(
                     Code.INVALID_ARGUMENT,
-                    f"No replacement was performed, old_str `{shorten(old_str)}` did not appear verbatim in {path}.",
+                    f"No replacement was performed, old_str `{shorten(old_str)}` did not appear"
+                    f" verbatim in {path}.",
                 )
             if match_count > 1:
                 lines = ", ".join(map(str, lines_of(content, old_str)))
                 raise MemsvcError(
                     Code.INVALID_ARGUMENT,
-                    f"No replacement was performed. Multiple occurrences of old_str `{shorten(old_str)}` in lines: "
-                    f"{lines}. Please ensure it is unique",
+                    "No replacement was performed. Multiple occurrences of old_str"
+                    f" `{shorten(old_str)}` in lines: {lines}. Please ensure it is unique",
                 )
             at = content.find(old_str)
             changed = content[:at] + new_str + content[at + len(old_str) :]
@@ -108,8 +121,8 @@ class MemoryDirectory:
             snippet = number_lines(changed.split("\n")[first : line + 3], first + 1)
             return Edit(
                 changed,
-                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-                + snippet,
+                "The memory file has been edited. Here is the snippet showing the change (with"
+                " line numbers):\n" + snippet,
             )
 
         return await self._edit(scope, path, edit)
@@ -125,11 +138,15 @@ class MemoryDirectory:
             if not 0 <= insert_line <= len(lines):
                 raise MemsvcError(
                     Code.INVALID_ARGUMENT,
-                    f"Invalid `insert_line` parameter: {insert_line}. It should be within the range [0, {len(lines)}].",
+                    f"Invalid `insert_line` parameter: {insert_line}. It should be within the"
+                    f" range [0, {len(lines)}].",
                 )
             lines.insert(insert_line, insert_text.rstrip("\n"))
             changed = "\n".join(lines)
-            return Edit(changed if changed.endswith("\n") else changed + "\n", f"The file {path} has been edited.")
+            return Edit(
+                changed if changed.endswith("\n") else changed + "\n",
+                f"The file {path} has been edited.",
+            )
 
         return await self._edit(scope, path, edit)
 
@@ -139,7 +156,9 @@ class MemoryDirectory:
         NOT_FOUND, PERMISSION_DENIED for /memories itself."""
         store_path = _store_path(path)
         if store_path == ROOT:
-            raise MemsvcError(Code.PERMISSION_DENIED, "Cannot delete the /memories directory itself")
+            raise MemsvcError(
+                Code.PERMISSION_DENIED, "Cannot delete the /memories directory itself"
+            )
         with _with_messages({Code.NOT_FOUND: f"The path {path} does not exist"}):
             await self._writing.delete(scope, store_path, recursive=True)
         return f"Successfully deleted {path}"
@@ -151,7 +170,9 @@ class MemoryDirectory:
         directory into itself."""
         source, destination = _store_path(old_path), _store_path(new_path)
         if source == ROOT:
-            raise MemsvcError(Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself")
+            raise MemsvcError(
+                Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself"
+            )
         exists = f"The destination {new_path} already exists"
         if await self._stat(scope, destination) is not None:
             raise MemsvcError(Code.ALREADY_EXISTS, exists)
@@ -205,7 +226,12 @@ class MemoryDirectory:
         while more:
             try:
                 entries, more = await self._files.listing(
-                    scope, store_path, depth=_DEPTH_MAX, limit=_PAGE_ENTRIES, after=after, include_times=False
+                    scope,
+                    store_path,
+                    depth=_DEPTH_MAX,
+                    limit=_PAGE_ENTRIES,
+                    after=after,
+                    include_times=False,
                 )
             except MemsvcError as error:
                 # nothing left after the last page, or nothing in /memories yet
@@ -217,10 +243,13 @@ class MemoryDirectory:
                 if entry.type == "FILE":
                     root.put(entry.path[len(store_path) + 1 :].split("/"), entry.size_bytes)
         lines = [f"{size(root.size_bytes)}\t{path}"]
-        lines += [f"{size(size_bytes)}\t{path}/{name}" for name, size_bytes in root.list_entries(VIEW_LEVELS)]
+        lines += [
+            f"{size(size_bytes)}\t{path}/{name}"
+            for name, size_bytes in root.list_entries(VIEW_LEVELS)
+        ]
         return (
-            f"Here're the files and directories up to {VIEW_LEVELS} levels deep in {path}, excluding hidden items:\n"
-            + "\n".join(lines)
+            f"Here're the files and directories up to {VIEW_LEVELS} levels deep in {path},"
+            " excluding hidden items:\n" + "\n".join(lines)
         )
 
 

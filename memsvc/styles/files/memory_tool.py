@@ -18,18 +18,29 @@ Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
 class MemoryArguments(Arguments):
     """A command and its arguments; arguments of other commands are ignored."""
 
-    command: Command = Field(description="what to do: view, create, str_replace, insert, delete or rename")
-    path: str | None = Field(None, description="a file or directory in /memories; for all commands but rename")
+    command: Command = Field(
+        description="what to do: view, create, str_replace, insert, delete or rename"
+    )
+    path: str | None = Field(
+        None, description="a file or directory in /memories; for all commands but rename"
+    )
     view_range: list[int] | None = Field(
         None,
         max_length=VIEW_RANGE_ITEMS_MAX,
         description="view: the first and the last line to show, counted from 1; -1 for the end",
     )
     file_text: str | None = Field(None, description="create: the content of the new file")
-    old_str: str | None = Field(None, description="str_replace: a text that occurs in the file exactly once")
-    new_str: str = Field("", description="str_replace: what to put in its place; nothing if not given")
+    old_str: str | None = Field(
+        None, description="str_replace: a text that occurs in the file exactly once"
+    )
+    new_str: str = Field(
+        "", description="str_replace: what to put in its place; nothing if not given"
+    )
     insert_line: int | None = Field(
-        None, le=INTEGER_MAX, ge=-INTEGER_MAX, description="insert: the line to insert behind; 0 for the beginning"
+        None,
+        le=INTEGER_MAX,
+        ge=-INTEGER_MAX,
+        description="insert: the line to insert behind; 0 for the beginning",
     )
     insert_text: str | None = Field(None, description="insert: the text to insert")
     old_path: str | None = Field(None, description="rename: what to rename")
@@ -61,7 +72,9 @@ class MemoryTool:
             case "view":
                 return await self._memories.view(scope, args.required_text("path"), args.view_range)
             case "create":
-                return await self._memories.create(scope, args.required_text("path"), args.required_text("file_text"))
+                return await self._memories.create(
+                    scope, args.required_text("path"), args.required_text("file_text")
+                )
             case "str_replace":
                 return await self._memories.str_replace(
                     scope, args.required_text("path"), args.required_text("old_str"), args.new_str
@@ -70,7 +83,10 @@ class MemoryTool:
                 if args.insert_line is None:
                     raise invalid("insert_line: the command insert needs it")
                 return await self._memories.insert(
-                    scope, args.required_text("path"), args.insert_line, args.required_text("insert_text")
+                    scope,
+                    args.required_text("path"),
+                    args.insert_line,
+                    args.required_text("insert_text"),
                 )
             case "delete":
                 return await self._memories.delete(scope, args.required_text("path"))
@@ -89,8 +105,9 @@ def memory_tools(memories: MemoryDirectory) -> list[Tool]:
             name="memory",
             title="Memory directory",
             description=(
-                "Keep files in /memories from one conversation to the next: view a directory or a file, create a file, "
-                "str_replace or insert text in it, delete or rename. Look into /memories before starting on a task."
+                "Keep files in /memories from one conversation to the next: view a directory or a"
+                " file, create a file, str_replace or insert text in it, delete or rename. Look"
+                " into /memories before starting on a task."
             ),
             arguments=MemoryArguments,
             result=MemoryResult,

@@ -39,14 +39,18 @@ def lines_of(content: str, text: str) -> list[int]:
 
 def number_lines(lines: Sequence[str], first: int) -> str:
     """Return the lines with numbers from `first` on, right-aligned, followed by a tab."""
-    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
+    return "\n".join(
+        f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first)
+    )
 
 
 def size(size_bytes: int) -> str:
     """Return a size in units of 1024, with one decimal unless it is whole: 0B, 512B, 1.5K, 2M."""
     unit = min(max(size_bytes.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     amount = size_bytes / 1024**unit
-    return f"{int(amount)}{_UNITS[unit]}" if amount == int(amount) else f"{amount:.1f}{_UNITS[unit]}"
+    return (
+        f"{int(amount)}{_UNITS[unit]}" if amount == int(amount) else f"{amount:.1f}{_UNITS[unit]}"
+    )
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class DirectoryNode:
             entries.append((f"{name}/" if node.children else name, node.size_bytes))
             if levels > 1:
                 entries += [
-                    (f"{name}/{child_path}", size_bytes) for child_path, size_bytes in node.list_entries(levels - 1)
+                    (f"{name}/{child_path}", size_bytes)
+                    for child_path, size_bytes in node.list_entries(levels - 1)
                 ]
         return entries

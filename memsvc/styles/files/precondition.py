@@ -22,13 +22,20 @@ class Precondition:
     @property
     def any(self) -> bool:
         """Return whether any condition is set."""
-        return self.must_not_exist or self.expected_version is not None or self.content_sha256 is not None
+        return (
+            self.must_not_exist
+            or self.expected_version is not None
+            or self.content_sha256 is not None
+        )
 
     def validate(self) -> None:
         """Raise INVALID_ARGUMENT for conditions that exclude each other."""
-        if self.must_not_exist and (self.expected_version is not None or self.content_sha256 is not None):
+        if self.must_not_exist and (
+            self.expected_version is not None or self.content_sha256 is not None
+        ):
             raise MemsvcError(
-                Code.INVALID_ARGUMENT, "a file that must not exist yet can have no expected version or content"
+                Code.INVALID_ARGUMENT,
+                "a file that must not exist yet can have no expected version or content",
             )
 
     async def check(self, tx: Tx, file: File | None) -> None:

@@ -13,9 +13,18 @@ LIMIT_MAX = 100
 
 
 class ProjectsArguments(Arguments):
-    project: str = Field(ALL_PROJECTS, description="not looked at: all projects that the key may touch are listed")
-    q: str = Field("", max_length=128, description="characters that the name has in this order, in either case")
-    after: str = Field("", max_length=128, pattern=r"^[A-Za-z0-9_.-]*$", description="next_cursor of the page before")
+    project: str = Field(
+        ALL_PROJECTS, description="not looked at: all projects that the key may touch are listed"
+    )
+    q: str = Field(
+        "", max_length=128, description="characters that the name has in this order, in either case"
+    )
+    after: str = Field(
+        "",
+        max_length=128,
+        pattern=r"^[A-Za-z0-9_.-]*$",
+        description="next_cursor of the page before",
+    )
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="projects at the most")
 
     @field_validator("project")
@@ -27,7 +36,9 @@ class ProjectsArguments(Arguments):
 
 
 class ProjectsResult(Result):
-    projects: list[str] = Field(description="names of projects that hold files or memory, in byte order")
+    projects: list[str] = Field(
+        description="names of projects that hold files or memory, in byte order"
+    )
     has_more: bool = Field(description="whether there are more behind the last one")
     next_cursor: str | None = Field(None, description="after of the next page, when there is one")
 
@@ -46,7 +57,9 @@ class Projects:
             )
         has_more = len(names) > args.limit
         names = names[: args.limit]
-        return ProjectsResult(projects=names, has_more=has_more, next_cursor=names[-1] if has_more else None)
+        return ProjectsResult(
+            projects=names, has_more=has_more, next_cursor=names[-1] if has_more else None
+        )
 
 
 def project_tools(projects_tool: Projects) -> list[Tool]:
@@ -55,7 +68,8 @@ def project_tools(projects_tool: Projects) -> list[Tool]:
         Tool(
             name="file_projects",
             title="List projects",
-            description="List the projects that hold files or memory, in order of their names, a page at a time.",
+            description="List the projects that hold files or memory, in order of their names, a"
+            " page at a time.",
             arguments=ProjectsArguments,
             result=ProjectsResult,
             run=projects_tool.listing,

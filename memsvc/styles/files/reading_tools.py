@@ -17,7 +17,9 @@ from memsvc.styles.files.file_store import FileStore
 
 class FileStatArguments(FileArguments):
     path: FilePath = ""
-    content_sha256: bool = Field(False, description="compute content_sha256 even if the whole file must be read for it")
+    content_sha256: bool = Field(
+        False, description="compute content_sha256 even if the whole file must be read for it"
+    )
 
 
 class FileStatResult(Result):
@@ -25,12 +27,16 @@ class FileStatResult(Result):
     type: EntryType | str = Field(description='FILE, DIRECTORY, or "" when nothing is there')
     size: int = Field(description="bytes; 0 for a directory")
     created_at: datetime = Field(description="when the file was made; the year 1 for a directory")
-    updated_at: datetime = Field(description="when the file, or anything in the directory, was last written")
-    version: str | None = Field(None, description="token of this state of a stored file, for expected_version")
+    updated_at: datetime = Field(
+        description="when the file, or anything in the directory, was last written"
+    )
+    version: str | None = Field(
+        None, description="token of this state of a stored file, for expected_version"
+    )
     content_sha256: str | None = Field(
         None,
-        description="SHA-256 of the content in hexadecimal; null for a rendered file, and unless asked for a file "
-        "that was appended to",
+        description="SHA-256 of the content in hexadecimal; null for a rendered file, and unless"
+        " asked for a file that was appended to",
     )
 
 
@@ -38,24 +44,36 @@ class FileReadArguments(FileArguments):
     path: FilePath
     offset: int = Field(0, le=INTEGER_MAX, description="first byte")
     length: int = Field(-1, le=INTEGER_MAX, description="bytes; -1 for all the rest")
-    expected_version: Version | None = Field(None, description="fail unless the file is at this version")
+    expected_version: Version | None = Field(
+        None, description="fail unless the file is at this version"
+    )
 
 
 class FileReadResult(Result):
     content: str = Field(description="the bytes asked for, as text or as base64")
     content_encoding: Encoding = Field(description="base64 when the file is not UTF-8 text")
-    version: str | None = Field(None, description="token of this state of the file; null for a rendered file")
-    content_sha256: str | None = Field(None, description="SHA-256 of the whole file in hexadecimal, where it is known")
+    version: str | None = Field(
+        None, description="token of this state of the file; null for a rendered file"
+    )
+    content_sha256: str | None = Field(
+        None, description="SHA-256 of the whole file in hexadecimal, where it is known"
+    )
 
 
 class FileListArguments(FileArguments):
     path: FilePath = ""
     depth: int = Field(1, le=64, description="levels; 0 is the path itself")
-    limit: int | None = Field(None, description="entries at the most; 256 if not given, 1024 at most")
+    limit: int | None = Field(
+        None, description="entries at the most; 256 if not given, 1024 at most"
+    )
     cursor: FilePath = Field("", description="next_cursor of the page before")
-    summaries: bool = Field(False, description="say of each file what it is about; a page has 100 entries at most then")
+    summaries: bool = Field(
+        False, description="say of each file what it is about; a page has 100 entries at most then"
+    )
     directory_times: bool = Field(
-        True, description="say when anything in each directory was last written, for which all in it is looked at"
+        True,
+        description="say when anything in each directory was last written, for which all in it is"
+        " looked at",
     )
 
 
@@ -66,8 +84,8 @@ class FileListEntry(Result):
     size: int = Field(description="bytes; 0 for a directory")
     created_at: datetime = Field(description="when the file was made; the year 1 for a directory")
     updated_at: datetime = Field(
-        description="when the file, or anything in the directory, was last written; the year 1 for a directory whose "
-        "time was not asked for"
+        description="when the file, or anything in the directory, was last written; the year 1"
+        " for a directory whose time was not asked for"
     )
     summary: str | None = Field(
         None,
@@ -105,7 +123,11 @@ class FileReadTools:
 
     async def read(self, scope: Scope, args: FileReadArguments) -> FileReadResult:
         read = await self._files.read(
-            scope, args.path, offset=args.offset, length=args.length, expected_version=args.expected_version
+            scope,
+            args.path,
+            offset=args.offset,
+            length=args.length,
+            expected_version=args.expected_version,
         )
         return FileReadResult(
             content=read.content,
@@ -150,7 +172,8 @@ def reading_tools(files: FileStore, resource: Resource) -> list[Tool]:
         Tool(
             name="file_stat",
             title="File status",
-            description="Tell whether a file or directory exists, its size in bytes, its times and its version.",
+            description="Tell whether a file or directory exists, its size in bytes, its times"
+            " and its version.",
             arguments=FileStatArguments,
             result=FileStatResult,
             run=functions.stat,
@@ -175,7 +198,8 @@ def reading_tools(files: FileStore, resource: Resource) -> list[Tool]:
         Tool(
             name="file_list",
             title="List files",
-            description="List files and directories below a path, in order of their paths, a page at a time.",
+            description="List files and directories below a path, in order of their paths, a page"
+            " at a time.",
             arguments=FileListArguments,
             result=FileListResult,
             resource=DIRECTORY,

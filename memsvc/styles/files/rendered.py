@@ -17,7 +17,9 @@ async def write_rendered(
     file has no versions), or the style's own errors."""
     if not whole:
         raise MemsvcError(
-            Code.INVALID_ARGUMENT, "this file can only be written as a whole", recovery="use mode TRUNCATE"
+            Code.INVALID_ARGUMENT,
+            "this file can only be written as a whole",
+            recovery="use mode TRUNCATE",
         )
     if when.any:
         when.validate()
@@ -25,7 +27,8 @@ async def write_rendered(
         if current is not None and when.must_not_exist:
             raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
         same = (
-            current is not None and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
+            current is not None
+            and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
         )
         if when.expected_version is not None or (when.content_sha256 is not None and not same):
             raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)

@@ -59,19 +59,27 @@ class FileSearch:
         self._embedding = embedding
         self._reranker = reranker
 
-    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> list[SearchHit]:
+    async def find(
+        self, scope: Scope, query: str, *, path: str, limit: int | None
+    ) -> list[SearchHit]:
         """Return the best passages for a question, best first, in the files at and below a path.
 
         Searches one project or, where the scope's project is `*`, all that the caller may touch.
         INVALID_QUERY for a blank or overlong query."""
         query = query.strip()
         if not query or len(query.encode()) > QUERY_BYTES_MAX:
-            raise MemsvcError(Code.INVALID_QUERY, f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank")
-        max_passages = self._options.limit_default if limit is None else min(limit, self._options.limit_max)
+            raise MemsvcError(
+                Code.INVALID_QUERY, f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank"
+            )
+        max_passages = (
+            self._options.limit_default if limit is None else min(limit, self._options.limit_max)
+        )
         if max_passages < 1:
             raise MemsvcError(Code.INVALID_ARGUMENT, "limit must be > 0")
         vector = await self._embedding.question(query) if self._embedding is not None else None
-        rerank_count = max_passages if self._reranker is None else max(max_passages, self._options.reranked)
+        rerank_count = (
+            max_passages if self._reranker is None else max(max_passages, self._options.reranked)
+        )
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             where = SearchRange(FILE_INDEX, await _projects(tx, scope), path)
             scores = await self._scores(tx, where, query, vector, rerank_count)
@@ -86,13 +94,22 @@ class FileSearch:
             summaries_by_content = await _summaries(tx, ordered, found)
         return _search_results(scope, ordered, found, summaries_by_content)
 
-    async def find_passages(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
-        """Return the best passages of a project (the port `PassageSearch`); files belong to no user."""
+    async def find_passages(
+        self, scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
+        """Return the best passages of a project, for any user (port `PassageSearch`)."""
         if not question.strip():
             return []
         found = await self.find(scope, question, path="", limit=limit)
         return [
-            CitedPassage(passage.path, passage.start, passage.end, passage.text, hit.score, passage.updated_at)
+            CitedPassage(
+                passage.path,
+                passage.start,
+                passage.end,
+                passage.text,
+                hit.score,
+                passage.updated_at,
+            )
             for hit in found
             for passage in [hit.passage]
         ]
@@ -112,7 +129,10 @@ class FileSearch:
         )
 
     async def _rerank(
-        self, query: str, ordered: list[tuple[PassageKey, float]], found: Mapping[PassageKey, Passage]
+        self,
+        query: str,
+        ordered: list[tuple[PassageKey, float]],
+        found: Mapping[PassageKey, Passage],
     ) -> list[tuple[PassageKey, float]]:
         """Return the same places in the reranker's order, unchanged if it fails or is slow."""
         assert self._reranker is not None
@@ -130,7 +150,9 @@ class FileSearch:
 async def _projects(tx: Tx, scope: Scope) -> list[str]:
     if scope.project != ALL_PROJECTS:
         return [scope.project]
-    return await projects.names(tx, like="", after="", only=scope.allowed_projects, limit=PROJECTS_MAX)
+    return await projects.names(
+        tx, like="", after="", only=scope.allowed_projects, limit=PROJECTS_MAX
+    )
 
 
 async def _summaries(
@@ -138,9 +160,12 @@ async def _summaries(
 ) -> dict[Content, str]:
     """Return a summary of each file: the model's if it is current, else one of the file's start."""
     contents = list({_content(place, found[place]) for place, _ in ordered})
-    sources = await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
+    sources = (
+        await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
+    )
     return {
-        content: source.summary or rule_summary(source.head, size_bytes=source.size_bytes, is_text=source.is_text)
+        content: source.summary
+        or rule_summary(source.head, size_bytes=source.size_bytes, is_text=source.is_text)
         for content, source in sources.items()
     }
 

@@ -12,7 +12,9 @@ from memsvc.styles.files.search import FileSearch, SearchHit
 class FileSearchArguments(FileArguments):
     project: str = Field(description="the project to search, or * for all of your projects")
     query: str = Field(description="what is asked: words, or a sentence")
-    path_prefix: str = Field("", description="search only the file or directory at this path, such as /notes")
+    path_prefix: str = Field(
+        "", description="search only the file or directory at this path, such as /notes"
+    )
     limit: int | None = Field(None, description="passages at the most; 20 if not given, 20 at most")
 
     @field_validator("project")
@@ -28,7 +30,9 @@ class FileSearchArguments(FileArguments):
 
 class FileChunk(Result):
     project: str | None = Field(
-        None, description="its project, when several were searched", exclude_if=lambda value: value is None
+        None,
+        description="its project, when several were searched",
+        exclude_if=lambda value: value is None,
     )
     file_path: str = Field(description="the file that it is in")
     file_seek_start_bytes: int = Field(description="its first byte in the file")
@@ -73,7 +77,8 @@ def search_tools(search: FileSearch) -> list[Tool]:
         Tool(
             name="file_search",
             title="Search files",
-            description="Find passages of files by words and, where an embedder is configured, by meaning.",
+            description="Find passages of files by words and, where an embedder is configured, by"
+            " meaning.",
             arguments=FileSearchArguments,
             result=FileSearchResult,
             run=FileSearchTools(search).search,

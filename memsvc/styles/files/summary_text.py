@@ -48,7 +48,12 @@ class SummaryPrompts:
     def load(cls) -> Self:
         """Load the prompts of this version."""
         folder = resources("memsvc.styles.files")
-        return cls(*(folder.joinpath(f"summarise_{name}.md").read_text("utf-8") for name in ("file", "part", "notes")))
+        return cls(
+            *(
+                folder.joinpath(f"summarise_{name}.md").read_text("utf-8")
+                for name in ("file", "part", "notes")
+            )
+        )
 
     @property
     def version(self) -> bytes:
@@ -84,7 +89,9 @@ def wrap_document(text: str) -> str:
 
 def count_words(text: str) -> int:
     """Count words by Unicode UAX #29: segments that have a letter or a number."""
-    return sum(1 for segment in _SEGMENTS.split(text) if segment and _WORD_CHARACTER.search(segment))
+    return sum(
+        1 for segment in _SEGMENTS.split(text) if segment and _WORD_CHARACTER.search(segment)
+    )
 
 
 def clean_summary(answer: str) -> str:

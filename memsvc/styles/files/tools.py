@@ -47,15 +47,29 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     file_summaries = None
     if llm is not None and options.summaries.enabled:
         file_summaries = FileSummaries(
-            database, llm, clock, meter, options.summaries, budget or ModelBudget(database, clock, 0)
+            database,
+            llm,
+            clock,
+            meter,
+            options.summaries,
+            budget or ModelBudget(database, clock, 0),
         )
-    index = FileIndex(database, clock, has_embeddings=embedding is not None, has_summaries=file_summaries is not None)
+    index = FileIndex(
+        database,
+        clock,
+        has_embeddings=embedding is not None,
+        has_summaries=file_summaries is not None,
+    )
     files = FileStore(database, clock, options, views)
     writer = FileWriter(database, clock, options, index, views)
     # content that comes as bytes, or was stored before, is limited by the size of a file, not of a
     # call
     bytes_writer = FileWriter(
-        database, clock, options.model_copy(update={"payload_bytes_max": options.file_bytes_max}), index, views
+        database,
+        clock,
+        options.model_copy(update={"payload_bytes_max": options.file_bytes_max}),
+        index,
+        views,
     )
     search = FileSearch(database, meter, options.search, embedding=embedding, reranker=reranker)
     return Published(

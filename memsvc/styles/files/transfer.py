@@ -28,7 +28,9 @@ _FIRST_REVISION: Final = ":1"
 class Transfer:
     """File content for surfaces that carry bytes; only the size of a file limits a write."""
 
-    def __init__(self, database: Database, options: FilesOptions, files: FileStore, writing: FileWriter) -> None:
+    def __init__(
+        self, database: Database, options: FilesOptions, files: FileStore, writing: FileWriter
+    ) -> None:
         self._database = database
         self._options = options
         self._files = files
@@ -75,14 +77,26 @@ class Transfer:
         if state is None:
             raise MemsvcError(Code.NOT_FOUND, "version not found")
         at = state.created_at
-        file = File(state.incarnation, args.path, state.revision, state.stream, state.size_bytes, False, "", at, at)
+        file = File(
+            state.incarnation,
+            args.path,
+            state.revision,
+            state.stream,
+            state.size_bytes,
+            False,
+            "",
+            at,
+            at,
+        )
         return self._open_file(scope, file)
 
     async def put(self, scope: Scope, args: FileWriteArguments, content: bytes) -> StoredContent:
         """Write content as `Writing.write` does, with its errors."""
         when = Precondition(args.expected_version, args.content_sha256, args.create_only)
         mode = cast(Mode, args.mode)  # the arguments model lets no other through
-        written = await self._writing.write(scope, args.path, content, mode=mode, offset=args.offset, when=when)
+        written = await self._writing.write(
+            scope, args.path, content, mode=mode, offset=args.offset, when=when
+        )
         # only the change that creates a file makes its first revision; an empty append is no change
         created = written.version.endswith(_FIRST_REVISION) and (mode != "APPEND" or content != b"")
         return StoredContent(written.bytes_written, written.version, created)
@@ -97,7 +111,9 @@ class Transfer:
             chunks=lambda start, stop: self._read_chunks(scope, file, start, stop),
         )
 
-    async def _read_chunks(self, scope: Scope, file: File, start: int, stop: int) -> AsyncIterator[bytes]:
+    async def _read_chunks(
+        self, scope: Scope, file: File, start: int, stop: int
+    ) -> AsyncIterator[bytes]:
         """Yield bytes of a file, each chunk from its own transaction: slow readers lock nothing."""
         for low, high in _chunk_ranges(start, stop):
             async with self._database.begin(scope, read_only=True) as tx:

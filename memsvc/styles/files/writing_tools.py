@@ -12,7 +12,11 @@ from memsvc.styles.files.file_models import INTEGER_MAX, LOGGED, FileArguments, 
 from memsvc.styles.files.file_writer import FileWriter, Mode
 from memsvc.styles.files.precondition import Precondition
 
-_MODES: Final[dict[str, Mode]] = {"APPEND": "APPEND", "OVERWRITE": "OVERWRITE", "TRUNCATE": "TRUNCATE"}
+_MODES: Final[dict[str, Mode]] = {
+    "APPEND": "APPEND",
+    "OVERWRITE": "OVERWRITE",
+    "TRUNCATE": "TRUNCATE",
+}
 
 
 class FileWriteArguments(FileArguments):
@@ -20,9 +24,15 @@ class FileWriteArguments(FileArguments):
     content: str = Field(description="what to write, in the given encoding")
     content_encoding: str = Field("utf-8", description="utf-8 or base64")
     offset: int = Field(0, le=INTEGER_MAX, description="byte to write at, with OVERWRITE")
-    mode: str = Field("APPEND", description="APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)")
-    expected_version: Version | None = Field(None, description="write only if the file is at this version")
-    content_sha256: Sha256 | None = Field(None, description="write only if the file holds content of this SHA-256")
+    mode: str = Field(
+        "APPEND", description="APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)"
+    )
+    expected_version: Version | None = Field(
+        None, description="write only if the file is at this version"
+    )
+    content_sha256: Sha256 | None = Field(
+        None, description="write only if the file holds content of this SHA-256"
+    )
     create_only: bool = Field(False, description="write only if there is no such file yet")
 
     @field_validator("mode")
@@ -30,19 +40,27 @@ class FileWriteArguments(FileArguments):
     def _mode(cls, value: str) -> str:
         mode = value.strip().upper()
         if mode not in _MODES:
-            raise MemsvcError(Code.INVALID_OFFSET, "invalid write mode: APPEND, OVERWRITE or TRUNCATE")
+            raise MemsvcError(
+                Code.INVALID_OFFSET, "invalid write mode: APPEND, OVERWRITE or TRUNCATE"
+            )
         return mode
 
 
 class FileWriteResult(Result):
     bytes_written: int = Field(description="bytes of the content that was given")
-    version: str = Field(description="token of the new state of the file; empty where it keeps no versions")
+    version: str = Field(
+        description="token of the new state of the file; empty where it keeps no versions"
+    )
 
 
 class FileDeleteArguments(FileArguments):
     path: FilePath = ""
-    recursive: bool = Field(False, description="needed to delete a directory with all that is in it")
-    expected_version: Version | None = Field(None, description="delete only if a file is there at this version")
+    recursive: bool = Field(
+        False, description="needed to delete a directory with all that is in it"
+    )
+    expected_version: Version | None = Field(
+        None, description="delete only if a file is there at this version"
+    )
     content_sha256: Sha256 | None = Field(
         None, description="delete only if a file with content of this SHA-256 is there"
     )
@@ -55,13 +73,21 @@ class FileDeleteResult(Result):
 class FileRenameArguments(FileArguments):
     from_path: FilePath = Field(description="the file or directory to move")
     to_path: FilePath = Field(description="where it goes; its history goes with it")
-    overwrite: bool = Field(False, description="let a file take the place of a file, which is deleted")
-    expected_version: Version | None = Field(None, description="move only if a file is there at this version")
-    content_sha256: Sha256 | None = Field(None, description="move only if a file of this SHA-256 is there")
+    overwrite: bool = Field(
+        False, description="let a file take the place of a file, which is deleted"
+    )
+    expected_version: Version | None = Field(
+        None, description="move only if a file is there at this version"
+    )
+    content_sha256: Sha256 | None = Field(
+        None, description="move only if a file of this SHA-256 is there"
+    )
     expected_destination_version: Version | None = Field(
         None, description="move only if a file is at to_path at this version"
     )
-    destination_must_not_exist: bool = Field(False, description="move only if nothing is at to_path")
+    destination_must_not_exist: bool = Field(
+        False, description="move only if nothing is at to_path"
+    )
 
 
 class FileRenameResult(Result):
@@ -111,7 +137,8 @@ def writing_tools(writing: FileWriter) -> list[Tool]:
         Tool(
             name="file_write",
             title="Write a file",
-            description="Append to a file, overwrite bytes of it, or replace it. Earlier versions are kept.",
+            description="Append to a file, overwrite bytes of it, or replace it. Earlier versions"
+            " are kept.",
             arguments=FileWriteArguments,
             result=FileWriteResult,
             run=functions.write,
@@ -137,7 +164,8 @@ def writing_tools(writing: FileWriter) -> list[Tool]:
         Tool(
             name="file_rename",
             title="Rename or move a file",
-            description="Rename or move a file, or a directory with all that is in it, together with its history.",
+            description="Rename or move a file, or a directory with all that is in it, together"
+            " with its history.",
             arguments=FileRenameArguments,
             result=FileRenameResult,
             run=functions.rename,

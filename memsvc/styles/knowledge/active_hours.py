@@ -26,7 +26,9 @@ def usage_at(was: UsageClock | None, now: datetime, idle: timedelta) -> UsageClo
     passed = now - was.seen_at
     if passed <= idle:
         return replace(
-            was, active_h=was.active_h + max(0.0, passed / timedelta(hours=1)), seen_at=max(now, was.seen_at)
+            was,
+            active_h=was.active_h + max(0.0, passed / timedelta(hours=1)),
+            seen_at=max(now, was.seen_at),
         )
     return replace(was, seen_at=now, session_from_h=was.active_h, session_tokens={})
 

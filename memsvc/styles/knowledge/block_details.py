@@ -63,11 +63,15 @@ class BlockDetailsReader:
             top_edges = (await edges.of(tx, INDEX_ID, block_id))[::-1][:EDGES_MAX]
             conflicts = await edges.conflicts_of(tx, INDEX_ID, block_id, limit=CONFLICTS_MAX)
             outcomes = await block_outcomes.outcomes_of(tx, INDEX_ID, block_id, limit=OUTCOMES_MAX)
-            superseded = (await knowledge_blocks.superseded_by(tx, INDEX_ID, block_id))[:SUPERSEDED_MAX]
+            superseded = (await knowledge_blocks.superseded_by(tx, INDEX_ID, block_id))[
+                :SUPERSEDED_MAX
+            ]
             neighbours = [_other_end(edge, block_id) for edge in top_edges]
             replacement = [block.superseded_by] if block.superseded_by else []
             conflicting = [conflict.second for conflict, _ in conflicts]
-            others = await knowledge_blocks.read(tx, INDEX_ID, [*neighbours, *conflicting, *superseded, *replacement])
+            others = await knowledge_blocks.read(
+                tx, INDEX_ID, [*neighbours, *conflicting, *superseded, *replacement]
+            )
         now_h = usage_at(usage, self._index.now(), self._index.idle).active_h
         return BlockDetails(block, top_edges, conflicts, outcomes, superseded, others, now_h)
 

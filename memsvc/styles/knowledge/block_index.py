@@ -46,7 +46,11 @@ class BlockIndex:
     """Index of each project's blocks: how it is opened, and what its blocks have in common."""
 
     def __init__(
-        self, database: Database, clock: Clock, options: KnowledgeOptions, embedding: Embedding | None
+        self,
+        database: Database,
+        clock: Clock,
+        options: KnowledgeOptions,
+        embedding: Embedding | None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -103,11 +107,15 @@ class BlockIndex:
         """Return the vectors of those blocks that have one, by id."""
         if self.embedding is None or not blocks:
             return {}
-        found = await vectors.of(tx, INDEX_ID, self.embedding.model, [block.entry for block in blocks])
+        found = await vectors.of(
+            tx, INDEX_ID, self.embedding.model, [block.entry for block in blocks]
+        )
         return {block.block_id: found[block.entry] for block in blocks if block.entry in found}
 
 
-def similarity(first: Sequence[float] | None, second: Sequence[float] | None, texts: tuple[str, str]) -> float:
+def similarity(
+    first: Sequence[float] | None, second: Sequence[float] | None, texts: tuple[str, str]
+) -> float:
     """Return the similarity of two blocks: the cosine of their vectors, or else by their words."""
     if first is None or second is None or len(first) != len(second):
         return word_similarity(*texts)
@@ -120,5 +128,6 @@ def not_found(block_id: str) -> MemsvcError:
     return MemsvcError(
         Code.NOT_FOUND,
         f"Block '{block_id[:8]}…' not found.",
-        recovery="Check the block_id is current. Use elfmem_recall() or elfmem_ls() to obtain a fresh block_id.",
+        recovery="Check the block_id is current. Use elfmem_recall() or elfmem_ls() to obtain a"
+        " fresh block_id.",
     )

@@ -55,20 +55,32 @@ class OutcomeService:
         async with self._index.written(scope) as writing:
             existing = await knowledge_blocks.read(writing.tx, INDEX_ID, requested)
             reasons = [(block_id, _reason(existing.get(block_id))) for block_id in requested]
-            ignored = tuple((block_id, reason) for block_id, reason in reasons if reason is not None)
+            ignored = tuple(
+                (block_id, reason) for block_id, reason in reasons if reason is not None
+            )
             blocks = [existing[block_id] for block_id, reason in reasons if reason is None]
             if not blocks:
                 return OutcomeReport(ignored=ignored)
             updates = [_confidence_update(block, signal, weight) for block in blocks]
             await block_outcomes.add_outcome(
-                writing.tx, INDEX_ID, updates, signal=signal, weight=weight, source=source, now=writing.now
+                writing.tx,
+                INDEX_ID,
+                updates,
+                signal=signal,
+                weight=weight,
+                source=source,
+                now=writing.now,
             )
             created = reinforced = 0
             if signal > REINFORCED_FROM:
-                created, reinforced = await self._add_uses(writing, [block.block_id for block in blocks], signal)
+                created, reinforced = await self._add_uses(
+                    writing, [block.block_id for block in blocks], signal
+                )
             writing.change()
         changes = [update.confidence - update.before for update in updates]
-        faster = [new.decay_per_h > old.decay_per_h for new, old in zip(updates, blocks, strict=True)]
+        faster = [
+            new.decay_per_h > old.decay_per_h for new, old in zip(updates, blocks, strict=True)
+        ]
         return OutcomeReport(
             len(blocks),
             sum(changes) / len(changes),
@@ -78,13 +90,18 @@ class OutcomeService:
             ignored,
         )
 
-    async def _add_uses(self, writing: BlockWrite, ids: Sequence[str], signal: float) -> tuple[int, int]:
+    async def _add_uses(
+        self, writing: BlockWrite, ids: Sequence[str], signal: float
+    ) -> tuple[int, int]:
         """Reinforce blocks and the edges between them, adding missing ones; return both counts."""
         tx, now_h = writing.tx, writing.use.active_h
         await knowledge_blocks.add_use(tx, INDEX_ID, ids, now_h)
         pairs = list(combinations(sorted(ids), 2))
         reinforced = await edges.add_weight(tx, INDEX_ID, pairs, signal * EDGE_STEP, now_h)
-        missing = [Edge(low, high, signal * EDGE_SHARE, OUTCOME, "outcome", 0, now_h) for low, high in pairs]
+        missing = [
+            Edge(low, high, signal * EDGE_SHARE, OUTCOME, "outcome", 0, now_h)
+            for low, high in pairs
+        ]
         return await edges.put(tx, INDEX_ID, missing), reinforced
 
 
@@ -102,4 +119,6 @@ def _reason(block: KnowledgeBlock | None) -> Skip | None:
 def _confidence_update(block: KnowledgeBlock, signal: float, weight: float) -> BlockConfidence:
     after = BetaConfidence(block.alpha, block.beta).after(signal, weight)
     decay_per_h = decay_after(block.decay_per_h, signal)
-    return BlockConfidence(block.block_id, after.alpha, after.beta, after.confidence, block.confidence, decay_per_h)
+    return BlockConfidence(
+        block.block_id, after.alpha, after.beta, after.confidence, block.confidence, decay_per_h
+    )

@@ -72,9 +72,13 @@ class RecallService:
         self._index = index
         self._tokens = tokens
         self._meter = meter
-        self._cached: OrderedDict[tuple[bytes, str, str, int | None], tuple[int, datetime, BlockRecall]] = OrderedDict()
+        self._cached: OrderedDict[
+            tuple[bytes, str, str, int | None], tuple[int, datetime, BlockRecall]
+        ] = OrderedDict()
 
-    async def recall(self, scope: Scope, question: str, *, top_k: int | None, frame_name: str) -> BlockRecall:
+    async def recall(
+        self, scope: Scope, question: str, *, top_k: int | None, frame_name: str
+    ) -> BlockRecall:
         """Return the best `top_k` blocks of a frame.
 
         Without `top_k`, as many as are guaranteed and at least as the options say. Nothing is
@@ -85,7 +89,9 @@ class RecallService:
         embedding = self._index.embedding
         vector = await embedding.question(query) if embedding is not None and query else None
         embedding_query = (
-            QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+            QueryEmbedding(vector, embedding.model)
+            if embedding is not None and vector is not None
+            else None
         )
         key = (scope.tenant, scope.project, frame.name, top_k)
         async with self._index.read(scope) as (tx, usage):
@@ -115,14 +121,22 @@ class RecallService:
         limit = top_k or max(self._index.options.top_k, len(candidates.required_ids))
         weights = frame.weights if query else frame.weights.without_question()
         ranked = score_blocks(
-            candidates.blocks, candidates.similarity, weights, use.active_h, frame=frame, expanded=candidates.expanded
+            candidates.blocks,
+            candidates.similarity,
+            weights,
+            use.active_h,
+            frame=frame,
+            expanded=candidates.expanded,
         )
         first = [item for item in ranked if item.block.block_id in candidates.required_ids]
-        rest = [item for item in ranked if item.block.block_id not in candidates.required_ids][: EXTRA_FACTOR * limit]
+        rest = [item for item in ranked if item.block.block_id not in candidates.required_ids][
+            : EXTRA_FACTOR * limit
+        ]
         ordered = await self._ordered(tx, [*first, *rest], query)
         ordered.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         excluded_ids = _excluded_by_conflict(
-            ordered, await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in ordered])
+            ordered,
+            await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in ordered]),
         )
         remaining = [item for item in ordered if item.block.block_id not in excluded_ids]
         returned = remaining[:limit]
@@ -133,15 +147,27 @@ class RecallService:
             *((item, "token_budget") for item in returned[text.block_count :]),
         ]
         return BlockRecall(
-            frame.name, text, returned[: text.block_count], dropped, frame.budget_tok, candidates.excluded
+            frame.name,
+            text,
+            returned[: text.block_count],
+            dropped,
+            frame.budget_tok,
+            candidates.excluded,
         )
 
     async def _candidates(
-        self, tx: Tx, frame: RecallFrame, query: str, embedding_query: QueryEmbedding | None, top_k: int | None
+        self,
+        tx: Tx,
+        frame: RecallFrame,
+        query: str,
+        embedding_query: QueryEmbedding | None,
+        top_k: int | None,
     ) -> _Candidates:
         """Return the candidates: guaranteed ones, and those by words, meaning, tags or use."""
         required = (
-            await block_lists.tagged(tx, INDEX_ID, frame.required_tags, limit=TAGGED_MAX) if frame.required_tags else {}
+            await block_lists.tagged(tx, INDEX_ID, frame.required_tags, limit=TAGGED_MAX)
+            if frame.required_tags
+            else {}
         )
         identity: dict[str, list[str]] = {}
         if frame.without_identity:
@@ -149,10 +175,14 @@ class RecallService:
         similarity: dict[str, float] = {}
         neighbours: list[str] = []
         if query:
-            best = CANDIDATE_FACTOR * (top_k or max(self._index.options.top_k, len(required))) + len(identity)
+            best = CANDIDATE_FACTOR * (
+                top_k or max(self._index.options.top_k, len(required))
+            ) + len(identity)
             similarity = await _search_blocks(tx, query, embedding_query, best)
             if similarity:
-                neighbours = await edges.neighbours(tx, INDEX_ID, list(similarity), limit=NEIGHBOURS_MAX)
+                neighbours = await edges.neighbours(
+                    tx, INDEX_ID, list(similarity), limit=NEIGHBOURS_MAX
+                )
             others = [*similarity, *neighbours]
         elif frame.only:
             others = list(await block_lists.tagged(tx, INDEX_ID, [frame.only], limit=TAGGED_MAX))
@@ -160,13 +190,25 @@ class RecallService:
             others = await block_lists.list_top(tx, INDEX_ID, limit=TOP_BLOCKS_MAX)
         blocks = await knowledge_blocks.read(tx, INDEX_ID, [*required, *others, *identity])
         # no block of another agent is guaranteed a place, whatever its tags say
-        trusted = {block_id for block_id in required if block_id in blocks and not of_peer(blocks[block_id].tags)}
+        trusted = {
+            block_id
+            for block_id in required
+            if block_id in blocks and not of_peer(blocks[block_id].tags)
+        }
         excluded = {
-            block_id for block_id, block in blocks.items() if block_id not in trusted and frame.excludes(block.tags)
+            block_id
+            for block_id, block in blocks.items()
+            if block_id not in trusted and frame.excludes(block.tags)
         }
         requested = ({*required, *others}) - excluded
-        live = [block for block_id, block in blocks.items() if block_id in requested and block.status != "archived"]
-        return _Candidates(live, trusted, similarity, set(neighbours) - similarity.keys(), len(excluded))
+        live = [
+            block
+            for block_id, block in blocks.items()
+            if block_id in requested and block.status != "archived"
+        ]
+        return _Candidates(
+            live, trusted, similarity, set(neighbours) - similarity.keys(), len(excluded)
+        )
 
     async def _ordered(self, tx: Tx, ranked: list[ScoredBlock], query: str) -> list[ScoredBlock]:
         """Return the blocks with similar ones apart; unchanged without a question."""
@@ -174,57 +216,90 @@ class RecallService:
             return ranked
         by_id = {item.block.block_id: item for item in ranked}
         vectors = await self._index.vectors(tx, [item.block for item in ranked])
-        words = {} if len(vectors) == len(by_id) else {key: counts_of(item.text) for key, item in by_id.items()}
+        words = (
+            {}
+            if len(vectors) == len(by_id)
+            else {key: counts_of(item.text) for key, item in by_id.items()}
+        )
         similarity = partial(_similarity, vectors, words)
-        return [by_id[key] for key in rerank({key: item.score for key, item in by_id.items()}, similarity)]
+        return [
+            by_id[key]
+            for key in rerank({key: item.score for key, item in by_id.items()}, similarity)
+        ]
 
     async def _note(self, scope: Scope, result: BlockRecall, embedded: str) -> None:
         """Reinforce the recalled blocks."""
         ids = sorted(item.block.block_id for item in result.blocks)
-        token_usage = {"embedding_calls": 1, "embedding_tokens": self._tokens.count(embedded)} if embedded else {}
+        token_usage = (
+            {"embedding_calls": 1, "embedding_tokens": self._tokens.count(embedded)}
+            if embedded
+            else {}
+        )
         async with self._index.written(scope) as writing:
             writing.use = add_token_usage(writing.use, token_usage)
             await knowledge_blocks.add_use(writing.tx, INDEX_ID, ids, writing.use.active_h)
-            await edges.add_weight(writing.tx, INDEX_ID, list(combinations(ids, 2)), 0.0, writing.use.active_h)
+            await edges.add_weight(
+                writing.tx, INDEX_ID, list(combinations(ids, 2)), 0.0, writing.use.active_h
+            )
 
-    def _cached_result(self, key: tuple[bytes, str, str, int | None], use: UsageClock) -> BlockRecall | None:
+    def _cached_result(
+        self, key: tuple[bytes, str, str, int | None], use: UsageClock
+    ) -> BlockRecall | None:
         revision, until, result = self._cached.get(key, (-1, use.seen_at, None))
         if result is None or revision != use.revision or until <= use.seen_at:
             return None
         self._cached.move_to_end(key)
         return replace(result, cached=True)
 
-    def _cache_result(self, key: tuple[bytes, str, str, int | None], use: UsageClock, result: BlockRecall) -> None:
+    def _cache_result(
+        self, key: tuple[bytes, str, str, int | None], use: UsageClock, result: BlockRecall
+    ) -> None:
         self._cached[key] = (use.revision, use.seen_at + CACHED_FOR, result)
         if len(self._cached) > CACHED_MAX:
             self._cached.popitem(last=False)
 
 
-async def _search_blocks(tx: Tx, query: str, embedding_query: QueryEmbedding | None, best: int) -> dict[str, float]:
+async def _search_blocks(
+    tx: Tx, query: str, embedding_query: QueryEmbedding | None, best: int
+) -> dict[str, float]:
     """Return blocks that match a question, by id, and how well."""
     terms = query_terms(query)
     if not terms and embedding_query is None:
         return {}
     index_query = IndexQuery(
-        INDEX_ID, best=best, neighbours=0, expand_count=0, best_by_embedding=best if embedding_query is not None else 0
+        INDEX_ID,
+        best=best,
+        neighbours=0,
+        expand_count=0,
+        best_by_embedding=best if embedding_query is not None else 0,
     )
     found = (await search.search(tx, [index_query], terms, embedding_query)).get(INDEX_ID)
     if found is None:
         return {}
     by_words = {
-        candidate.ref: sum(candidate.term_scores.values()) for candidate in found.candidates if candidate.term_scores
+        candidate.ref: sum(candidate.term_scores.values())
+        for candidate in found.candidates
+        if candidate.term_scores
     }
-    by_embedding = {candidate.ref: candidate.cosine for candidate in found.candidates if candidate.cosine is not None}
+    by_embedding = {
+        candidate.ref: candidate.cosine
+        for candidate in found.candidates
+        if candidate.cosine is not None
+    }
     return merge_scores(by_words, by_embedding)
 
 
-def _similarity(vectors: dict[str, list[float]], words: dict[str, Counts], first: str, second: str) -> float:
+def _similarity(
+    vectors: dict[str, list[float]], words: dict[str, Counts], first: str, second: str
+) -> float:
     if first in vectors and second in vectors:
         return similarity(vectors[first], vectors[second], ("", ""))
     return cosine(words[first], words[second])
 
 
-def _excluded_by_conflict(ordered: Sequence[ScoredBlock], pairs: Sequence[tuple[str, str]]) -> set[str]:
+def _excluded_by_conflict(
+    ordered: Sequence[ScoredBlock], pairs: Sequence[tuple[str, str]]
+) -> set[str]:
     """Return the less sure one of each conflicting pair.
 
     Of equals the one that was used less lately, then the earlier one. A dropped block conflicts

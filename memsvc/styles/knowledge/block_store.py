@@ -51,7 +51,12 @@ class BlockStore:
             tx = writing.tx
             existing = await knowledge_blocks.find_live(tx, INDEX_ID, digest)
             if existing is not None:
-                return StoreResult(existing[0], "duplicate_rejected", existing[1] == "inbox", self._is_full(writing))
+                return StoreResult(
+                    existing[0],
+                    "duplicate_rejected",
+                    existing[1] == "inbox",
+                    self._is_full(writing),
+                )
             if writing.use.inbox + writing.use.active >= self._options.blocks_max:
                 raise MemsvcError(
                     Code.QUOTA_EXCEEDED,
@@ -61,7 +66,15 @@ class BlockStore:
             tier = tier_of(tags, category)
             block_id = await self._free_id(writing, digest)
             new = NewKnowledgeBlock(
-                block_id, digest, text, keywords.strip(), tags, category, tier, DECAY_PER_H[tier], writing.use.active_h
+                block_id,
+                digest,
+                text,
+                keywords.strip(),
+                tags,
+                category,
+                tier,
+                DECAY_PER_H[tier],
+                writing.use.active_h,
             )
             await knowledge_blocks.add(tx, INDEX_NAME, new, writing.now)
             writing.change(inbox=writing.use.inbox + 1)
@@ -78,14 +91,21 @@ class BlockStore:
         """Return the id made of the text's hash, or the next id that is free."""
         ids = [digest[:ID_CHARS]]
         if await knowledge_blocks.existing_ids(writing.tx, INDEX_ID, ids):
-            ids = [sha256(f"{digest}:{attempt}".encode()).hexdigest()[:ID_CHARS] for attempt in range(ID_ATTEMPTS_MAX)]
+            ids = [
+                sha256(f"{digest}:{attempt}".encode()).hexdigest()[:ID_CHARS]
+                for attempt in range(ID_ATTEMPTS_MAX)
+            ]
             taken = await knowledge_blocks.existing_ids(writing.tx, INDEX_ID, ids)
             ids = [block_id for block_id in ids if block_id not in taken]
         if not ids:
-            raise MemsvcError(Code.QUOTA_EXCEEDED, "this text was remembered and archived too often")
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED, "this text was remembered and archived too often"
+            )
         return ids[0]
 
-    async def edit(self, scope: Scope, block_id: str, content: str | None, keywords: str | None) -> None:
+    async def edit(
+        self, scope: Scope, block_id: str, content: str | None, keywords: str | None
+    ) -> None:
         """Change the text or the cue of a block.
 
         Its confidence stays; its conflicts are deleted when the text changes.
@@ -93,7 +113,8 @@ class BlockStore:
         if content is None and keywords is None:
             raise invalid(
                 "edit() needs content, cue, or both — nothing to change.",
-                recovery="Pass content='...' to rewrite the block, or cue='...' to set when it should be recalled.",
+                recovery="Pass content='...' to rewrite the block, or cue='...' to set when it"
+                " should be recalled.",
             )
         async with self._index.written(scope) as writing:
             block = await self._live(writing, block_id)
@@ -109,7 +130,13 @@ class BlockStore:
                 )
             new_keywords = block.keywords if keywords is None else keywords.strip()
             await knowledge_blocks.set_text(
-                writing.tx, INDEX_NAME, block, text=text, keywords=new_keywords, digest=digest, now=writing.now
+                writing.tx,
+                INDEX_NAME,
+                block,
+                text=text,
+                keywords=new_keywords,
+                digest=digest,
+                now=writing.now,
             )
             await self._index.drop_vectors(writing, [block])
             if text != block.text:

@@ -32,7 +32,9 @@ from memsvc.styles.knowledge.memory_status import StatusReader
 class BlockTools:
     """Functions of these tools."""
 
-    def __init__(self, remember_blocks: BlockStore, status_reader: StatusReader, edge_editor: EdgeEditor) -> None:
+    def __init__(
+        self, remember_blocks: BlockStore, status_reader: StatusReader, edge_editor: EdgeEditor
+    ) -> None:
         self._block_store = remember_blocks
         self._status_reader = status_reader
         self._edge_editor = edge_editor
@@ -44,30 +46,48 @@ class BlockTools:
     async def forget(self, scope: Scope, args: ForgetBlockArguments) -> ForgetBlockResult:
         short = args.block_id[:8]
         if await self._block_store.forget(scope, args.block_id):
-            return ForgetBlockResult(block_id=args.block_id, status="forgotten", summary=f"Forgot block {short}.")
+            return ForgetBlockResult(
+                block_id=args.block_id, status="forgotten", summary=f"Forgot block {short}."
+            )
         return ForgetBlockResult(
-            block_id=args.block_id, status="already_archived", summary=f"Block {short} was already archived."
+            block_id=args.block_id,
+            status="already_archived",
+            summary=f"Block {short} was already archived.",
         )
 
     async def ls(self, scope: Scope, args: BlockListArguments) -> BlockListResult:
         if args.archived:
             if args.tag is not None:
                 raise invalid("archived blocks have no tags: ask for them without one")
-            blocks = await self._status_reader.archived(scope, category=args.category, limit=args.limit)
+            blocks = await self._status_reader.archived(
+                scope, category=args.category, limit=args.limit
+            )
             return _list(blocks, "No archived blocks match.")
-        blocks = await self._status_reader.listing(scope, tag=args.tag, category=args.category, limit=args.limit)
+        blocks = await self._status_reader.listing(
+            scope, tag=args.tag, category=args.category, limit=args.limit
+        )
         return _list(blocks, "No active blocks match.")
 
     async def inbox(self, scope: Scope, args: InboxArguments) -> BlockListResult:
-        return _list(await self._status_reader.inbox(scope, limit=args.max_count or LISTED_MAX), "Inbox empty.")
+        return _list(
+            await self._status_reader.inbox(scope, limit=args.max_count or LISTED_MAX),
+            "Inbox empty.",
+        )
 
     async def connect(self, scope: Scope, args: ConnectArguments) -> ConnectResult:
         result = await self._edge_editor.connect(
-            scope, args.source, args.target, relation=args.relation, note=args.note, if_exists=args.if_exists
+            scope,
+            args.source,
+            args.target,
+            relation=args.relation,
+            note=args.note,
+            if_exists=args.if_exists,
         )
         replaced = None
         if (edge := result.replaced) is not None:
-            replaced = ReplacedEdge(from_id=edge.low, to_id=edge.high, relation_type=edge.relation, weight=edge.weight)
+            replaced = ReplacedEdge(
+                from_id=edge.low, to_id=edge.high, relation_type=edge.relation, weight=edge.weight
+            )
         return ConnectResult(
             source_id=args.source,
             target_id=args.target,
@@ -108,10 +128,14 @@ def _list(blocks: Sequence[KnowledgeBlock], nothing: str) -> BlockListResult:
         )
         for block in blocks
     ]
-    return BlockListResult(result=result, summary=texts.listed([item.id for item in result], nothing=nothing))
+    return BlockListResult(
+        result=result, summary=texts.listed([item.id for item in result], nothing=nothing)
+    )
 
 
-def block_tools(remember_blocks: BlockStore, status_reader: StatusReader, edge_editor: EdgeEditor) -> list[Tool]:
+def block_tools(
+    remember_blocks: BlockStore, status_reader: StatusReader, edge_editor: EdgeEditor
+) -> list[Tool]:
     """Return these tools."""
     functions = BlockTools(remember_blocks, status_reader, edge_editor)
     return [*_blocks(functions), *_edges(functions)]
@@ -122,7 +146,8 @@ def _blocks(functions: BlockTools) -> list[Tool]:
         Tool(
             name="elfmem_edit",
             title="Edit a block",
-            description="Change what a block says, or the cue by which it is found. What is thought of it stays.",
+            description="Change what a block says, or the cue by which it is found. What is"
+            " thought of it stays.",
             arguments=EditArguments,
             result=EditResult,
             run=functions.edit,
@@ -134,7 +159,8 @@ def _blocks(functions: BlockTools) -> list[Tool]:
         Tool(
             name="elfmem_forget",
             title="Forget a block",
-            description="Give a block up for good: it is never recalled again, and its text is removed.",
+            description="Give a block up for good: it is never recalled again, and its text is"
+            " removed.",
             arguments=ForgetBlockArguments,
             result=ForgetBlockResult,
             run=functions.forget,
@@ -148,7 +174,8 @@ def _blocks(functions: BlockTools) -> list[Tool]:
         Tool(
             name="elfmem_ls",
             title="List blocks",
-            description="Blocks by tag or category, the surest first; those of the inbox too; or archived ones.",
+            description="Blocks by tag or category, the surest first; those of the inbox too; or"
+            " archived ones.",
             arguments=BlockListArguments,
             result=BlockListResult,
             run=functions.ls,
@@ -160,7 +187,8 @@ def _blocks(functions: BlockTools) -> list[Tool]:
         Tool(
             name="elfmem_inbox",
             title="List the inbox",
-            description="Blocks that wait to be consolidated, the longest waiting first. They can be recalled already.",
+            description="Blocks that wait to be consolidated, the longest waiting first. They can"
+            " be recalled already.",
             arguments=InboxArguments,
             result=BlockListResult,
             run=functions.inbox,
@@ -177,7 +205,8 @@ def _edges(functions: BlockTools) -> list[Tool]:
         Tool(
             name="elfmem_connect",
             title="Connect two blocks",
-            description="State that two blocks hang together, so that what finds one finds the other.",
+            description="State that two blocks hang together, so that what finds one finds the"
+            " other.",
             arguments=ConnectArguments,
             result=ConnectResult,
             run=functions.connect,

@@ -47,7 +47,10 @@ class CurateService:
 
         True where there was none.
         """
-        return use.curated_h is None or use.active_h - use.curated_h >= self._index.options.curate_every_hours
+        return (
+            use.curated_h is None
+            or use.active_h - use.curated_h >= self._index.options.curate_every_hours
+        )
 
     async def curate_if_pending(self, scope: Scope) -> bool:
         """Curate as `curate`, where it is due; return whether it was."""
@@ -67,9 +70,15 @@ class CurateService:
 
     async def _curate(self, writing: BlockWrite) -> CurateReport:
         pruned, decayed, remaining_edges = await self._prune(writing)
-        archived = await self._archive(writing, remaining_edges) if self._index.options.archive_decayed else 0
+        archived = (
+            await self._archive(writing, remaining_edges)
+            if self._index.options.archive_decayed
+            else 0
+        )
         constitutional = list(
-            await block_lists.tagged(writing.tx, INDEX_ID, [CONSTITUTIONAL], limit=CONSTITUTIONAL_MAX)
+            await block_lists.tagged(
+                writing.tx, INDEX_ID, [CONSTITUTIONAL], limit=CONSTITUTIONAL_MAX
+            )
         )
         await knowledge_blocks.add_use(writing.tx, INDEX_ID, constitutional, writing.use.active_h)
         top = await self._top_blocks(writing)
@@ -94,7 +103,9 @@ class CurateService:
         for edge_tiers in await self._edges(writing):
             edge = edge_tiers.edge
             decay_per_h = edge_decay_per_h(*edge_tiers.tiers, reinforcements=edge.reinforcements)
-            remaining_weight = edge.weight * remaining(decay_per_h, writing.use.active_h - edge.touched_h)
+            remaining_weight = edge.weight * remaining(
+                decay_per_h, writing.use.active_h - edge.touched_h
+            )
             if edge.weight < PRUNE_THRESHOLD:
                 weak.append((edge.low, edge.high))
             elif edge.origin != "agent" and remaining_weight < PRUNE_THRESHOLD:

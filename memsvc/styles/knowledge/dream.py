@@ -21,7 +21,13 @@ from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.store.search import IndexQuery, QueryEmbedding
 from memsvc.styles.knowledge.active_hours import add_token_usage
 from memsvc.styles.knowledge.beta import PRIOR_CONFIDENCE, prior
-from memsvc.styles.knowledge.block_index import CONSOLIDATION_JOB, INDEX_ID, BlockIndex, BlockWrite, similarity
+from memsvc.styles.knowledge.block_index import (
+    CONSOLIDATION_JOB,
+    INDEX_ID,
+    BlockIndex,
+    BlockWrite,
+    similarity,
+)
 from memsvc.styles.knowledge.curate import CurateService
 from memsvc.styles.knowledge.judge import JudgeService, Verdict
 from memsvc.styles.knowledge.links import SIMILARITY, edge_score
@@ -84,7 +90,11 @@ class DreamService:
     """
 
     def __init__(
-        self, index: BlockIndex, judge_service: JudgeService, curate_service: CurateService, tokens: TokenCounter
+        self,
+        index: BlockIndex,
+        judge_service: JudgeService,
+        curate_service: CurateService,
+        tokens: TokenCounter,
     ) -> None:
         self._index = index
         self._judge_service = judge_service
@@ -99,13 +109,23 @@ class DreamService:
             async with self._index.written(scope) as writing:
                 await jobs.enqueue(writing.tx, CONSOLIDATION_JOB, "", now=writing.now)
 
-    async def dream(self, scope: Scope, *, by_rules: bool, progress: ProgressCallback = SILENT) -> DreamReport:
+    async def dream(
+        self, scope: Scope, *, by_rules: bool, progress: ProgressCallback = SILENT
+    ) -> DreamReport:
         """Consolidate what is possible within half a minute; the progress is in blocks."""
         until = asyncio.get_running_loop().time() + DREAM_S
-        return await self._run(scope, limit=DREAM_BLOCKS, by_rules=by_rules, until=until, progress=progress)
+        return await self._run(
+            scope, limit=DREAM_BLOCKS, by_rules=by_rules, until=until, progress=progress
+        )
 
     async def _run(
-        self, scope: Scope, *, limit: int, by_rules: bool, until: float | None, progress: ProgressCallback = SILENT
+        self,
+        scope: Scope,
+        *,
+        limit: int,
+        by_rules: bool,
+        until: float | None,
+        progress: ProgressCallback = SILENT,
     ) -> DreamReport:
         report = DreamReport()
         for _ in range(limit):
@@ -122,7 +142,9 @@ class DreamService:
             report = report.plus(await self._apply(scope, pending, verdict))
             progress.report(report.processed, step="blocks")
         async with self._index.read(scope) as (_tx, use):
-            is_pending = report.processed > 0 and use is not None and self._curate_service.is_pending(use)
+            is_pending = (
+                report.processed > 0 and use is not None and self._curate_service.is_pending(use)
+            )
             remaining = use.inbox if use is not None else 0
         curated = is_pending and await self._curate_service.curate_if_pending(scope)
         return replace(report, inbox_remaining=remaining, curated=curated)
@@ -163,14 +185,19 @@ class DreamService:
         }
         others.sort(key=lambda block_item: -similarity[block_item.block_id])
         identity = sorted(
-            (active[key] for key in identity_ids if key in active), key=lambda block_item: -block_item.confidence
+            (active[key] for key in identity_ids if key in active),
+            key=lambda block_item: -block_item.confidence,
         )
         return _Pending(block, vector, identity, others, similarity, token_usage)
 
-    async def _match_blocks(self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None) -> list[str]:
+    async def _match_blocks(
+        self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None
+    ) -> list[str]:
         embedding = self._index.embedding
         embedding_query = (
-            QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+            QueryEmbedding(vector, embedding.model)
+            if embedding is not None and vector is not None
+            else None
         )
         terms = query_terms(block.text)
         if not terms and embedding_query is None:
@@ -192,7 +219,9 @@ class DreamService:
     async def _apply(self, scope: Scope, pending: _Pending, verdict: Verdict) -> DreamReport:
         """Promote a block, or archive it for one that says the same; skip it if it has changed."""
         async with self._index.written(scope) as writing:
-            writing.use = add_token_usage(add_token_usage(writing.use, pending.token_usage), verdict.token_usage)
+            writing.use = add_token_usage(
+                add_token_usage(writing.use, pending.token_usage), verdict.token_usage
+            )
             ids = [pending.block.block_id, *(compared.block_id for compared in pending.compared)]
             current = await knowledge_blocks.read(writing.tx, INDEX_ID, ids)
             block = current.get(pending.block.block_id)
@@ -230,7 +259,9 @@ class DreamService:
                 return None
             texts = (pending.block.text, other.text)
             is_different = (
-                other.block_id in verdict.conflict_scores or is_contradiction(*texts) or has_other_numbers(*texts)
+                other.block_id in verdict.conflict_scores
+                or is_contradiction(*texts)
+                or has_other_numbers(*texts)
             )
             by_words = pending.vector is None and not is_subset(pending.block.text, other.text)
             if not is_different and not by_words:
@@ -247,7 +278,11 @@ class DreamService:
         tier = tier_of(tags, duplicate.category)
         if tier is not duplicate.tier:
             await block_outcomes.set_tier(
-                writing.tx, INDEX_ID, duplicate.block_id, tier, min(duplicate.decay_per_h, DECAY_PER_H[tier])
+                writing.tx,
+                INDEX_ID,
+                duplicate.block_id,
+                tier,
+                min(duplicate.decay_per_h, DECAY_PER_H[tier]),
             )
         use = writing.use
         writing.change(inbox=use.inbox - 1, archived=use.archived + 1)
@@ -265,7 +300,9 @@ class DreamService:
         tags = (*block.tags, *(tag for tag in verdict.tags if tag not in block.tags))
         tier = tier_of(tags, block.category)
         is_identity = verdict.alignment >= options.alignment_min
-        confidence = prior(verdict.alignment if is_identity else PRIOR_CONFIDENCE, options.prior_strength)
+        confidence = prior(
+            verdict.alignment if is_identity else PRIOR_CONFIDENCE, options.prior_strength
+        )
         values = ActiveBlockValues(
             block.block_id,
             tier,
@@ -279,7 +316,9 @@ class DreamService:
         await self._keep_vector(writing, pending)
         await block_outcomes.promote(writing.tx, INDEX_ID, values, writing.use.active_h)
         await knowledge_blocks.tag(writing.tx, INDEX_ID, block.block_id, verdict.tags)
-        contradiction_count, duplicate_count = await self._note_conflicts(writing, block, pending, verdict, others)
+        contradiction_count, duplicate_count = await self._note_conflicts(
+            writing, block, pending, verdict, others
+        )
         new_edges = self._new_edges(block, tags, pending, others, writing.use.active_h)
         edge_count = await edges.put(writing.tx, INDEX_ID, new_edges)
         use = writing.use
@@ -305,9 +344,13 @@ class DreamService:
         for other in others:
             similarity = pending.similarity[other.block_id]
             if (confidence := verdict.conflict_scores.get(other.block_id)) is not None:
-                conflicts.append(Conflict(block.block_id, other.block_id, "contradiction", confidence))
+                conflicts.append(
+                    Conflict(block.block_id, other.block_id, "contradiction", confidence)
+                )
             elif similarity >= self._index.options.near_similarity_min:
-                conflicts.append(Conflict(block.block_id, other.block_id, "near_duplicate", similarity))
+                conflicts.append(
+                    Conflict(block.block_id, other.block_id, "near_duplicate", similarity)
+                )
         await edges.add_conflicts(writing.tx, INDEX_ID, conflicts, writing.now)
         contradiction_count = sum(conflict.kind == "contradiction" for conflict in conflicts)
         return contradiction_count, len(conflicts) - contradiction_count
@@ -329,12 +372,21 @@ class DreamService:
                 continue
             same_category = other.category == block.category
             distance_h = block.created_h - other.created_h
-            score = edge_score(similarity, (tags, other.tags), same_category=same_category, distance_h=distance_h)
+            score = edge_score(
+                similarity, (tags, other.tags), same_category=same_category, distance_h=distance_h
+            )
             if score >= options.edge_score_min:
                 scores.append((score, other.block_id))
         best = sorted(scores, reverse=True)[: options.edges_max]
         return [
-            Edge(*edges.pair(block.block_id, other), min(score, 1.0), SIMILARITY, "similarity", 0, now_h)
+            Edge(
+                *edges.pair(block.block_id, other),
+                min(score, 1.0),
+                SIMILARITY,
+                "similarity",
+                0,
+                now_h,
+            )
             for score, other in best
         ]
 

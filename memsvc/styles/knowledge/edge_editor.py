@@ -32,7 +32,14 @@ class EdgeEditor:
         self._index = index
 
     async def connect(
-        self, scope: Scope, source: str, target: str, *, relation: str | None, note: str | None, if_exists: IfExists
+        self,
+        scope: Scope,
+        source: str,
+        target: str,
+        *,
+        relation: str | None,
+        note: str | None,
+        if_exists: IfExists,
     ) -> ConnectionResult:
         """Connect two blocks that are not archived."""
         if source == target:
@@ -43,11 +50,16 @@ class EdgeEditor:
         async with self._index.written(scope) as writing:
             existing_blocks = await knowledge_blocks.read(writing.tx, INDEX_ID, [source, target])
             for block_id in (source, target):
-                if block_id not in existing_blocks or existing_blocks[block_id].status == "archived":
+                if (
+                    block_id not in existing_blocks
+                    or existing_blocks[block_id].status == "archived"
+                ):
                     raise _not_active(block_id)
             existing = await edges.find(writing.tx, INDEX_ID, source, target)
             if existing is None:
-                result = await self._create(writing, source, target, relation or SIMILARITY, note or "")
+                result = await self._create(
+                    writing, source, target, relation or SIMILARITY, note or ""
+                )
             else:
                 result = await self._update_existing(writing, existing, relation, note, if_exists)
             writing.change()
@@ -69,21 +81,34 @@ class EdgeEditor:
             existing = await edges.of(writing.tx, INDEX_ID, block_id)
             if len(existing) < limit:
                 continue
-            auto_edges = [edge for edge in existing if edge.relation in AUTO_RELATION_ORDER and edge.origin != "agent"]
+            auto_edges = [
+                edge
+                for edge in existing
+                if edge.relation in AUTO_RELATION_ORDER and edge.origin != "agent"
+            ]
             if not auto_edges:
                 raise MemsvcError(
                     Code.CONFLICT,
-                    f"Block '{block_id[:8]}…' has {limit} protected edges; no auto-edges to displace.",
-                    recovery="Run elfmem_curate() to prune stale edges, or increase knowledge.edge_degree_max, or"
-                    " call elfmem_disconnect() to manually remove an edge.",
+                    f"Block '{block_id[:8]}…' has {limit} protected edges; no auto-edges to"
+                    " displace.",
+                    recovery="Run elfmem_curate() to prune stale edges, or increase"
+                    " knowledge.edge_degree_max, or call elfmem_disconnect() to manually"
+                    " remove an edge.",
                 )
-            candidate = min(auto_edges, key=lambda edge: (AUTO_RELATION_ORDER.index(edge.relation), edge.weight))
+            candidate = min(
+                auto_edges, key=lambda edge: (AUTO_RELATION_ORDER.index(edge.relation), edge.weight)
+            )
             await edges.remove(writing.tx, INDEX_ID, [(candidate.low, candidate.high)])
             return candidate
         return None
 
     async def _update_existing(
-        self, writing: BlockWrite, existing: Edge, relation: str | None, note: str | None, if_exists: IfExists
+        self,
+        writing: BlockWrite,
+        existing: Edge,
+        relation: str | None,
+        note: str | None,
+        if_exists: IfExists,
     ) -> ConnectionResult:
         """Apply `if_exists` to an existing edge."""
         between = f"Edge already exists between {existing.low[:8]}… and {existing.high[:8]}…"
@@ -112,7 +137,11 @@ class EdgeEditor:
                     raise _other_relation(between, existing.relation, relation)
                 weight = min(existing.weight + REINFORCED_BY, 1.0)
                 await edges.add_weight(
-                    writing.tx, INDEX_ID, [(existing.low, existing.high)], REINFORCED_BY, writing.use.active_h
+                    writing.tx,
+                    INDEX_ID,
+                    [(existing.low, existing.high)],
+                    REINFORCED_BY,
+                    writing.use.active_h,
                 )
                 return ConnectionResult(replace(existing, weight=weight), "reinforced")
 
@@ -140,14 +169,17 @@ def _not_active(block_id: str) -> MemsvcError:
     return MemsvcError(
         Code.NOT_FOUND,
         f"Block '{block_id[:8]}…' not found in active memory.",
-        recovery="Use elfmem_recall() to find active block IDs. If the block was archived, remember its content again.",
+        recovery="Use elfmem_recall() to find active block IDs. If the block was archived,"
+        " remember its content again.",
     )
 
 
 def _other_relation(between: str, existing: str, requested: str) -> MemsvcError:
     return MemsvcError(
         Code.CONFLICT,
-        f"{between} with relation={existing!r}, but reinforce was called with relation={requested!r}.",
-        recovery=f"Use if_exists='update' to change the relation to {requested!r}, if_exists='skip' to keep the existing"
-        " edge unchanged, or omit the relation argument to reinforce the existing edge without asserting a relation.",
+        f"{between} with relation={existing!r}, but reinforce was called with"
+        f" relation={requested!r}.",
+        recovery=f"Use if_exists='update' to change the relation to {requested!r},"
+        " if_exists='skip' to keep the existing edge unchanged, or omit the relation"
+        " argument to reinforce the existing edge without asserting a relation.",
     )

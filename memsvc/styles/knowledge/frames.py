@@ -18,8 +18,8 @@ class RecallFrame:
     """Frame of a recall: weights, budget, and blocks that it includes or excludes.
 
     `only` and `required_tags` are tags, or beginnings of tags and `%`; with `without_identity`,
-    constitutional blocks stay out; one without `question` ignores the query. `scale_by_name` multiply the
-    score by category or, as `tag:`, by the beginning of a tag.
+    constitutional blocks stay out; one without `question` ignores the query. `scale_by_name`
+    multiply the score by category or, as `tag:`, by the beginning of a tag.
     """
 
     name: Name
@@ -36,7 +36,8 @@ class RecallFrame:
         tag_values = [
             factor
             for key, factor in self.scale_by_name.items()
-            if key.startswith("tag:") and any(tag.startswith(key.removeprefix("tag:")) for tag in tags)
+            if key.startswith("tag:")
+            and any(tag.startswith(key.removeprefix("tag:")) for tag in tags)
         ]
         return max([self.scale_by_name.get(category, 1.0), *tag_values])
 
@@ -56,9 +57,15 @@ FRAMES: Final[dict[str, RecallFrame]] = {
             only="self/%",
             question=False,
         ),
-        RecallFrame("attention", ScoreWeights(0.35, 0.15, 0.25, 0.15, 0.10), 2000, without_identity=True),
         RecallFrame(
-            "task", ScoreWeights(0.20, 0.20, 0.20, 0.20, 0.20), 800, required_tags=(GOAL,), without_identity=True
+            "attention", ScoreWeights(0.35, 0.15, 0.25, 0.15, 0.10), 2000, without_identity=True
+        ),
+        RecallFrame(
+            "task",
+            ScoreWeights(0.20, 0.20, 0.20, 0.20, 0.20),
+            800,
+            required_tags=(GOAL,),
+            without_identity=True,
         ),
         RecallFrame(
             "simulate",
@@ -81,7 +88,9 @@ def frame_named(name: str) -> RecallFrame:
 
 def _unknown(name: str) -> MemsvcError:
     valid = ", ".join(f"'{one}'" for one in FRAMES)
-    return invalid(f"Unknown frame: '{name}'. Available: {list(FRAMES)}", recovery=f"Valid frames: {valid}.")
+    return invalid(
+        f"Unknown frame: '{name}'. Available: {list(FRAMES)}", recovery=f"Valid frames: {valid}."
+    )
 
 
 def of_peer(tags: tuple[str, ...]) -> bool:

@@ -38,7 +38,8 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
         "You learn something that is worth keeping beyond this conversation.",
         "The text is a transcript or a file: those have tools of their own.",
         "Instant. No model.",
-        "block_id, status (created or duplicate_rejected), visible, pending_consolidation, should_dream.",
+        "block_id, status (created or duplicate_rejected), visible, pending_consolidation,"
+        " should_dream.",
         "dream() when should_dream is true, or leave it to the background.",
         "elfmem_remember(content='The staging database is read-only.', tags=['database'],\n"
         "                cue='why does a migration fail on staging')",
@@ -46,8 +47,8 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
     ),
     "recall": GuideEntry(
         "Find blocks and render them for a prompt. What is shown is reinforced.",
-        "Before you answer or act: frame attention for a question, task for goals, self for who you are, simulate for"
-        " how somebody else thinks.",
+        "Before you answer or act: frame attention for a question, task for goals, self for who"
+        " you are, simulate for how somebody else thinks.",
         "You want to look through everything: that is ls().",
         "Fast. One embedding where an embedder is configured.",
         "text for the prompt, blocks with ids and scores, dropped blocks with the reason.",
@@ -66,7 +67,8 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
         "Health of the memory and what to do",
     ),
     "outcome": GuideEntry(
-        "Tell how it went when blocks were used, so that good ones are trusted more and bad ones fade.",
+        "Tell how it went when blocks were used, so that good ones are trusted more and bad ones"
+        " fade.",
         "You know whether what you recalled helped: a test passed, the user was content.",
         "You only read the blocks, or the blocks still wait in the inbox.",
         "Instant. No model.",
@@ -86,7 +88,8 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
         "Archive what faded, keep what is strong",
     ),
     "dream": GuideEntry(
-        "Consolidate the inbox: find duplicates and contradictions, judge blocks by your identity, tie them together.",
+        "Consolidate the inbox: find duplicates and contradictions, judge blocks by your"
+        " identity, tie them together.",
         "At a natural pause, when should_dream is true.",
         "To make a block visible: it is visible already.",
         "A model call for each block, where a model is configured.",
@@ -167,7 +170,8 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
     ),
 }
 HISTORY: Final = GuideEntry(
-    "List what was done lately. No tool of this memory: the server keeps a log of calls, which holds no content.",
+    "List what was done lately. No tool of this memory: the server keeps a log of calls, which"
+    " holds no content.",
     "Something is not as you expect it, and you want to know what ran.",
     "You want to know what is remembered: that is ls().",
     "Instant. No model.",
@@ -223,7 +227,10 @@ def _overview() -> str:
             *rows,
             "",
             "Lifecycle:      remember → recall → outcome; dream at a pause; curate by itself",
-            "Quick start:    elfmem_remember(content='...') | elfmem_recall(query='...') | elfmem_status()",
+            (
+                "Quick start:    elfmem_remember(content='...') | elfmem_recall(query='...') |"
+                " elfmem_status()"
+            ),
         ]
     )
 

@@ -56,8 +56,8 @@ class Answer(BaseModel):
 class Verdict:
     """Judgement of a block: its alignment with the identity, its tags, and its contradictions.
 
-    `conflict_scores` has the confidence by block, `scored_by` is the model or the rules, `token_usage` the
-    token usage.
+    `conflict_scores` has the confidence by block, `scored_by` is the model or the rules,
+    `token_usage` the token usage.
     """
 
     alignment: float
@@ -83,7 +83,9 @@ class JudgeService:
         self._meter = meter
         self._options = options
         self._llm = llm if options.judge_with_model else None
-        prompt = resources("memsvc.styles.knowledge").joinpath("prompts/judge.md").read_text("utf-8")
+        prompt = (
+            resources("memsvc.styles.knowledge").joinpath("prompts/judge.md").read_text("utf-8")
+        )
         self._instructions = prompt.format(tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS))
 
     async def judge(
@@ -104,14 +106,20 @@ class JudgeService:
         text = prompt_input(block, identity, others)
         started = perf_counter()
         try:
-            answer = await self._llm.extract(self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX)
+            answer = await self._llm.extract(
+                self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
+            )
         except MemsvcError as error:
             self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="error")
             if error.code is Code.UNAVAILABLE:
-                await self._budget.release(scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day)
+                await self._budget.release(
+                    scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day
+                )
             return self._by_rules(block, identity, others)
         self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="success")
-        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_NAME)
+        self._meter.add(
+            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_NAME
+        )
         token_usage = {
             "llm_calls": 1,
             "llm_input_tokens": self._tokens.count(self._instructions) + self._tokens.count(text),
@@ -120,14 +128,21 @@ class JudgeService:
         return self._verdict_of(answer, others, token_usage)
 
     def _by_rules(
-        self, block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]
+        self,
+        block: KnowledgeBlock,
+        identity: Sequence[KnowledgeBlock],
+        others: Sequence[KnowledgeBlock],
     ) -> Verdict:
         verdict = by_the_rules(block, identity, others)
         is_relevant = self._options.contradiction_min <= CONTRADICTION_SCORE
         return verdict if is_relevant else replace(verdict, conflict_scores={})
 
-    def _verdict_of(self, answer: Answer, others: Sequence[KnowledgeBlock], token_usage: dict[str, int]) -> Verdict:
-        by_name = {f"b{number}": other.block_id for number, other in enumerate(others[:OTHERS_MAX], 1)}
+    def _verdict_of(
+        self, answer: Answer, others: Sequence[KnowledgeBlock], token_usage: dict[str, int]
+    ) -> Verdict:
+        by_name = {
+            f"b{number}": other.block_id for number, other in enumerate(others[:OTHERS_MAX], 1)
+        }
         conflict_scores = {
             by_name[conflict.id]: conflict.score
             for conflict in answer.contradictions
@@ -140,7 +155,9 @@ class JudgeService:
     async def _consume_call(self, scope: Scope) -> bool:
         """Return whether the tenant's daily limit allows a call, and count it."""
         try:
-            await self._budget.consume(scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day)
+            await self._budget.consume(
+                scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day
+            )
         except BudgetExhaustedError:
             return False
         return True
@@ -157,12 +174,16 @@ def by_the_rules(
     else:
         alignment = DEFAULT_ALIGNMENT
     conflict_scores = {
-        other.block_id: CONTRADICTION_SCORE for other in others if is_contradiction(block.text, other.text)
+        other.block_id: CONTRADICTION_SCORE
+        for other in others
+        if is_contradiction(block.text, other.text)
     }
     return Verdict(alignment, (), conflict_scores, RULES, {})
 
 
-def prompt_input(block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]) -> str:
+def prompt_input(
+    block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]
+) -> str:
     """Return the model's input: escaped data, without what looks like a secret."""
     identity_texts: list[str] = []
     for block_item in identity:

@@ -15,7 +15,9 @@ TAGS_MAX: Final = 32
 IDS_MAX: Final = 50
 LISTED_MAX: Final = 1_000
 TOP_K_MAX: Final = 50
-LOGGED: Final = frozenset({"project", "block_id", "target", "frame", "method", "if_exists", "relation"})
+LOGGED: Final = frozenset(
+    {"project", "block_id", "target", "frame", "method", "if_exists", "relation"}
+)
 
 
 def _plain(value: str) -> str:
@@ -45,12 +47,18 @@ _KEYWORDS_DESCRIPTION = "the situation in which to recall it, in the words that 
 
 
 class RememberArguments(Arguments):
-    content: Content = Field(description="a fact, preference, decision or observation worth keeping")
+    content: Content = Field(
+        description="a fact, preference, decision or observation worth keeping"
+    )
     tags: list[Name] = Field(
-        [], max_length=TAGS_MAX, description="tags such as python, or self/goal, self/value, self/constitutional"
+        [],
+        max_length=TAGS_MAX,
+        description="tags such as python, or self/goal, self/value, self/constitutional",
     )
     cue: Keywords = Field("", description=_KEYWORDS_DESCRIPTION)
-    category: Name = Field(KNOWLEDGE, description="knowledge, observation (fades fast), mind, decision, ...")
+    category: Name = Field(
+        KNOWLEDGE, description="knowledge, observation (fades fast), mind, decision, ..."
+    )
 
 
 class KnowledgeResult(Result):
@@ -62,18 +70,27 @@ class RememberResult(KnowledgeResult):
     status: Literal["created", "duplicate_rejected"] = Field(description="whether it was new")
     pending_consolidation: bool = Field(description="whether the block still waits in the inbox")
     visible: bool = Field(description="whether it can be recalled: at once, consolidated or not")
-    should_dream: bool = Field(description="whether the inbox is full; it is then consolidated in the background too")
+    should_dream: bool = Field(
+        description="whether the inbox is full; it is then consolidated in the background too"
+    )
 
 
 class KnowledgeRecallArguments(Arguments):
-    query: str = Field(max_length=CONTENT_CHARS_MAX, description="what is asked; empty: what counts most in the frame")
+    query: str = Field(
+        max_length=CONTENT_CHARS_MAX,
+        description="what is asked; empty: what counts most in the frame",
+    )
     top_k: int | None = Field(
-        None, ge=1, le=TOP_K_MAX, description="blocks at the most; if not given 5, or as many as are guaranteed"
+        None,
+        ge=1,
+        le=TOP_K_MAX,
+        description="blocks at the most; if not given 5, or as many as are guaranteed",
     )
     frame: str = Field(
         "attention",
         max_length=NAME_CHARS_MAX,
-        description="attention (what bears on the question), self (identity), task (goals) or simulate (minds)",
+        description="attention (what bears on the question), self (identity), task (goals) or"
+        " simulate (minds)",
     )
 
 
@@ -95,13 +112,17 @@ class DroppedBlock(Result):
     id: str = Field(description="the block")
     content: str = Field(description="its text")
     tags: list[str] = Field(description="its tags")
-    reason: Literal["top_k", "token_budget", "contradiction"] = Field(description="why it is not shown")
+    reason: Literal["top_k", "token_budget", "contradiction"] = Field(
+        description="why it is not shown"
+    )
 
 
 class KnowledgeRecallResult(KnowledgeResult):
     text: str = Field(description="the blocks rendered for a prompt; empty when there are none")
     frame_name: str = Field(description="the frame")
-    cached: bool = Field(description="whether nothing has changed since the same recall, which is repeated")
+    cached: bool = Field(
+        description="whether nothing has changed since the same recall, which is repeated"
+    )
     blocks: list[RecalledBlock] = Field(description="what the text shows, in its order")
     dropped: list[DroppedBlock] = Field(description="what was found and is not shown")
     budget_used: int = Field(description="tokens of the text, about")
@@ -114,7 +135,9 @@ class StatusArguments(Arguments):
 
 
 class TokenUsage(Result):
-    llm_input_tokens: int = Field(description="tokens that the model was given, as this server counts")
+    llm_input_tokens: int = Field(
+        description="tokens that the model was given, as this server counts"
+    )
     llm_output_tokens: int = Field(description="tokens that it answered")
     embedding_tokens: int = Field(description="tokens that were embedded")
     llm_calls: int = Field(description="times that the model was asked")
@@ -123,29 +146,43 @@ class TokenUsage(Result):
 
 class StatusResult(KnowledgeResult):
     session_active: bool = Field(description="whether somebody has worked with this memory lately")
-    session_hours: float | None = Field(description="how long the session lasts; null outside of one")
-    inbox_count: int = Field(description="blocks that wait to be consolidated; they can be recalled")
+    session_hours: float | None = Field(
+        description="how long the session lasts; null outside of one"
+    )
+    inbox_count: int = Field(
+        description="blocks that wait to be consolidated; they can be recalled"
+    )
     inbox_threshold: int = Field(description="blocks in the inbox from which they are consolidated")
     active_count: int = Field(description="blocks that were consolidated")
     archived_count: int = Field(description="blocks that are recalled no more")
-    total_active_hours: float = Field(description="the clock by which blocks fade: it runs within sessions")
+    total_active_hours: float = Field(
+        description="the clock by which blocks fade: it runs within sessions"
+    )
     last_consolidated: str = Field(description="when a block was consolidated last, or never")
     health: str = Field(description="good, or attention")
     suggestion: str = Field(description="what to do")
-    session_tokens: TokenUsage = Field(description="what models were given and gave in this session")
+    session_tokens: TokenUsage = Field(
+        description="what models were given and gave in this session"
+    )
     lifetime_tokens: TokenUsage = Field(description="the same ever since")
 
 
 class OutcomeArguments(Arguments):
-    block_ids: list[BlockId] = Field(max_length=IDS_MAX, description="blocks of a recall that were used")
-    signal: float = Field(description="0 (it failed) to 1 (it succeeded): above 0.5 reinforces, below 0.2 penalises")
+    block_ids: list[BlockId] = Field(
+        max_length=IDS_MAX, description="blocks of a recall that were used"
+    )
+    signal: float = Field(
+        description="0 (it failed) to 1 (it succeeded): above 0.5 reinforces, below 0.2 penalises"
+    )
     weight: float = Field(1.0, le=1e6, description="how much it counts, above 0")
     source: Words = Field("", description="where the signal comes from, such as test_pass")
 
 
 class IgnoredBlock(Result):
     id: str = Field(description="the block that learnt nothing")
-    reason: Literal["constitutional", "pending_inbox", "archived", "unmatched"] = Field(description="why")
+    reason: Literal["constitutional", "pending_inbox", "archived", "unmatched"] = Field(
+        description="why"
+    )
 
 
 class OutcomeResult(KnowledgeResult):
@@ -171,7 +208,9 @@ class CurateResult(KnowledgeResult):
 
 
 class GuideArguments(Arguments):
-    method: Words | None = Field(None, description="an operation such as remember; nothing: an overview")
+    method: Words | None = Field(
+        None, description="an operation such as remember; nothing: an overview"
+    )
 
 
 class GuideResult(Result):
@@ -198,16 +237,22 @@ class ForgetBlockResult(KnowledgeResult):
 
 
 class BlockListArguments(Arguments):
-    tag: Words | None = Field(None, description="a tag; % stands for any characters, _ for one, as in self/%")
+    tag: Words | None = Field(
+        None, description="a tag; % stands for any characters, _ for one, as in self/%"
+    )
     category: Words | None = Field(None, description="a category")
     limit: int = Field(50, ge=1, le=LISTED_MAX, description="blocks at the most")
     archived: bool = Field(
-        False, description="those that are recalled no more instead, remembered last first; they have no tags"
+        False,
+        description="those that are recalled no more instead, remembered last first; they have no"
+        " tags",
     )
 
 
 class InboxArguments(Arguments):
-    max_count: int | None = Field(None, ge=1, le=LISTED_MAX, description="blocks at the most; if not given 1000")
+    max_count: int | None = Field(
+        None, ge=1, le=LISTED_MAX, description="blocks at the most; if not given 1000"
+    )
 
 
 class ListedBlock(Result):
@@ -219,7 +264,9 @@ class ListedBlock(Result):
     reinforcement_count: int = Field(description="how often it was used")
     confidence: float = Field(description="how far it can be relied on, 0 to 1")
     status: str = Field(description="active, inbox, or archived")
-    archive_reason: str | None = Field(None, description="why it was archived", exclude_if=lambda value: value is None)
+    archive_reason: str | None = Field(
+        None, description="why it was archived", exclude_if=lambda value: value is None
+    )
 
 
 class BlockListResult(KnowledgeResult):
@@ -238,10 +285,14 @@ class DreamHealth(Result):
 
 class DreamResult(KnowledgeResult):
     status: Literal["done", "idle"] = Field(description="idle when nothing waited")
-    message: str | None = Field(None, description="that nothing waited", exclude_if=lambda value: value is None)
+    message: str | None = Field(
+        None, description="that nothing waited", exclude_if=lambda value: value is None
+    )
     processed: int = Field(description="blocks that were consolidated")
     promoted: int = Field(description="those of them that are active now")
-    deduplicated: int = Field(description="those that say what an older one says, and were archived")
+    deduplicated: int = Field(
+        description="those that say what an older one says, and were archived"
+    )
     edges_created: int = Field(description="edges to other blocks")
     contradictions: int = Field(description="pairs that cannot both be true; one of each is shown")
     near_duplicates: int = Field(description="pairs that say nearly the same; one of each is shown")
@@ -256,11 +307,14 @@ class ConnectArguments(Arguments):
     target: BlockId = Field(description="another block")
     relation: Name | None = Field(
         None,
-        description="similar, elaborates, supports, contradicts, predicts, validates, or a word of yours",
+        description="similar, elaborates, supports, contradicts, predicts, validates, or a word"
+        " of yours",
     )
     note: Keywords | None = Field(None, description="why they hang together")
     if_exists: Literal["reinforce", "update", "skip", "error"] = Field(
-        "reinforce", description="what to do when they do already; update gives a relation that is named its weight"
+        "reinforce",
+        description="what to do when they do already; update gives a relation that is named its"
+        " weight",
     )
 
 
@@ -276,7 +330,9 @@ class ConnectResult(KnowledgeResult):
     target_id: str = Field(description="another block")
     relation: str = Field(description="how they hang together")
     weight: float = Field(description="how strongly, 0 to 1")
-    action: Literal["created", "reinforced", "updated", "skipped"] = Field(description="what was done")
+    action: Literal["created", "reinforced", "updated", "skipped"] = Field(
+        description="what was done"
+    )
     note: str | None = Field(description="why they hang together")
     displaced_edge: ReplacedEdge | None = Field(description="the edge that had to make room")
 
@@ -284,7 +340,9 @@ class ConnectResult(KnowledgeResult):
 class DisconnectArguments(Arguments):
     source: BlockId = Field(description="a block")
     target: BlockId = Field(description="another block")
-    guard_relation: Words | None = Field(None, description="remove the edge only if it is of this relation")
+    guard_relation: Words | None = Field(
+        None, description="remove the edge only if it is of this relation"
+    )
     reason: Keywords = Field("", description="why; accepted for older clients and not kept")
 
 

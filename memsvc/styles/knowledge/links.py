@@ -35,7 +35,11 @@ OTHER_WEIGHT: Final = 0.65
 
 
 def edge_score(
-    similarity: float, tags: tuple[Collection[str], Collection[str]], *, same_category: bool, distance_h: float
+    similarity: float,
+    tags: tuple[Collection[str], Collection[str]],
+    *,
+    same_category: bool,
+    distance_h: float,
 ) -> float:
     """Return how well two blocks go together.
 
@@ -46,7 +50,10 @@ def edge_score(
     time_score = exp(-(distance_h**2) / (2 * TIME_SCALE_H**2))
     category = 1.0 if same_category else OTHER_CATEGORY
     return (
-        SIMILARITY_SHARE * similarity + TAGS_SHARE * tag_overlap + CATEGORY_SHARE * category + TIME_SHARE * time_score
+        SIMILARITY_SHARE * similarity
+        + TAGS_SHARE * tag_overlap
+        + CATEGORY_SHARE * category
+        + TIME_SHARE * time_score
     )
 
 

@@ -43,7 +43,9 @@ class StatusReader:
         opened = is_open(usage, now, self._index.idle)
         use = usage_at(usage, now, self._index.idle)
         threshold = self._index.options.inbox_threshold
-        health_status, suggestion = health(use.inbox, threshold, use.active + use.archived + use.inbox)
+        health_status, suggestion = health(
+            use.inbox, threshold, use.active + use.archived + use.inbox
+        )
         return MemoryStatus(
             use.active_h - use.session_from_h if opened else None,
             use.inbox,
@@ -65,7 +67,9 @@ class StatusReader:
         async with self._index.read(scope) as (tx, _):
             return await block_lists.listing(tx, INDEX_ID, tag=tag, category=category, limit=limit)
 
-    async def archived(self, scope: Scope, *, category: str | None, limit: int) -> Sequence[KnowledgeBlock]:
+    async def archived(
+        self, scope: Scope, *, category: str | None, limit: int
+    ) -> Sequence[KnowledgeBlock]:
         """Return archived blocks, those remembered last first."""
         async with self._index.read(scope) as (tx, _):
             return await block_lists.archived(tx, INDEX_ID, category=category, limit=limit)

@@ -69,14 +69,18 @@ class KnowledgeMemoryTools:
         )
 
     async def recall(self, scope: Scope, args: KnowledgeRecallArguments) -> KnowledgeRecallResult:
-        result = await self._recall.recall(scope, args.query, top_k=args.top_k, frame_name=args.frame)
+        result = await self._recall.recall(
+            scope, args.query, top_k=args.top_k, frame_name=args.frame
+        )
         return KnowledgeRecallResult(
             text=result.rendered.text,
             frame_name=result.frame,
             cached=result.cached,
             blocks=[_block(one) for one in result.blocks],
             dropped=[
-                DroppedBlock(id=one.block.block_id, content=one.text, tags=list(one.tags), reason=reason)
+                DroppedBlock(
+                    id=one.block.block_id, content=one.text, tags=list(one.tags), reason=reason
+                )
                 for one, reason in result.dropped
             ],
             budget_used=result.rendered.used_tok,
@@ -95,7 +99,9 @@ class KnowledgeMemoryTools:
             active_count=now.active,
             archived_count=now.archived,
             total_active_hours=now.active_h,
-            last_consolidated=now.consolidated_at.isoformat() if now.consolidated_at is not None else "never",
+            last_consolidated=now.consolidated_at.isoformat()
+            if now.consolidated_at is not None
+            else "never",
             health=now.health,
             suggestion=now.suggestion,
             session_tokens=TokenUsage(**now.session_tokens),
@@ -113,7 +119,9 @@ class KnowledgeMemoryTools:
             edges_reinforced=result.edges_reinforced,
             blocks_penalized=result.decay_change_count,
             outcome_edges_created=result.edges_created,
-            skipped=[IgnoredBlock(id=block_id, reason=reason) for block_id, reason in result.ignored],
+            skipped=[
+                IgnoredBlock(id=block_id, reason=reason) for block_id, reason in result.ignored
+            ],
             summary=texts.outcome(result),
         )
 
@@ -129,7 +137,9 @@ class KnowledgeMemoryTools:
             summary=texts.curated(result),
         )
 
-    async def dream(self, scope: Scope, args: DreamArguments, progress: ProgressCallback) -> DreamResult:
+    async def dream(
+        self, scope: Scope, args: DreamArguments, progress: ProgressCallback
+    ) -> DreamResult:
         report = await self._dream_service.dream(scope, by_rules=args.no_llm, progress=progress)
         return DreamResult(
             status="done" if report.processed else "idle",
@@ -189,7 +199,9 @@ def memory_tools(
     uses_model: bool,
 ) -> list[Tool]:
     """Return these tools. `uses_model`: consolidation calls a model."""
-    functions = KnowledgeMemoryTools(block_store, recall, status_reader, outcomes, curate_service, dream_service)
+    functions = KnowledgeMemoryTools(
+        block_store, recall, status_reader, outcomes, curate_service, dream_service
+    )
     return [*_usage_tools(functions), *_maintenance_tools(functions, uses_model=uses_model)]
 
 
@@ -198,8 +210,8 @@ def _usage_tools(functions: KnowledgeMemoryTools) -> list[Tool]:
         Tool(
             name="elfmem_remember",
             title="Remember",
-            description="Store a fact, preference, decision or observation worth keeping across sessions. It can be"
-            " recalled at once; sessions and consolidation are automatic.",
+            description="Store a fact, preference, decision or observation worth keeping across"
+            " sessions. It can be recalled at once; sessions and consolidation are automatic.",
             arguments=RememberArguments,
             result=RememberResult,
             run=functions.remember,
@@ -211,8 +223,8 @@ def _usage_tools(functions: KnowledgeMemoryTools) -> list[Tool]:
         Tool(
             name="elfmem_recall",
             title="Recall",
-            description="Find knowledge, rendered for a prompt. What is shown is reinforced, and the rest fades. Block"
-            " ids can be passed to elfmem_outcome.",
+            description="Find knowledge, rendered for a prompt. What is shown is reinforced, and"
+            " the rest fades. Block ids can be passed to elfmem_outcome.",
             arguments=KnowledgeRecallArguments,
             result=KnowledgeRecallResult,
             run=functions.recall,
@@ -237,8 +249,8 @@ def _usage_tools(functions: KnowledgeMemoryTools) -> list[Tool]:
         Tool(
             name="elfmem_outcome",
             title="Tell an outcome",
-            description="Tell how it went when recalled blocks were used: above 0.5 they are reinforced, below 0.2 they"
-            " fade faster, and confidence follows.",
+            description="Tell how it went when recalled blocks were used: above 0.5 they are"
+            " reinforced, below 0.2 they fade faster, and confidence follows.",
             arguments=OutcomeArguments,
             result=OutcomeResult,
             run=functions.outcome,
@@ -256,8 +268,9 @@ def _maintenance_tools(functions: KnowledgeMemoryTools, *, uses_model: bool) -> 
         Tool(
             name="elfmem_curate",
             title="Curate",
-            description="Archive blocks that have faded, prune weak edges, reinforce the strongest blocks. Runs by"
-            " itself behind consolidation; call it only if recall gets worse.",
+            description="Archive blocks that have faded, prune weak edges, reinforce the"
+            " strongest blocks. Runs by itself behind consolidation; call it only if recall"
+            " gets worse.",
             arguments=CurateArguments,
             result=CurateResult,
             run=functions.curate,
@@ -270,8 +283,9 @@ def _maintenance_tools(functions: KnowledgeMemoryTools, *, uses_model: bool) -> 
         Tool(
             name="elfmem_dream",
             title="Consolidate",
-            description="Consolidate what waits in the inbox: duplicates, contradictions, alignment with the identity,"
-            " edges. Takes up to half a minute where a model is configured.",
+            description="Consolidate what waits in the inbox: duplicates, contradictions,"
+            " alignment with the identity, edges. Takes up to half a minute where a model is"
+            " configured.",
             arguments=DreamArguments,
             result=DreamResult,
             run=ProgressFunction(functions.dream),

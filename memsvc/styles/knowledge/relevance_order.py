@@ -21,7 +21,10 @@ def rerank(scores: Mapping[str, float], similarity: Callable[[str, str], float])
             for key in rest:
                 max_similarity[key] = max(max_similarity[key], similarity(key, chosen[-1]))
             best = max(
-                rest, key=lambda key: RELEVANCE_SHARE * scores[key] - (1 - RELEVANCE_SHARE) * max_similarity[key]
+                rest,
+                key=lambda key: (
+                    RELEVANCE_SHARE * scores[key] - (1 - RELEVANCE_SHARE) * max_similarity[key]
+                ),
             )
         else:
             best = rest[0]

@@ -79,7 +79,9 @@ def _text(frame: RecallFrame, blocks: Sequence[RenderedBlock], agent: str) -> st
         case "task":
             goal_blocks = [block for block in blocks if GOAL in block.tags]
             rest = [block for block in blocks if GOAL not in block.tags]
-            return "\n".join([*_list("## Active Goals", goal_blocks), *_numbers("## Context", rest)])
+            return "\n".join(
+                [*_list("## Active Goals", goal_blocks), *_numbers("## Context", rest)]
+            )
         case "simulate":
             return _simulation(blocks)
         case "attention":
@@ -87,18 +89,33 @@ def _text(frame: RecallFrame, blocks: Sequence[RenderedBlock], agent: str) -> st
 
 
 def _identity(blocks: Sequence[RenderedBlock], agent: str) -> str:
-    constitutional = [block for block in blocks if CONSTITUTIONAL in block.tags and not of_peer(block.tags)]
+    constitutional = [
+        block for block in blocks if CONSTITUTIONAL in block.tags and not of_peer(block.tags)
+    ]
     peer_blocks = [block for block in blocks if of_peer(block.tags)]
-    self_blocks = [block for block in blocks if CONSTITUTIONAL not in block.tags and not of_peer(block.tags)]
+    self_blocks = [
+        block for block in blocks if CONSTITUTIONAL not in block.tags and not of_peer(block.tags)
+    ]
     parts = []
     if constitutional:
-        lines = [f"{number}. {within_lines(block.text)}" for number, block in enumerate(constitutional, 1)]
+        lines = [
+            f"{number}. {within_lines(block.text)}"
+            for number, block in enumerate(constitutional, 1)
+        ]
         parts.append("\n".join([PREAMBLE.format(name=agent), "", *lines]))
     if self_blocks:
         parts.append("\n".join(_list(SELF_HEADING, self_blocks)))
     if peer_blocks:
         parts.append(
-            "\n".join([PEER_HEADING, *(f"- [{_peer(block.tags)}] {within_lines(block.text)}" for block in peer_blocks)])
+            "\n".join(
+                [
+                    PEER_HEADING,
+                    *(
+                        f"- [{_peer(block.tags)}] {within_lines(block.text)}"
+                        for block in peer_blocks
+                    ),
+                ]
+            )
         )
     return "\n\n".join(parts)
 
@@ -130,7 +147,10 @@ def _list(heading: str, blocks: Sequence[RenderedBlock]) -> list[str]:
 
 def _numbers(heading: str, blocks: Sequence[RenderedBlock]) -> list[str]:
     return (
-        [heading, *(f"[{number}] {within_lines(block.text)}" for number, block in enumerate(blocks, 1))]
+        [
+            heading,
+            *(f"[{number}] {within_lines(block.text)}" for number, block in enumerate(blocks, 1)),
+        ]
         if blocks
         else []
     )

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from memsvc.core.decay import remaining
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge.frames import RecallFrame
-from memsvc.styles.knowledge.scoring import ScoreComponents, ScoreWeights, centrality, reinforcement, score
+from memsvc.styles.knowledge.scoring import (
+    ScoreComponents,
+    ScoreWeights,
+    centrality,
+    reinforcement,
+    score,
+)
 
 
 @dataclass(frozen=True, slots=True)

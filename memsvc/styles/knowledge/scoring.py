@@ -43,7 +43,11 @@ class ScoreWeights:
         if rest == 0:
             raise ValueError("similarity is all that counts")
         return ScoreWeights(
-            0.0, self.confidence / rest, self.recency / rest, self.centrality / rest, self.reinforcement / rest
+            0.0,
+            self.confidence / rest,
+            self.recency / rest,
+            self.centrality / rest,
+            self.reinforcement / rest,
         )
 
 
@@ -92,7 +96,9 @@ def centrality(degree: float, max_degree: float, recency: float) -> float:
     return share
 
 
-def merge_scores(by_words: Mapping[str, float], by_embedding: Mapping[str, float]) -> dict[str, float]:
+def merge_scores(
+    by_words: Mapping[str, float], by_embedding: Mapping[str, float]
+) -> dict[str, float]:
     """Return the match of blocks to a question, 0 to 1, from BM25 and cosines.
 
     Both: reciprocal rank fusion over the greatest. Cosines alone: as they are. BM25 alone: over the

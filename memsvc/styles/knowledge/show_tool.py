@@ -34,7 +34,9 @@ class BlockEdge(Result):
 
 
 class BlockConflict(Result):
-    block: OtherBlock = Field(description="the block that cannot be true beside this one, or says nearly the same")
+    block: OtherBlock = Field(
+        description="the block that cannot be true beside this one, or says nearly the same"
+    )
     kind: Literal["contradiction", "near_duplicate"] = Field(description="which of both")
     score: float = Field(description="how surely, 0 to 1")
     found_at: str = Field(description="when that was found")
@@ -56,27 +58,43 @@ class ShowResult(Result):
     category: str = Field(description="its category")
     tags: list[str] = Field(description="its tags")
     tier: DecayTier = Field(description="how lasting it is")
-    status: Literal["inbox", "active", "archived"] = Field(description="whether it is recalled: archived is not")
-    archive_reason: Literal["decayed", "superseded", "forgotten"] | None = Field(description="why it was archived")
+    status: Literal["inbox", "active", "archived"] = Field(
+        description="whether it is recalled: archived is not"
+    )
+    archive_reason: Literal["decayed", "superseded", "forgotten"] | None = Field(
+        description="why it was archived"
+    )
     superseded_by: OtherBlock | None = Field(description="the block that stands for it now")
     supersedes: list[OtherBlock] = Field(description="the blocks for which it stands")
     created_at: str = Field(description="when it was remembered")
     scored_by: str = Field(description="who judged it: rules, or a model; empty when nobody has")
-    alignment: float | None = Field(description="how well it fits who the agent is, 0 to 1; null when nobody judged")
+    alignment: float | None = Field(
+        description="how well it fits who the agent is, 0 to 1; null when nobody judged"
+    )
     confidence: float = Field(description="how far it can be relied on: alpha in alpha + beta")
     alpha: float = Field(description="what speaks for it")
     beta: float = Field(description="what speaks against it")
     evidence: float = Field(description="the weight of all outcomes that were told of it")
-    outcomes: list[OutcomeDetails] = Field(description="how it went when it was used, the latest first, 50 at the most")
+    outcomes: list[OutcomeDetails] = Field(
+        description="how it went when it was used, the latest first, 50 at the most"
+    )
     reinforcement_count: int = Field(description="how often it was used")
-    decay_per_h: float = Field(description="lambda: what is left after h active hours unused is exp(-lambda h)")
+    decay_per_h: float = Field(
+        description="lambda: what is left after h active hours unused is exp(-lambda h)"
+    )
     reinforced_h: float = Field(description="when it was used last, on the clock of active hours")
     now_h: float = Field(description="that clock now")
     left: float = Field(description="what has not faded of it now, 0 to 1")
-    faded_h: float = Field(description="when it will have faded so far that it may be archived, on the same clock")
+    faded_h: float = Field(
+        description="when it will have faded so far that it may be archived, on the same clock"
+    )
     degree: float = Field(description="the weights of all its edges together")
-    edges: list[BlockEdge] = Field(description="what it hangs together with, the strongest first, 50 at the most")
-    conflicts: list[BlockConflict] = Field(description="what it does not go together with, the surest first")
+    edges: list[BlockEdge] = Field(
+        description="what it hangs together with, the strongest first, 50 at the most"
+    )
+    conflicts: list[BlockConflict] = Field(
+        description="what it does not go together with, the surest first"
+    )
 
 
 def show_tool(block_details: BlockDetailsReader) -> Tool:
@@ -88,8 +106,9 @@ def show_tool(block_details: BlockDetailsReader) -> Tool:
     return Tool(
         name="elfmem_show",
         title="Show a block",
-        description="One block with all that is thought of it: its evidence, how it fades, its edges, what it"
-        " contradicts, and what it stands for. Showing it is no use of it: nothing is reinforced.",
+        description="One block with all that is thought of it: its evidence, how it fades, its"
+        " edges, what it contradicts, and what it stands for. Showing it is no use of it:"
+        " nothing is reinforced.",
         arguments=ShowArguments,
         result=ShowResult,
         run=show,
@@ -132,7 +151,10 @@ def _result(details: BlockDetails) -> ShowResult:
         edges=_edges(details),
         conflicts=[
             BlockConflict(
-                block=_other(details, item.second), kind=item.kind, score=item.score, found_at=found_at.isoformat()
+                block=_other(details, item.second),
+                kind=item.kind,
+                score=item.score,
+                found_at=found_at.isoformat(),
             )
             for item, found_at in details.conflicts
         ],

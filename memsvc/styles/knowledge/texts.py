@@ -33,8 +33,9 @@ def recalled(result: BlockRecall) -> str:
     if not count and not result.dropped:
         if result.excluded:
             return (
-                f"{result.frame} frame: no blocks found — {result.excluded} excluded by this frame's tag filter. Identity"
-                " blocks belong to the self frame; if you expected knowledge here, none matched."
+                f"{result.frame} frame: no blocks found — {result.excluded} excluded by this"
+                " frame's tag filter. Identity blocks belong to the self frame; if you expected"
+                " knowledge here, none matched."
             )
         return f"{result.frame} frame: no blocks found."
     text = f"{result.frame} frame: {count} block{'' if count == 1 else 's'} returned"
@@ -42,7 +43,10 @@ def recalled(result: BlockRecall) -> str:
     text += f", {result.rendered.used_tok}/{result.budget_tok} tokens"
     if result.dropped:
         counts = Counter(reason for _, reason in result.dropped)
-        text += f" — {len(result.dropped)} dropped ({', '.join(f'{counts[one]} {one}' for one in sorted(counts))})"
+        text += (
+            f" — {len(result.dropped)} dropped"
+            f" ({', '.join(f'{counts[one]} {one}' for one in sorted(counts))})"
+        )
     return text + "."
 
 
@@ -100,7 +104,10 @@ def curated(result: CurateReport) -> str:
     if not parts:
         return "Curated: nothing required."
     text = f"Curated: {', '.join(parts)}."
-    if result.edges_after and result.edges_decayed / (result.edges_decayed + result.edges_after) > 0.25:
+    if (
+        result.edges_after
+        and result.edges_decayed / (result.edges_decayed + result.edges_after) > 0.25
+    ):
         text += " Tip: consider recall() to reactivate relevant knowledge clusters."
     return text
 
@@ -116,23 +123,34 @@ def dream_summary(result: DreamReport) -> str:
     if result.near_duplicates:
         pairs = "pair" if result.near_duplicates == 1 else "pairs"
         parts.append(f"{result.near_duplicates} near-duplicate {pairs} kept and flagged")
-    end = f" — {result.inbox_remaining} remaining, run dream() again to continue." if result.inbox_remaining else "."
+    end = (
+        f" — {result.inbox_remaining} remaining, run dream() again to continue."
+        if result.inbox_remaining
+        else "."
+    )
     return f"Consolidated {result.processed}: {', '.join(parts)}{end}"
 
 
 def connected(source: str, target: str, result: ConnectionResult) -> str:
     edge = result.edge
-    text = f"{result.action.title()} {edge.relation} edge: {source[:8]}…→{target[:8]}… (weight={edge.weight:.2f})."
+    text = (
+        f"{result.action.title()} {edge.relation} edge: {source[:8]}…→{target[:8]}…"
+        f" (weight={edge.weight:.2f})."
+    )
     if result.replaced is not None:
         text += (
-            f" Displaced auto-{result.replaced.relation} edge (weight={result.replaced.weight:.2f}) to fit degree cap."
+            f" Displaced auto-{result.replaced.relation} edge"
+            f" (weight={result.replaced.weight:.2f}) to fit degree cap."
         )
     return text
 
 
 def disconnected(source: str, target: str, action: str, edge: Edge | None) -> str:
     if edge is not None:
-        return f"Removed {edge.relation} edge: {source[:8]}…→{target[:8]}… (was weight={edge.weight:.2f})."
+        return (
+            f"Removed {edge.relation} edge: {source[:8]}…→{target[:8]}… (was"
+            f" weight={edge.weight:.2f})."
+        )
     if action == "guarded":
         return "Edge not removed — relation type did not match guard_relation."
     return f"No edge found between {source[:8]}… and {target[:8]}…"

@@ -37,7 +37,9 @@ def published(
 ) -> Published:
     """Return the elfmem tools, and the job that consolidates."""
     index = BlockIndex(database, clock, options, embedding)
-    judge_service = JudgeService(budget or ModelBudget(database, clock, 0), tokens, meter, options, llm)
+    judge_service = JudgeService(
+        budget or ModelBudget(database, clock, 0), tokens, meter, options, llm
+    )
     curate_service = CurateService(index)
     dream_service = DreamService(index, judge_service, curate_service, tokens)
     status_reader, block_store = StatusReader(index), BlockStore(index)

@@ -93,7 +93,10 @@ def _is_new_text(text: str, current: Memory, present: CurrentMemories) -> bool:
 
 
 def _changes(
-    steps: Sequence[tuple[Memory | None, str]], existing_texts: set[str], evidence: Evidence, new_id: Callable[[], str]
+    steps: Sequence[tuple[Memory | None, str]],
+    existing_texts: set[str],
+    evidence: Evidence,
+    new_id: Callable[[], str],
 ) -> list[MemoryChange]:
     """Return the changes that give memories their texts: None adds one, "" deletes it.
 
@@ -109,7 +112,9 @@ def _changes(
         else:
             is_deleted = is_duplicate or not text
             changes.append(
-                memory_writer.deleted(memory) if is_deleted else memory_writer.changed(memory, text, evidence)
+                memory_writer.deleted(memory)
+                if is_deleted
+                else memory_writer.changed(memory, text, evidence)
             )
     return changes
 
@@ -122,11 +127,22 @@ def target(proposal: MemoryProposal, candidates: Mapping[str, Memory]) -> Memory
     if proposal.memory in candidates:
         return candidates[proposal.memory]
     old = comparable(proposal.old_text)
-    return next((candidate for candidate in candidates.values() if old and comparable(candidate.text) == old), None)
+    return next(
+        (
+            candidate
+            for candidate in candidates.values()
+            if old and comparable(candidate.text) == old
+        ),
+        None,
+    )
 
 
 def by_claims(
-    merged: Merge, known: Mapping[int, Memory], present: CurrentMemories, new_id: Callable[[], str], evidence: Evidence
+    merged: Merge,
+    known: Mapping[int, Memory],
+    present: CurrentMemories,
+    new_id: Callable[[], str],
+    evidence: Evidence,
 ) -> list[MemoryChange]:
     """Return the changes that claims of rules amount to.
 
@@ -148,8 +164,14 @@ def by_claims(
         new_statement = replace(statement, evidence=evidence, conflicts=())
         old = updated.get(record)
         if old is not None:
-            changes.append(memory_writer.changed(old, new_statement.value, evidence, keywords=new_statement.keywords))
-        elif comparable(new_statement.value) not in existing_texts and is_valid_memory(new_statement.value):
+            changes.append(
+                memory_writer.changed(
+                    old, new_statement.value, evidence, keywords=new_statement.keywords
+                )
+            )
+        elif comparable(new_statement.value) not in existing_texts and is_valid_memory(
+            new_statement.value
+        ):
             existing_texts.add(comparable(new_statement.value))
             changes.append(memory_writer.read_by_rule(new_id(), new_statement))
     changed_ids = {change.memory for change in changes}

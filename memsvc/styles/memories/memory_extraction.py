@@ -28,7 +28,12 @@ from memsvc.styles.memories.memory_changes import CurrentMemories
 from memsvc.styles.memories.memory_index import MemoryIndex, comparable, index_for, new_id
 from memsvc.styles.memories.memory_search import MemorySearch
 from memsvc.styles.memories.memory_writer import MemoryChange, MemoryWriter, evidence_of
-from memsvc.styles.memories.model_output import InvalidAnswerError, MemoryProposal, facts_in, proposals_in
+from memsvc.styles.memories.model_output import (
+    InvalidAnswerError,
+    MemoryProposal,
+    facts_in,
+    proposals_in,
+)
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
 
@@ -90,7 +95,11 @@ class MemoryExtraction:
         self._budget = budget
 
     async def add(
-        self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]
+        self,
+        scope: Scope,
+        user: str,
+        messages: Sequence[ExtractionMessage],
+        metadata: dict[str, Any],
     ) -> AddOutcome:
         """Add the facts of the messages about a user as memories.
 
@@ -105,16 +114,23 @@ class MemoryExtraction:
             return await self._add_by_model(self._llm, scope, user, messages, metadata, deadline)
         except BudgetExhaustedError:
             log.info(
-                "memories are found by rules: the daily budget of model requests is used up", project=scope.project
+                "memories are found by rules: the daily budget of model requests is used up",
+                project=scope.project,
             )
             return await self._add_by_rules(scope, user, messages, metadata)
 
     async def _add_by_rules(
-        self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]
+        self,
+        scope: Scope,
+        user: str,
+        messages: Sequence[ExtractionMessage],
+        metadata: dict[str, Any],
     ) -> AddOutcome:
         now, user_index = self._clock.now(), index_for(user)
         user_messages = [
-            (f"m{position}", user_message(one.text)) for position, one in enumerate(messages) if one.role == "user"
+            (f"m{position}", user_message(one.text))
+            for position, one in enumerate(messages)
+            if one.role == "user"
         ]
         chars_max = self._options.conversation_chars_max
         chars = sum(len(one.text) for one in messages)
@@ -129,8 +145,12 @@ class MemoryExtraction:
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             related = await facts.facts_of_claims(tx, [user_index.index_id], claims)
             merged = fact_rules.merge(related, memory_claims, now)
-            known = await memories.at(tx, user_index.index_id, [fact.entry for fact in related], since=None)
-            present = CurrentMemories({}, _by_text(await memories.with_texts(tx, user_index.index_id, texts)))
+            known = await memories.at(
+                tx, user_index.index_id, [fact.entry for fact in related], since=None
+            )
+            present = CurrentMemories(
+                {}, _by_text(await memories.with_texts(tx, user_index.index_id, texts))
+            )
             changes = memory_changes.by_claims(
                 merged, known, present, lambda: new_id(now), evidence_of(user, "rule", metadata)
             )
@@ -155,7 +175,9 @@ class MemoryExtraction:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
             text = prompts.update(candidates.values(), new_facts)
             proposals = await self._complete(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
-            changes = await self._apply(scope, user, proposals, candidates, metadata, final=attempt == ATTEMPTS_MAX)
+            changes = await self._apply(
+                scope, user, proposals, candidates, metadata, final=attempt == ATTEMPTS_MAX
+            )
             if changes is not None:
                 return AddOutcome(True, changes)
         raise AssertionError("the last attempt always applies")
@@ -175,17 +197,25 @@ class MemoryExtraction:
             prompt = (await memory_settings.read_settings(tx)).prompt or prompts.EXTRACTION
         text = prompts.extraction(prompt, "\n".join(lines))
         extracted = await self._complete(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
-        return [one for one in extracted if memory_changes.is_valid_memory(one)][: self._options.facts_max]
+        return [one for one in extracted if memory_changes.is_valid_memory(one)][
+            : self._options.facts_max
+        ]
 
     async def _candidates(
-        self, tx: Tx, user_index: MemoryIndex, new_facts: Sequence[str], embedding: QueryEmbedding | None
+        self,
+        tx: Tx,
+        user_index: MemoryIndex,
+        new_facts: Sequence[str],
+        embedding: QueryEmbedding | None,
     ) -> dict[str, Memory]:
         """Return the memories to compare new facts with, by id, hidden ones too.
 
         All of them if they are few, else those about the same subject.
         """
         limit = self._options.compared_max
-        candidates = await memories.list_latest(tx, user_index.index_id, since=None, limit=limit + 1)
+        candidates = await memories.list_latest(
+            tx, user_index.index_id, since=None, limit=limit + 1
+        )
         if len(candidates) > limit:
             candidates = await self._search.find(
                 tx, user_index, "\n".join(new_facts), embedding, since=None, limit=limit
@@ -209,10 +239,17 @@ class MemoryExtraction:
         """
         now, user_index = self._clock.now(), index_for(user)
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
-            present = await _current_state(tx, user_index, candidates, [proposal.text for proposal in proposals])
+            present = await _current_state(
+                tx, user_index, candidates, [proposal.text for proposal in proposals]
+            )
             evidence = evidence_of(user, "model", metadata)
             outcome = memory_changes.by_proposals(
-                proposals, candidates, present, evidence, lambda: new_id(now), limit=self._options.facts_max
+                proposals,
+                candidates,
+                present,
+                evidence,
+                lambda: new_id(now),
+                limit=self._options.facts_max,
             )
             if outcome.has_conflict and not final:
                 return None
@@ -220,15 +257,26 @@ class MemoryExtraction:
         return outcome.changes
 
     async def _write(
-        self, tx: Tx, user_index: MemoryIndex, changes: Sequence[MemoryChange], now: datetime, metadata: dict[str, Any]
+        self,
+        tx: Tx,
+        user_index: MemoryIndex,
+        changes: Sequence[MemoryChange],
+        now: datetime,
+        metadata: dict[str, Any],
     ) -> None:
         if changes:
             await self._writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
 
     async def _complete(
-        self, llm: Llm, scope: Scope, text: str, parse: Callable[[str], Read], error_message: str, deadline: float
+        self,
+        llm: Llm,
+        scope: Scope,
+        text: str,
+        parse: Callable[[str], Read],
+        error_message: str,
+        deadline: float,
     ) -> Read:
-        """Return a model's parsed answer; UNAVAILABLE, worded as `error_message`, without one in time."""
+        """Return a model's parsed answer; UNAVAILABLE with `error_message` when it is late."""
         await self._budget.consume(scope)
         started = perf_counter()
         try:
@@ -250,7 +298,9 @@ class MemoryExtraction:
                 error_message, "the model's answer is not the JSON that it was asked for"
             ) from error
         self._meter.add("memsvc_model_calls_total", purpose=METRIC_LABEL, status="success")
-        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=METRIC_LABEL)
+        self._meter.add(
+            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=METRIC_LABEL
+        )
         return parsed
 
     def _unavailable(self, what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:
@@ -267,7 +317,11 @@ async def _current_state(
     return CurrentMemories(
         by_id,
         by_text,
-        frozenset(comparable(candidate.text) for candidate in candidates.values() if candidate.memory not in by_id),
+        frozenset(
+            comparable(candidate.text)
+            for candidate in candidates.values()
+            if candidate.memory not in by_id
+        ),
     )
 
 

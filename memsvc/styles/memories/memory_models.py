@@ -73,7 +73,8 @@ class OneMemoryArguments(UserArguments):
 class AddMemoriesArguments(UserArguments):
     messages: list[MemoryMessage] = Field(description="the conversation, oldest first")
     metadata: Metadata = Field(
-        default_factory=dict, description="kept with every memory that this adds, such as session_id and source"
+        default_factory=dict,
+        description="kept with every memory that this adds, such as session_id and source",
     )
 
     @field_validator("metadata")
@@ -101,13 +102,18 @@ class SearchMemoriesArguments(UserArguments):
 
 class ListMemoriesArguments(UserArguments):
     limit: int = Field(
-        LIST_LIMIT, ge=1, le=LIST_LIMIT_MAX, description="memories at the most, the one that was made last first"
+        LIST_LIMIT,
+        ge=1,
+        le=LIST_LIMIT_MAX,
+        description="memories at the most, the one that was made last first",
     )
 
 
 class ChangeMemoryArguments(OneMemoryArguments):
     memory: str = Field(max_length=TEXT_CHARS_MAX, description="what it says from now on")
-    metadata: Metadata | None = Field(None, description="what to keep with it instead; unchanged if not given")
+    metadata: Metadata | None = Field(
+        None, description="what to keep with it instead; unchanged if not given"
+    )
 
     @field_validator("memory")
     @classmethod
@@ -124,22 +130,33 @@ class ChangeMemoryArguments(OneMemoryArguments):
 
 
 class MemorySettingsArguments(Arguments):
-    memoryEnabled: bool | None = Field(None, description="whether clients should use memories; true if not given")  # noqa: N815
+    memoryEnabled: bool | None = Field(  # noqa: N815
+        None, description="whether clients should use memories; true if not given"
+    )
     decayDays: float | None = Field(  # noqa: N815
-        None, ge=0, le=36500, description="days after which a memory is hidden; 0: never; the server's if not given"
+        None,
+        ge=0,
+        le=36500,
+        description="days after which a memory is hidden; 0: never; the server's if not given",
     )
     searchLimit: int | None = Field(  # noqa: N815
-        None, ge=0, le=SEARCH_LIMIT_MAX, description="memories that a search answers with; the server's if not given"
+        None,
+        ge=0,
+        le=SEARCH_LIMIT_MAX,
+        description="memories that a search answers with; the server's if not given",
     )
 
     def overrides(self) -> dict[str, Any]:
         """Return the settings that were given."""
-        return self.model_dump(include={"memoryEnabled", "decayDays", "searchLimit"}, exclude_none=True)
+        return self.model_dump(
+            include={"memoryEnabled", "decayDays", "searchLimit"}, exclude_none=True
+        )
 
 
 class ExtractionPromptArguments(Arguments):
     prompt: str = Field(
-        max_length=PROMPT_CHARS_MAX, description="the request; {conversation} stands where the messages go"
+        max_length=PROMPT_CHARS_MAX,
+        description="the request; {conversation} stands where the messages go",
     )
 
 
@@ -150,7 +167,9 @@ class AddedMemory(BaseModel):
 
 
 class AddMemoriesResult(Result):
-    results: list[AddedMemory] = Field(description="what was done, in order; nothing of what was known already")
+    results: list[AddedMemory] = Field(
+        description="what was done, in order; nothing of what was known already"
+    )
     message: str = Field(description="how many were added, in words")
 
 
@@ -188,7 +207,9 @@ class MemoryHistoryResult(Result):
 class MemorySettingsResult(Result):
     memoryEnabled: bool = Field(description="whether clients should use memories")  # noqa: N815
     decayDays: float = Field(description="days after which a memory is hidden; 0: never")  # noqa: N815
-    searchLimit: int = Field(description="memories that a search answers with when it names no limit; 0: 100")  # noqa: N815
+    searchLimit: int = Field(  # noqa: N815
+        description="memories that a search answers with when it names no limit; 0: 100"
+    )
 
 
 class SuccessResult(Result):
@@ -201,7 +222,9 @@ class ExtractionPromptResult(Result):
 
 
 class ResetPromptResult(Result):
-    prompt: str = Field(description="how a model is asked from now on, as in every project without a way of its own")
+    prompt: str = Field(
+        description="how a model is asked from now on, as in every project without a way of its own"
+    )
 
 
 def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +239,9 @@ def _is_valid_json(value: Any) -> bool:
         case str():
             return "\x00" not in value
         case dict():
-            return all(_is_valid_json(name) and _is_valid_json(member) for name, member in value.items())
+            return all(
+                _is_valid_json(name) and _is_valid_json(member) for name, member in value.items()
+            )
         case list():
             return all(map(_is_valid_json, value))
         case _:

@@ -31,14 +31,18 @@ class MemoryOwnership:
         async with self._database.begin(scope, read_only=True) as tx:
             index_names = await purge_steps.indexes_with_facts(tx, session, _INDEX_PREFIX)
         for name in index_names:
-            yield OwnerData(locks=(index_lock(name),), purge_steps=(_purge_of_session(name, session),))
+            yield OwnerData(
+                locks=(index_lock(name),), purge_steps=(_purge_of_session(name, session),)
+            )
 
     async def of_user(self, scope: Scope, user: str) -> AsyncIterator[OwnerData]:
         """Yield the user's memories and their history."""
         del scope
         custom = index_for(user)
         yield OwnerData(
-            locks=(index_lock(custom.name),), index_names=(custom.name,), jobs=((EMBED_JOB, str(custom.index_id)),)
+            locks=(index_lock(custom.name),),
+            index_names=(custom.name,),
+            jobs=((EMBED_JOB, str(custom.index_id)),),
         )
 
     def of_path(self, scope: Scope, path: str) -> AsyncIterator[OwnerData]:

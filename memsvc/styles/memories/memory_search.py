@@ -90,10 +90,16 @@ class MemorySearch:
                 for candidate in candidates
                 if candidate.term_scores
             }
-            similarity = {candidate.entry: candidate.cosine for candidate in candidates if candidate.cosine is not None}
+            similarity = {
+                candidate.entry: candidate.cosine
+                for candidate in candidates
+                if candidate.cosine is not None
+            }
             ranked = [
                 entry
-                for entry, score in merge_scores(term_scores, similarity, cosine_weight=EMBEDDING_WEIGHT).items()
+                for entry, score in merge_scores(
+                    term_scores, similarity, cosine_weight=EMBEDDING_WEIGHT
+                ).items()
                 if score > 0
             ]
             visible = await memories.at(tx, user_index.index_id, ranked, since=since)

@@ -42,7 +42,11 @@ class MemoriesTools:
     """Translation of tool arguments to method calls, and of their values to results."""
 
     def __init__(
-        self, extraction: MemoryExtraction, memories: UserMemories, settings: ProjectSettings, options: MemoriesOptions
+        self,
+        extraction: MemoryExtraction,
+        memories: UserMemories,
+        settings: ProjectSettings,
+        options: MemoriesOptions,
     ) -> None:
         self._extraction = extraction
         self._memories = memories
@@ -60,14 +64,18 @@ class MemoriesTools:
                 recovery="send them in several calls",
             )
         messages = [
-            ExtractionMessage(item.role.strip().lower(), item.content.replace("\x00", "")) for item in args.messages
+            ExtractionMessage(item.role.strip().lower(), item.content.replace("\x00", ""))
+            for item in args.messages
         ]
         added = await self._extraction.add(scope, args.user_id, messages, args.metadata)
         if not added.has_facts:
             return AddMemoriesResult(results=[], message=NOTHING_FOUND)
         added_count = sum(item.event == "ADD" for item in added.changes)
         return AddMemoriesResult(
-            results=[AddedMemory(id=item.memory, memory=item.text, event=item.event) for item in added.changes],
+            results=[
+                AddedMemory(id=item.memory, memory=item.text, event=item.event)
+                for item in added.changes
+            ],
             message=f"Added {added_count} memories successfully",
         )
 
@@ -85,7 +93,9 @@ class MemoriesTools:
 
     async def change(self, scope: Scope, args: ChangeMemoryArguments) -> UserMemoryResult:
         self._check(args.metadata)
-        changed = await self._memories.change(scope, args.user_id, args.memory_id, args.memory, args.metadata)
+        changed = await self._memories.change(
+            scope, args.user_id, args.memory_id, args.memory, args.metadata
+        )
         return _memory_result(changed, args.user_id)
 
     async def delete(self, scope: Scope, args: OneMemoryArguments) -> DoneResult:
@@ -115,7 +125,9 @@ class MemoriesTools:
     async def get_settings(self, scope: Scope, _: Arguments) -> MemorySettingsResult:
         effective = await self._settings.effective(scope)
         return MemorySettingsResult(
-            memoryEnabled=effective.memory_enabled, decayDays=effective.decay_days, searchLimit=effective.search_limit
+            memoryEnabled=effective.memory_enabled,
+            decayDays=effective.decay_days,
+            searchLimit=effective.search_limit,
         )
 
     async def put_settings(self, scope: Scope, args: MemorySettingsArguments) -> SuccessResult:

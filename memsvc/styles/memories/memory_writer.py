@@ -36,20 +36,26 @@ class MemoryChange:
 
 def added(memory: str, text: str, evidence: Evidence) -> MemoryChange:
     """Return the addition of a memory of this text."""
-    statement = Statement(memories.record_of(memory, 1), KEY, KEY, memory, text, FactTier.L0, CONFIDENCE, "", evidence)
+    statement = Statement(
+        memories.record_of(memory, 1), KEY, KEY, memory, text, FactTier.L0, CONFIDENCE, "", evidence
+    )
     return MemoryChange("ADD", memory, _with_keywords(statement))
 
 
 def read_by_rule(memory: str, statement: Statement) -> MemoryChange:
     """Return the addition of a memory that a rule read, with the identity of the rule."""
-    return MemoryChange("ADD", memory, _with_keywords(replace(statement, record=memories.record_of(memory, 1))))
+    return MemoryChange(
+        "ADD", memory, _with_keywords(replace(statement, record=memories.record_of(memory, 1)))
+    )
 
 
 def changed(old: Memory, text: str, evidence: Evidence, *, keywords: str = "") -> MemoryChange:
-    """Return a memory's change to a new text; `keywords` are keywords that find it besides its own."""
+    """Return a memory's change to a new text, which `keywords` find as well."""
     before = old.fact.statement
     record = memories.record_of(old.memory, memories.version_of(before.record) + 1)
-    statement = replace(before, record=record, value=text, keywords=keywords, evidence=evidence, conflicts=())
+    statement = replace(
+        before, record=record, value=text, keywords=keywords, evidence=evidence, conflicts=()
+    )
     return MemoryChange("UPDATE", old.memory, _with_keywords(statement), old)
 
 
@@ -97,7 +103,11 @@ class MemoryWriter:
             await self._check_users(tx, user_index)
             deleted_count = sum(one.event == "DELETE" for one in changes_)
             await self._check_capacity(tx, user_index, len(additions) - deleted_count)
-        statements = [StatementWithExpiry(one.statement, None) for one in changes_ if one.statement is not None]
+        statements = [
+            StatementWithExpiry(one.statement, None)
+            for one in changes_
+            if one.statement is not None
+        ]
         merge = Merge(
             kept=tuple(one.statement for one in statements),
             replaced=tuple(
@@ -106,22 +116,37 @@ class MemoryWriter:
                 if one.old is not None and one.statement is not None
             ),
             repeated=0,
-            deleted=tuple(one.old.fact for one in changes_ if one.old is not None and one.statement is None),
+            deleted=tuple(
+                one.old.fact for one in changes_ if one.old is not None and one.statement is None
+            ),
         )
-        first_entries = await index.add(tx, {user_index.name: facts.entries(statements, now)}) if statements else {}
+        first_entries = (
+            await index.add(tx, {user_index.name: facts.entries(statements, now)})
+            if statements
+            else {}
+        )
         first_entry = first_entries.get(user_index.name, 0)
         await facts.apply(tx, user_index.index_id, first_entry, merge, statements, now)
         if additions:
-            identities = [(one.memory, one.statement.identity) for one in additions if one.statement is not None]
+            identities = [
+                (one.memory, one.statement.identity)
+                for one in additions
+                if one.statement is not None
+            ]
             await memories.remember(tx, user_index.index_id, identities, metadata, now)
         if statements and self._embeds:
             await jobs.enqueue(tx, EMBED_JOB, str(user_index.index_id), now=now)
         if statements and found:
             await changes.notify(tx, FOUND_URI)
-            await memory_settings.add_event(tx, user_index.index_id, first_entry, len(statements), now)
+            await memory_settings.add_event(
+                tx, user_index.index_id, first_entry, len(statements), now
+            )
 
     async def _check_capacity(self, tx: Tx, user_index: MemoryIndex, more: int) -> None:
-        if more > 0 and await memories.count_current(tx, user_index.index_id) + more > self._per_user_max:
+        if (
+            more > 0
+            and await memories.count_current(tx, user_index.index_id) + more > self._per_user_max
+        ):
             raise MemsvcError(
                 Code.QUOTA_EXCEEDED,
                 f"a user may have {self._per_user_max} memories",

@@ -62,12 +62,16 @@ def proposals_in(answer: str) -> list[MemoryProposal]:
 def _proposal(member: Any) -> MemoryProposal | None:
     if not isinstance(member, dict):
         return None
-    event = next((event for event in EVENTS if str(member.get("event", "")).strip().upper() == event), None)
+    event = next(
+        (event for event in EVENTS if str(member.get("event", "")).strip().upper() == event), None
+    )
     if event is None:
         return None
     memory_id = member.get("id")
     memory = str(memory_id).strip() if isinstance(memory_id, str | int) else ""
-    return MemoryProposal(event, memory, _text(member, "text", "memory"), _text(member, "old_memory"))
+    return MemoryProposal(
+        event, memory, _text(member, "text", "memory"), _text(member, "old_memory")
+    )
 
 
 def _text(value: Any, *names: str) -> str:
@@ -102,7 +106,9 @@ def _values(answer: str) -> Iterator[tuple[int, Any, bool]]:
     for number, start in enumerate(positions):
         end = _end(answer, start)
         fragment = answer[start:end] if end is not None else answer[start:]
-        for text in (fragment, _TRAILING_COMMA.sub("", fragment)) if end is not None else _closed(fragment):
+        for text in (
+            (fragment, _TRAILING_COMMA.sub("", fragment)) if end is not None else _closed(fragment)
+        ):
             try:
                 yield number, orjson.loads(text), end is None
                 break

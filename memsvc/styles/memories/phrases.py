@@ -86,5 +86,7 @@ def as_memory_claim(claim: Claim) -> Claim:
     """
     if isinstance(claim, RemovalClaim):
         return claim
-    value = claim.words[:1].upper() + claim.words[1:] or phrase_of(claim.fact_id, claim.key, claim.value)
+    value = claim.words[:1].upper() + claim.words[1:] or phrase_of(
+        claim.fact_id, claim.key, claim.value
+    )
     return replace(claim, value=value, tier=FactTier.L0)

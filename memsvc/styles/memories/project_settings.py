@@ -64,5 +64,7 @@ class ProjectSettings:
     def _effective(self, overrides: dict[str, Any]) -> EffectiveSettings:
         limit = overrides.get("searchLimit", self._options.search_limit)
         return EffectiveSettings(
-            overrides.get("memoryEnabled", True), overrides.get("decayDays", self._options.decay_days), limit
+            overrides.get("memoryEnabled", True),
+            overrides.get("decayDays", self._options.decay_days),
+            limit,
         )

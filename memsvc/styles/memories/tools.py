@@ -36,10 +36,14 @@ def published(
     A model finds memories in conversations; without one, rules do.
     """
     settings = ProjectSettings(database, options)
-    writer = MemoryWriter(per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None)
+    writer = MemoryWriter(
+        per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None
+    )
     search = MemorySearch(meter, embedding)
     budget = budget or ModelBudget(database, clock, 0)
-    extraction = MemoryExtraction(database, clock, meter, options, writer=writer, search=search, llm=llm, budget=budget)
+    extraction = MemoryExtraction(
+        database, clock, meter, options, writer=writer, search=search, llm=llm, budget=budget
+    )
     memories = UserMemories(database, clock, writer, search, settings)
     functions = MemoriesTools(extraction, memories, settings, options)
     tools = [*_tools(functions, uses_model=llm is not None), *_settings_tools(functions)]
@@ -51,8 +55,8 @@ def _tools(functions: MemoriesTools, *, uses_model: bool) -> list[Tool]:
         _write_tool(
             "memories_add",
             "Add memories",
-            "Find what a conversation tells of a user and keep it as memories; what changed is updated, what is no "
-            "longer true is deleted, what is known already is left alone.",
+            "Find what a conversation tells of a user and keep it as memories; what changed is"
+            " updated, what is no longer true is deleted, what is known already is left alone.",
             (memory_models.AddMemoriesArguments, memory_models.AddMemoriesResult, functions.add),
             idempotent=False,
             uses_model=uses_model,
@@ -86,7 +90,11 @@ def _tools(functions: MemoriesTools, *, uses_model: bool) -> list[Tool]:
             "memories_history",
             "Tell a memory's history",
             "Tell what a memory of a user said when, who found it, and when it was deleted.",
-            (memory_models.OneMemoryArguments, memory_models.MemoryHistoryResult, functions.history),
+            (
+                memory_models.OneMemoryArguments,
+                memory_models.MemoryHistoryResult,
+                functions.history,
+            ),
         ),
         _write_tool(
             "memories_delete",
@@ -110,14 +118,20 @@ def _settings_tools(functions: MemoriesTools) -> list[Tool]:
         _read_tool(
             "memories_get_settings",
             "Read the settings of memories",
-            "Read what holds for the memories of a project: whether clients should use them, decay and search limit.",
+            "Read what holds for the memories of a project: whether clients should use them,"
+            " decay and search limit.",
             (Arguments, memory_models.MemorySettingsResult, functions.get_settings),
         ),
         _write_tool(
             "memories_put_settings",
             "Change the settings of memories",
-            "Say what shall hold for the memories of a project; what is not given is as the server has it.",
-            (memory_models.MemorySettingsArguments, memory_models.SuccessResult, functions.put_settings),
+            "Say what shall hold for the memories of a project; what is not given is as the"
+            " server has it.",
+            (
+                memory_models.MemorySettingsArguments,
+                memory_models.SuccessResult,
+                functions.put_settings,
+            ),
         ),
         _read_tool(
             "memories_get_prompt",
@@ -129,7 +143,11 @@ def _settings_tools(functions: MemoriesTools) -> list[Tool]:
             "memories_put_prompt",
             "Change the extraction prompt",
             "Say how a model is to be asked for the facts of a conversation in a project.",
-            (memory_models.ExtractionPromptArguments, memory_models.SuccessResult, functions.put_prompt),
+            (
+                memory_models.ExtractionPromptArguments,
+                memory_models.SuccessResult,
+                functions.put_prompt,
+            ),
         ),
         _write_tool(
             "memories_reset_prompt",

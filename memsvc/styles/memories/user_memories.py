@@ -56,7 +56,9 @@ class UserMemories:
         self._search = search
         self._settings = settings
 
-    async def search(self, scope: Scope, user: str, question: str, limit: int | None) -> list[Memory]:
+    async def search(
+        self, scope: Scope, user: str, question: str, limit: int | None
+    ) -> list[Memory]:
         """Return the memories that answer a question best, best first.
 
         Without a limit, as many as the project's setting says.
@@ -66,20 +68,26 @@ class UserMemories:
             effective = await self._settings.read(tx)
             count_max = (effective.search_limit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
             since = hidden_before(self._clock.now(), effective.decay_days)
-            return await self._search.find(tx, index_for(user), question, embedding, since=since, limit=count_max)
+            return await self._search.find(
+                tx, index_for(user), question, embedding, since=since, limit=count_max
+            )
 
     async def latest(self, scope: Scope, user: str, limit: int) -> list[Memory]:
         """Return a user's memories, newest first."""
         async with self._database.begin(scope, read_only=True) as tx:
             since = hidden_before(self._clock.now(), (await self._settings.read(tx)).decay_days)
-            return await memories.list_latest(tx, index_for(user).index_id, since=since, limit=limit)
+            return await memories.list_latest(
+                tx, index_for(user).index_id, since=since, limit=limit
+            )
 
     async def get(self, scope: Scope, user: str, memory: str) -> Memory:
         """Return one memory, hidden or not; NOT_FOUND."""
         async with self._database.begin(scope, read_only=True) as tx:
             return await _find(tx, index_for(user), memory)
 
-    async def change(self, scope: Scope, user: str, memory: str, text: str, metadata: dict[str, Any] | None) -> Memory:
+    async def change(
+        self, scope: Scope, user: str, memory: str, text: str, metadata: dict[str, Any] | None
+    ) -> Memory:
         """Change a memory's text, and its metadata if any is given; NOT_FOUND.
 
         It counts as changed even when the text is the same.
@@ -108,9 +116,13 @@ class UserMemories:
         user_index, total = index_for(user), 0
         while True:
             async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
-                existing = await memories.list_latest(tx, user_index.index_id, since=None, limit=DELETE_BATCH)
+                existing = await memories.list_latest(
+                    tx, user_index.index_id, since=None, limit=DELETE_BATCH
+                )
                 changes = [memory_writer.deleted(one) for one in existing]
-                await self._writer.write(tx, user_index, changes, self._clock.now(), metadata={}, found=False)
+                await self._writer.write(
+                    tx, user_index, changes, self._clock.now(), metadata={}, found=False
+                )
             total += len(existing)
             if len(existing) < DELETE_BATCH:
                 return total
@@ -143,7 +155,12 @@ def _steps(history: Sequence[Fact]) -> list[HistoryStep]:
         event: Literal["ADD", "UPDATE"] = "ADD" if before is None else "UPDATE"
         steps.append(
             HistoryStep(
-                event, statement.value, before, fact.valid_from, statement.evidence.origin, statement.evidence.session
+                event,
+                statement.value,
+                before,
+                fact.valid_from,
+                statement.evidence.origin,
+                statement.evidence.session,
             )
         )
         before = statement.value
@@ -152,7 +169,12 @@ def _steps(history: Sequence[Fact]) -> list[HistoryStep]:
         statement = last.statement
         steps.append(
             HistoryStep(
-                "DELETE", "", statement.value, last.valid_to, statement.evidence.origin, statement.evidence.session
+                "DELETE",
+                "",
+                statement.value,
+                last.valid_to,
+                statement.evidence.origin,
+                statement.evidence.session,
             )
         )
     return steps

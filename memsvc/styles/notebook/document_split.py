@@ -84,8 +84,12 @@ def _outside_fences(lines: list[str]) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _split_at_headers(lines: list[str], headers: dict[int, tuple[int, str]], level: int) -> Iterator[str | Section]:
-    start_lines = [number for number, (found, _) in headers.items() if found <= level] + [len(lines)]
+def _split_at_headers(
+    lines: list[str], headers: dict[int, tuple[int, str]], level: int
+) -> Iterator[str | Section]:
+    start_lines = [number for number, (found, _) in headers.items() if found <= level] + [
+        len(lines)
+    ]
     yield "".join(lines[: start_lines[0]])
     for start, end in pairwise(start_lines):
         found, title = headers[start]

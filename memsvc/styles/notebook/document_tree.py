@@ -25,7 +25,10 @@ class TreeUpdate:
     """
 
     def __init__(
-        self, links: Mapping[str, tuple[str, ...]], known: Mapping[str, DocumentNode], parents: Mapping[str, str | None]
+        self,
+        links: Mapping[str, tuple[str, ...]],
+        known: Mapping[str, DocumentNode],
+        parents: Mapping[str, str | None],
     ) -> None:
         self._links = links
         self._known = known
@@ -40,12 +43,18 @@ class TreeUpdate:
         for document, linked in self._links.items():
             line = set(self.line(document))
             other_parents = {one: self._other_parent(one, document) for one in linked}
-            inner = {holder: one for one, holder in reversed(other_parents.items()) if holder is not None}
+            inner = {
+                holder: one for one, holder in reversed(other_parents.items()) if holder is not None
+            }
             for link in linked:
                 if link in line:
-                    raise _link_error(" - circular reference detected", parent_id=document, link=link)
+                    raise _link_error(
+                        " - circular reference detected", parent_id=document, link=link
+                    )
                 if link in inner:
-                    raise _link_error(" - merge point detected", link=link, existing_link=inner[link])
+                    raise _link_error(
+                        " - merge point detected", link=link, existing_link=inner[link]
+                    )
                 if (holder := other_parents[link]) is not None:
                     raise _link_error("", link=link, other_parent_id=holder)
 
@@ -75,14 +84,18 @@ class TreeUpdate:
     @property
     def dropped(self) -> list[str]:
         """Return the documents that nobody links any more."""
-        previous = chain.from_iterable(self._known[name].children for name in self._links if name in self._known)
+        previous = chain.from_iterable(
+            self._known[name].children for name in self._links if name in self._known
+        )
         return [one for one in previous if one not in self._new_parents]
 
     @property
     def moved(self) -> list[str]:
         """Return the documents that get another parent."""
         return [
-            one for one, parent in self._new_parents.items() if one in self._parents and self._parents[one] != parent
+            one
+            for one, parent in self._new_parents.items()
+            if one in self._parents and self._parents[one] != parent
         ]
 
     def change(
@@ -90,8 +103,8 @@ class TreeUpdate:
     ) -> "TreeChange":
         """Return the change of the tree.
 
-        `descendants` are dropped or moved documents, with all below them. INVALID_CONTENT when it would
-        be too deep, or would remove a document that gets a text.
+        `descendants` are dropped or moved documents, with all below them. INVALID_CONTENT when it
+        would be too deep, or would remove a document that gets a text.
         """
         put: dict[str, DocumentNode] = {}
         created: list[str] = []
@@ -101,10 +114,15 @@ class TreeUpdate:
                 if one not in self._parents:
                     created.append(one)
                 if one not in self._links and self._parents.get(one) != document:
-                    put[one] = DocumentNode(document, descendants[one].children if one in descendants else ())
+                    put[one] = DocumentNode(
+                        document, descendants[one].children if one in descendants else ()
+                    )
         removed = list(self._removed(descendants))
         if self._links.keys() & set(removed):
-            raise MemsvcError(Code.INVALID_CONTENT, "Error: content: a document that is given a text would be removed")
+            raise MemsvcError(
+                Code.INVALID_CONTENT,
+                "Error: content: a document that is given a text would be removed",
+            )
         self._check_depth(descendants, depth_max)
         made = {one: initial(one) for one in created}
         return TreeChange(put, tuple(created), tuple(removed), {**made, **texts})
@@ -114,7 +132,9 @@ class TreeUpdate:
         while waiting:
             document = waiting.pop()
             yield document
-            now = self._links.get(document, descendants[document].children if document in descendants else ())
+            now = self._links.get(
+                document, descendants[document].children if document in descendants else ()
+            )
             waiting += [one for one in reversed(now) if self._parent_of(one) in (None, document)]
 
     def _check_depth(self, descendants: Mapping[str, DocumentNode], depth_max: int) -> None:
@@ -205,13 +225,18 @@ def build_tree(texts: Mapping[str, str], *, depth_max: int) -> NotebookTree:
                 _reject_link(tree.nodes, document, link, holder)
     return NotebookTree(
         tree.nodes,
-        {document: texts[document] if document in texts else made[document] for document in tree.nodes},
+        {
+            document: texts[document] if document in texts else made[document]
+            for document in tree.nodes
+        },
         tuple(one for one in made if one in tree.nodes),
         tuple(one for one in tree.orphans if one in texts),
     )
 
 
-def _reject_link(nodes: Mapping[str, DocumentNode], document: str, link: str, holder: str | None) -> None:
+def _reject_link(
+    nodes: Mapping[str, DocumentNode], document: str, link: str, holder: str | None
+) -> None:
     current: str | None = document
     while current is not None:
         if current == link:

@@ -1,9 +1,9 @@
 """Writing a notebook: a tree of documents, each of which is below the one that links it.
 
-A folder of Markdown files becomes a notebook by `NotebookDocuments.import_documents(scope, {id: text})`,
-where the file `a.md` is the document `a` and `root.md` the root: all of it, or nothing and the
-error that says why. It returns which documents were stored, which were made because they are linked
-and missing, and which were left out because no link leads to them.
+A folder of Markdown files becomes a notebook by `NotebookDocuments.import_documents(scope, {id:
+text})`, where the file `a.md` is the document `a` and `root.md` the root: all of it, or nothing and
+the error that says why. It returns which documents were stored, which were made because they are
+linked and missing, and which were left out because no link leads to them.
 """
 
 from collections import Counter
@@ -23,7 +23,9 @@ from memsvc.styles.notebook.notebook_reader import NotebookReader, past_text
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME, Changed, NotebookWriter, checked_id
 from memsvc.styles.notebook.options import NotebookOptions
 
-_CYCLE_MESSAGE: Final = "Error: parent: cross-tree reference not allowed - circular reference detected"
+_CYCLE_MESSAGE: Final = (
+    "Error: parent: cross-tree reference not allowed - circular reference detected"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,20 @@ class NotebookDocuments:
     """
 
     def __init__(
-        self, database: Database, writer: NotebookWriter, reader: NotebookReader, options: NotebookOptions
+        self,
+        database: Database,
+        writer: NotebookWriter,
+        reader: NotebookReader,
+        options: NotebookOptions,
     ) -> None:
         self._database = database
         self._writer = writer
         self._reader = reader
         self._options = options
 
-    async def update(self, scope: Scope, name: str, text: str, *, expected_version: str | None = None) -> DocumentWrite:
+    async def update(
+        self, scope: Scope, name: str, text: str, *, expected_version: str | None = None
+    ) -> DocumentWrite:
         """Replace the text of a document."""
         document = checked_id(name)
         self._writer.check_size(text)
@@ -87,7 +95,13 @@ class NotebookDocuments:
             return await self._put(tx, document, text, file)
 
     async def edit(
-        self, scope: Scope, name: str, old_text: str, new_text: str, *, expected_version: str | None = None
+        self,
+        scope: Scope,
+        name: str,
+        old_text: str,
+        new_text: str,
+        *,
+        expected_version: str | None = None,
     ) -> DocumentWrite:
         """Replace one text with another; it must occur in the document exactly once."""
         document = checked_id(name)
@@ -98,8 +112,11 @@ class NotebookDocuments:
             if count != 1:
                 raise MemsvcError(
                     Code.INVALID_ARGUMENT,
-                    f"Error: old_text: must stand in the document exactly once, and stands there {count} times",
-                    recovery="read the document, and copy more of what is around it" if count else "read the document",
+                    "Error: old_text: must stand in the document exactly once, and stands there"
+                    f" {count} times",
+                    recovery="read the document, and copy more of what is around it"
+                    if count
+                    else "read the document",
                     details={"id": document, "count": count},
                 )
             return await self._put(tx, document, text.replace(old_text, new_text), file)
@@ -135,7 +152,10 @@ class NotebookDocuments:
             old, new_parent = await _place(tx, document, parent, known)
             if old == new_parent:
                 if old_parent_content is not None or new_parent_content is not None:
-                    raise invalid("Error: parent: the document is there already; update_document changes its parent")
+                    raise invalid(
+                        "Error: parent: the document is there already; update_document changes"
+                        " its parent"
+                    )
                 return DocumentWrite(document, (), (), file.version, file.size_bytes)
             files_by_id = {one: await self._writer.find(tx, one) for one in (old, new_parent)}
             if old_parent_content is None:
@@ -143,13 +163,19 @@ class NotebookDocuments:
             if new_parent_content is None:
                 new_parent_content = with_link(await _text(tx, files_by_id[new_parent]), document)
             if document in links(old_parent_content):
-                raise MemsvcError(Code.INVALID_CONTENT, "Error: old_parent_content: must not link the document")
+                raise MemsvcError(
+                    Code.INVALID_CONTENT, "Error: old_parent_content: must not link the document"
+                )
             if document not in links(new_parent_content):
-                raise MemsvcError(Code.INVALID_CONTENT, "Error: new_parent_content: must link the document")
+                raise MemsvcError(
+                    Code.INVALID_CONTENT, "Error: new_parent_content: must link the document"
+                )
             changed = await self._writer.change(
                 tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id
             )
-            return DocumentWrite(document, changed.created, changed.removed, file.version, file.size_bytes)
+            return DocumentWrite(
+                document, changed.created, changed.removed, file.version, file.size_bytes
+            )
 
     async def split(self, scope: Scope, name: str, *, apply: bool) -> DocumentSplit:
         """Split a document, or suggest how unless `apply`: see `splitting.cut`."""
@@ -175,7 +201,10 @@ class NotebookDocuments:
             for base, times in name_counts.items()
             for name in (base, *(f"{base} {n}" for n in range(2, times + 20)))
         }
-        existing = (await document_tree.find(tx, INDEX_NAME, candidates)).keys() | {ROOT, *links(text)}
+        existing = (await document_tree.find(tx, INDEX_NAME, candidates)).keys() | {
+            ROOT,
+            *links(text),
+        }
         left, parts = joined(found, names(found.new_documents, existing.__contains__))
         return DocumentSplit(document, left, parts, None)
 
@@ -188,7 +217,9 @@ class NotebookDocuments:
         """
         for name, text in texts.items():
             if document_id(name) != name:
-                raise MemsvcError(Code.INVALID_ARGUMENT, "Error: id: is none", details={"id": name[:128]})
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT, "Error: id: is none", details={"id": name[:128]}
+                )
             self._writer.check_size(text)
         if ROOT not in texts:
             raise invalid("Error: root: not found", recovery="give the notebook a root, root.md")
@@ -203,18 +234,30 @@ class NotebookDocuments:
 
 
 def _written(document: str, changed: Changed, size_bytes: int) -> DocumentWrite:
-    return DocumentWrite(document, changed.created, changed.removed, changed.versions[document], size_bytes)
+    return DocumentWrite(
+        document, changed.created, changed.removed, changed.versions[document], size_bytes
+    )
 
 
 async def _place(tx: Tx, document: str, parent: str, new_parent: str | None) -> tuple[str, str]:
     """Return the parent of a document, and the one that it can be moved below."""
-    line = (await document_tree.with_ancestors(tx, INDEX_NAME, [document, *([new_parent] if new_parent else [])]))[1]
+    line = (
+        await document_tree.with_ancestors(
+            tx, INDEX_NAME, [document, *([new_parent] if new_parent else [])]
+        )
+    )[1]
     if new_parent is None or new_parent not in line:
-        raise MemsvcError(Code.NOT_FOUND, "Error: parent: not found", details={"parent_id": parent[:128]})
+        raise MemsvcError(
+            Code.NOT_FOUND, "Error: parent: not found", details={"parent_id": parent[:128]}
+        )
     one: str | None = new_parent
     while one is not None:
         if one == document:
-            raise MemsvcError(Code.INVALID_CONTENT, _CYCLE_MESSAGE, details={"parent_id": new_parent, "link": document})
+            raise MemsvcError(
+                Code.INVALID_CONTENT,
+                _CYCLE_MESSAGE,
+                details={"parent_id": new_parent, "link": document},
+            )
         one = line[one]
     return line[document] or ROOT, new_parent
 

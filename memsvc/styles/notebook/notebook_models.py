@@ -19,41 +19,56 @@ class DocumentArguments(Arguments):
 
 
 class ReadDocumentArguments(DocumentArguments):
-    version: Version | None = Field(None, description="what it was at this version, from document_history")
+    version: Version | None = Field(
+        None, description="what it was at this version, from document_history"
+    )
 
 
 class ReadDocumentResult(Result):
     id: str = Field(description="the document")
     text: str = Field(description="all it holds, in Markdown")
     version: str | None = Field(
-        description="expected_version of the tools that write; null while nobody has written the notebook"
+        description="expected_version of the tools that write; null while nobody has written the"
+        " notebook"
     )
 
 
 class UpdateDocumentArguments(DocumentArguments):
     content: str = Field(description="all that the document holds from now on, in Markdown")
-    expected_version: Version | None = Field(None, description="write only if the document is still at this version")
+    expected_version: Version | None = Field(
+        None, description="write only if the document is still at this version"
+    )
 
 
 class EditDocumentArguments(DocumentArguments):
-    old_text: str = Field(min_length=1, description="what goes: must stand in the document exactly once")
+    old_text: str = Field(
+        min_length=1, description="what goes: must stand in the document exactly once"
+    )
     new_text: str = Field(description="what comes in its place")
-    expected_version: Version | None = Field(None, description="write only if the document is still at this version")
+    expected_version: Version | None = Field(
+        None, description="write only if the document is still at this version"
+    )
 
 
 class RestoreDocumentArguments(DocumentArguments):
     version: Version = Field(description="the version, from document_history")
-    expected_version: Version | None = Field(None, description="write only if the document is still at this version")
+    expected_version: Version | None = Field(
+        None, description="write only if the document is still at this version"
+    )
 
 
 class MoveDocumentArguments(Arguments):
     id: str = Field(description="the document that moves, with all below it")
     parent: str = Field(description="the document that it is below from now on")
     old_parent_content: str | None = Field(
-        None, description="all that the old parent holds from now on; not given: what it holds, without the link"
+        None,
+        description="all that the old parent holds from now on; not given: what it holds, without"
+        " the link",
     )
     new_parent_content: str | None = Field(
-        None, description="all that the new parent holds from now on; not given: what it holds, and the link"
+        None,
+        description="all that the new parent holds from now on; not given: what it holds, and the"
+        " link",
     )
 
 
@@ -61,13 +76,19 @@ class WriteDocumentResult(Result):
     text: str = Field(description="Succeeded, and what was created or removed with it, a line each")
     id: str = Field(description="the document")
     created: list[str] = Field(description="documents that were made, as they are linked now")
-    removed: list[str] = Field(description="documents that were removed, as nothing links them any more")
+    removed: list[str] = Field(
+        description="documents that were removed, as nothing links them any more"
+    )
     version: str = Field(description="the version that the document is at now")
-    note: str | None = Field(None, description="what might be done about a document that is very long")
+    note: str | None = Field(
+        None, description="what might be done about a document that is very long"
+    )
 
 
 class SplitDocumentArguments(DocumentArguments):
-    apply: bool = Field(False, description="whether to cut it up, instead of saying how it would be cut")
+    apply: bool = Field(
+        False, description="whether to cut it up, instead of saying how it would be cut"
+    )
 
 
 class DocumentPart(Result):
@@ -80,10 +101,14 @@ class SplitDocumentResult(Result):
     text: str = Field(description="what was done, or would be")
     id: str = Field(description="the document")
     applied: bool = Field(description="whether it was cut up")
-    content: str = Field(description="what the document holds then: what belongs to no part, and links to the parts")
+    content: str = Field(
+        description="what the document holds then: what belongs to no part, and links to the parts"
+    )
     parts: list[DocumentPart] = Field(description="the documents below it that its parts become")
     created: list[str] = Field(description="documents that were made")
-    version: str | None = Field(None, description="the version that the document is at now, when it was cut up")
+    version: str | None = Field(
+        None, description="the version that the document is at now, when it was cut up"
+    )
 
 
 class DocumentTreeArguments(Arguments):
@@ -91,12 +116,17 @@ class DocumentTreeArguments(Arguments):
 
 
 class DocumentTreeResult(Result):
-    text: str = Field(description="the tree in YAML: a document is a string, or a key over the list of those below it")
+    text: str = Field(
+        description="the tree in YAML: a document is a string, or a key over the list of those"
+        " below it"
+    )
     documents: int = Field(description="how many documents there are")
 
 
 class DocumentHistoryArguments(DocumentArguments):
-    limit: int = Field(HISTORY_LIMIT, ge=1, le=HISTORY_LIMIT_MAX, description="versions at the most")
+    limit: int = Field(
+        HISTORY_LIMIT, ge=1, le=HISTORY_LIMIT_MAX, description="versions at the most"
+    )
     cursor: Version | None = Field(None, description="next_cursor of the page before")
 
 
@@ -107,7 +137,9 @@ class DocumentVersion(Result):
 
 
 class DocumentHistoryResult(Result):
-    versions: list[DocumentVersion] = Field(description="newest first; what the document is now is none of them")
+    versions: list[DocumentVersion] = Field(
+        description="newest first; what the document is now is none of them"
+    )
     next_cursor: str | None = Field(None, description="cursor of the next page, when there is one")
 
 

@@ -49,7 +49,9 @@ class FoundDocument:
 class NotebookReader:
     """Reader of a notebook, which writes nothing: a new notebook is what the template says."""
 
-    def __init__(self, database: Database, writer: NotebookWriter, passages: CitationSearch) -> None:
+    def __init__(
+        self, database: Database, writer: NotebookWriter, passages: CitationSearch
+    ) -> None:
         self._database = database
         self._writer = writer
         self._passages = passages
@@ -68,7 +70,9 @@ class NotebookReader:
                 content = await files.read(tx, file, 0, file.size_bytes)
                 return NotebookDocument(document, content.decode(), file.version)
             text = (
-                None if await document_tree.count(tx, INDEX_NAME) else self._writer.initial_tree().texts.get(document)
+                None
+                if await document_tree.count(tx, INDEX_NAME)
+                else self._writer.initial_tree().texts.get(document)
             )
         if text is None:
             raise not_found(document)
@@ -79,7 +83,9 @@ class NotebookReader:
         async with self._database.begin(scope, read_only=True) as tx:
             nodes = await document_tree.read_all(tx, INDEX_NAME)
         nodes = nodes or dict(self._writer.initial_tree().nodes)
-        return NotebookTreeText(block_style(ROOT, {name: node.children for name, node in nodes.items()}), len(nodes))
+        return NotebookTreeText(
+            block_style(ROOT, {name: node.children for name, node in nodes.items()}), len(nodes)
+        )
 
     async def history(
         self, scope: Scope, name: str, *, limit: int = HISTORY_LIMIT, before: str | None = None
@@ -94,12 +100,17 @@ class NotebookReader:
         async with self._database.begin(scope, read_only=True) as tx:
             position = FileRevision.parse(before) if before is not None else None
             unknown = before is not None and position is None
-            found = None if unknown else await versions.history(tx, path, before=position, limit=limit + 1)
+            found = (
+                None
+                if unknown
+                else await versions.history(tx, path, before=position, limit=limit + 1)
+            )
             if found is None:
                 raise _no_version("cursor")
             exists = found or before is not None or await versions.is_known(tx, path)
             if not exists and (
-                await document_tree.count(tx, INDEX_NAME) or document not in self._writer.initial_tree().nodes
+                await document_tree.count(tx, INDEX_NAME)
+                or document not in self._writer.initial_tree().nodes
             ):
                 raise not_found(document)
         return found[:limit], len(found) > limit
@@ -125,5 +136,7 @@ async def past_text(tx: Tx, document: str, version: str) -> str:
 
 def _no_version(argument: str) -> MemsvcError:
     return MemsvcError(
-        Code.NOT_FOUND, f"Error: {argument}: not found", recovery="see document_history for the versions that are kept"
+        Code.NOT_FOUND,
+        f"Error: {argument}: not found",
+        recovery="see document_history for the versions that are kept",
     )

@@ -18,7 +18,10 @@ def document_resource(database: Database) -> Resource:
     async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
         async with database.begin(scope, read_only=True) as tx:
             names = await document_tree.names(tx, INDEX_NAME, after=after, limit=limit)
-        return [ListedResource(values={"project": scope.project, "id": name}, place=name, title=name) for name in names]
+        return [
+            ListedResource(values={"project": scope.project, "id": name}, place=name, title=name)
+            for name in names
+        ]
 
     return Resource(
         template="memsvc://{project}/documents/{id}",

@@ -29,7 +29,9 @@ FORGET_INLINE_MAX: Final = 16
 """Documents whose entries are removed in the call that removes them; a job does more."""
 CHUNKS_PER_STEP: Final = 128
 DOCUMENTS_PER_STEP: Final = 250
-_CHANGED: Final = "Error: expected_version: the document has changed; read it again before you write it"
+_CHANGED: Final = (
+    "Error: expected_version: the document has changed; read it again before you write it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,9 @@ class NotebookWriter:
     A new notebook is the root template alone; the first change stores it.
     """
 
-    def __init__(self, database: Database, clock: Clock, options: NotebookOptions, *, embeds: bool) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, options: NotebookOptions, *, embeds: bool
+    ) -> None:
         self._database = database
         self._clock = clock
         self._options = options
@@ -60,7 +64,9 @@ class NotebookWriter:
 
         `long_running` as `Database.begin`.
         """
-        async with self._database.begin(scope, locks=[document_tree_lock(INDEX_NAME)], long_running=long_running) as tx:
+        async with self._database.begin(
+            scope, locks=[document_tree_lock(INDEX_NAME)], long_running=long_running
+        ) as tx:
             yield tx
 
     async def find(self, tx: Tx, document: str, expected_version: str | None = None) -> File:
@@ -89,8 +95,10 @@ class NotebookWriter:
         if len(content) > self._options.document_bytes_max:
             raise MemsvcError(
                 Code.PAYLOAD_TOO_LARGE,
-                f"Error: content: a document may hold {self._options.document_bytes_max} bytes at the most",
-                recovery="move parts of it to documents of their own, each with a [[link]] in its place",
+                f"Error: content: a document may hold {self._options.document_bytes_max} bytes at"
+                " the most",
+                recovery="move parts of it to documents of their own, each with a [[link]] in its"
+                " place",
             )
         return content
 
@@ -104,7 +112,11 @@ class NotebookWriter:
         QUOTA_EXCEEDED. After any of them the transaction must not be committed.
         """
         contents = {document: self.check_size(text) for document, text in texts.items()}
-        same = {one for one, file in now.items() if one in contents and sha256(contents[one]).digest() == file.sha256}
+        same = {
+            one
+            for one, file in now.items()
+            if one in contents and sha256(contents[one]).digest() == file.sha256
+        }
         versions = {document: now[document].version for document in same}
         texts = {document: text for document, text in texts.items() if document not in same}
         if not texts:
@@ -112,7 +124,9 @@ class NotebookWriter:
         change = await self._write_tree(tx, texts, frozenset(now))
         gone = []
         if change.removed:
-            gone = await style_files.delete(tx, [path_of(one) for one in change.removed], now=self._clock.now())
+            gone = await style_files.delete(
+                tx, [path_of(one) for one in change.removed], now=self._clock.now()
+            )
         written = await self._write(tx, change.texts, frozenset(now))
         await self._forget(tx, gone)
         if self._embeds:
@@ -122,12 +136,16 @@ class NotebookWriter:
         versions |= {document: written[path_of(document)].version for document in texts}
         return Changed(change.created, change.removed, versions)
 
-    async def _write_tree(self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]) -> TreeChange:
+    async def _write_tree(
+        self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]
+    ) -> TreeChange:
         """Check the links of the texts, and write the outline."""
         linked = dict(zip(texts, await map_in_thread(list(texts.values()), links), strict=True))
         known, parents = await document_tree.with_ancestors(tx, INDEX_NAME, linked)
         for document in known.keys() - existing:
-            raise MemsvcError(Code.ALREADY_EXISTS, "Error: id: is taken already", details={"id": document})
+            raise MemsvcError(
+                Code.ALREADY_EXISTS, "Error: id: is taken already", details={"id": document}
+            )
         before = {child for node in known.values() for child in node.children}
         added = {link for targets in linked.values() for link in targets} - before - known.keys()
         found = await document_tree.find(tx, INDEX_NAME, added) if added else {}
@@ -135,12 +153,16 @@ class NotebookWriter:
         update = TreeUpdate(linked, known | found, inner | parents)
         update.check_links()
         changed = {*update.dropped, *update.moved}
-        descendants = await document_tree.with_descendants(tx, INDEX_NAME, changed) if changed else {}
+        descendants = (
+            await document_tree.with_descendants(tx, INDEX_NAME, changed) if changed else {}
+        )
         change = update.change(texts, descendants, depth_max=self._options.depth_max)
         put = {name: node for name, node in change.put.items() if known.get(name) != node}
         if put or change.removed:
             size_change = len(change.created) - len(change.removed)
-            nodes = await document_tree.change(tx, INDEX_NAME, put, change.removed, added_nodes=size_change)
+            nodes = await document_tree.change(
+                tx, INDEX_NAME, put, change.removed, added_nodes=size_change
+            )
             self._check_count(nodes if size_change > 0 else 0)
         return change
 
@@ -148,19 +170,26 @@ class NotebookWriter:
         if documents_ > self._options.documents_max:
             raise MemsvcError(
                 Code.QUOTA_EXCEEDED,
-                f"Error: content: a notebook may have {self._options.documents_max} documents at the most",
+                f"Error: content: a notebook may have {self._options.documents_max} documents at"
+                " the most",
                 recovery="take links to documents out that are no longer needed",
             )
 
-    async def _write(self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]) -> dict[str, File]:
+    async def _write(
+        self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]
+    ) -> dict[str, File]:
         """Write new files and those that are `existing`, and index them."""
         contents = {path_of(document): text.encode() for document, text in texts.items()}
         written = await style_files.put(tx, contents, owner=OWNER, now=self._clock.now())
-        new = [(written[path_of(one)], text, one) for one, text in texts.items() if one not in existing]
+        new = [
+            (written[path_of(one)], text, one) for one, text in texts.items() if one not in existing
+        ]
         for document, text in texts.items():
             if document in existing:
                 file = written[path_of(document)]
-                await documents.put(tx, INDEX_NAME, file, text, title=document, now=self._clock.now())
+                await documents.put(
+                    tx, INDEX_NAME, file, text, title=document, now=self._clock.now()
+                )
         await documents.add(tx, INDEX_NAME, new, now=self._clock.now())
         return written
 
@@ -180,7 +209,9 @@ class NotebookWriter:
                 found = await documents.stale(tx, INDEX_NAME, begin=begin, limit=CHUNKS_PER_STEP)
                 await documents.remove(tx, INDEX_NAME, [chunk for _, chunk in found])
                 if found and self._embeds:
-                    await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now())
+                    await jobs.enqueue(
+                        tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now()
+                    )
             if len(found) < CHUNKS_PER_STEP:
                 return
             begin = found[-1][0]
@@ -192,7 +223,9 @@ class NotebookWriter:
                 raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
             await self._create(tx, tree)
             if self._embeds:
-                await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now())
+                await jobs.enqueue(
+                    tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now()
+                )
 
     async def _create(self, tx: Tx, tree: NotebookTree) -> None:
         self._check_count(len(tree.nodes))

@@ -46,7 +46,9 @@ class NotebookReadTools:
         return DocumentTreeResult(text=tree.text, documents=tree.documents)
 
     async def search(self, scope: Scope, args: SearchDocumentsArguments) -> SearchDocumentsResult:
-        found = await self._reader.search(scope, args.query, args.limit or self._options.search_limit)
+        found = await self._reader.search(
+            scope, args.query, args.limit or self._options.search_limit
+        )
         return SearchDocumentsResult(
             passages=[
                 FoundPassage(
@@ -61,25 +63,32 @@ class NotebookReadTools:
         )
 
     async def history(self, scope: Scope, args: DocumentHistoryArguments) -> DocumentHistoryResult:
-        states, more = await self._reader.history(scope, args.id, limit=args.limit, before=args.cursor)
+        states, more = await self._reader.history(
+            scope, args.id, limit=args.limit, before=args.cursor
+        )
         return DocumentHistoryResult(
             versions=[
-                DocumentVersion(version=one.version, size_bytes=one.size_bytes, created_at=one.created_at)
+                DocumentVersion(
+                    version=one.version, size_bytes=one.size_bytes, created_at=one.created_at
+                )
                 for one in states
             ],
             next_cursor=states[-1].version if more else None,
         )
 
 
-def reading_tools(reader: NotebookReader, options: NotebookOptions, resource: Resource) -> list[Tool]:
+def reading_tools(
+    reader: NotebookReader, options: NotebookOptions, resource: Resource
+) -> list[Tool]:
     """Return these tools."""
     functions = NotebookReadTools(reader, options)
     return [
         Tool(
             name="read_document",
             title="Read a document of the notebook",
-            description="Read one Markdown document of the notebook. Without id it is the root, the main entry point:"
-            " read it first, and always. [[id]] in a text links the document id below it.",
+            description="Read one Markdown document of the notebook. Without id it is the root,"
+            " the main entry point: read it first, and always. [[id]] in a text links the"
+            " document id below it.",
             arguments=ReadDocumentArguments,
             result=ReadDocumentResult,
             resource=resource,
@@ -90,7 +99,8 @@ def reading_tools(reader: NotebookReader, options: NotebookOptions, resource: Re
         Tool(
             name="get_document_tree",
             title="Show the tree of the notebook",
-            description="Show the ids of all documents of the notebook as a tree in YAML, from the root down.",
+            description="Show the ids of all documents of the notebook as a tree in YAML, from"
+            " the root down.",
             arguments=DocumentTreeArguments,
             result=DocumentTreeResult,
             run=functions.tree,
@@ -100,7 +110,8 @@ def reading_tools(reader: NotebookReader, options: NotebookOptions, resource: Re
         Tool(
             name="search_documents",
             title="Search the notebook",
-            description="Find passages in the documents of the notebook that answer a question or hold some words.",
+            description="Find passages in the documents of the notebook that answer a question or"
+            " hold some words.",
             arguments=SearchDocumentsArguments,
             result=SearchDocumentsResult,
             run=functions.search,
@@ -109,8 +120,9 @@ def reading_tools(reader: NotebookReader, options: NotebookOptions, resource: Re
         Tool(
             name="document_history",
             title="List past versions of a document",
-            description="List what a document of the notebook was before, newest first, also after it was removed."
-            " read_document with a version shows it; restore_document brings it back.",
+            description="List what a document of the notebook was before, newest first, also"
+            " after it was removed. read_document with a version shows it; restore_document"
+            " brings it back.",
             arguments=DocumentHistoryArguments,
             result=DocumentHistoryResult,
             run=functions.history,

@@ -27,7 +27,12 @@ class Notebook:
 
 
 def notebook(
-    database: Database, clock: Clock, meter: Meter, options: NotebookOptions, *, embedding: Embedding | None = None
+    database: Database,
+    clock: Clock,
+    meter: Meter,
+    options: NotebookOptions,
+    *,
+    embedding: Embedding | None = None,
 ) -> Notebook:
     """Return the notebooks' services, for callers that import documents beside the tools."""
     writer = NotebookWriter(database, clock, options, embeds=embedding is not None)
@@ -37,7 +42,12 @@ def notebook(
 
 
 def published(
-    database: Database, clock: Clock, meter: Meter, options: NotebookOptions, *, embedding: Embedding | None = None
+    database: Database,
+    clock: Clock,
+    meter: Meter,
+    options: NotebookOptions,
+    *,
+    embedding: Embedding | None = None,
 ) -> Published:
     """Return the tools of the notebook, its cleanup job, and its documents as passages."""
     parts = notebook(database, clock, meter, options, embedding=embedding)

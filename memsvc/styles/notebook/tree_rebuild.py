@@ -34,7 +34,9 @@ class TreeRebuild:
 
         Return what differed. Nobody writes the notebook meanwhile.
         """
-        async with self._database.begin(scope, locks=[document_tree_lock(INDEX_NAME)], long_running=True) as tx:
+        async with self._database.begin(
+            scope, locks=[document_tree_lock(INDEX_NAME)], long_running=True
+        ) as tx:
             return await _compare(tx, fix=True)
 
 
@@ -50,7 +52,9 @@ async def _compare(tx: Tx, *, fix: bool) -> DiffCounts:
         unlinked=len(expected.orphans),
     )
     if fix and (wrong or extra or count != len(expected.nodes)):
-        await document_tree.change(tx, INDEX_NAME, wrong, extra, added_nodes=len(expected.nodes) - count)
+        await document_tree.change(
+            tx, INDEX_NAME, wrong, extra, added_nodes=len(expected.nodes) - count
+        )
     return +found
 
 

@@ -38,7 +38,9 @@ class NotebookWriteTools:
 
     async def update(self, scope: Scope, args: UpdateDocumentArguments) -> WriteDocumentResult:
         return self._write_result(
-            await self._documents.update(scope, args.id, args.content, expected_version=args.expected_version)
+            await self._documents.update(
+                scope, args.id, args.content, expected_version=args.expected_version
+            )
         )
 
     async def edit(self, scope: Scope, args: EditDocumentArguments) -> WriteDocumentResult:
@@ -61,7 +63,9 @@ class NotebookWriteTools:
 
     async def restore(self, scope: Scope, args: RestoreDocumentArguments) -> WriteDocumentResult:
         return self._write_result(
-            await self._documents.restore(scope, args.id, args.version, expected_version=args.expected_version)
+            await self._documents.restore(
+                scope, args.id, args.version, expected_version=args.expected_version
+            )
         )
 
     async def split(self, scope: Scope, args: SplitDocumentArguments) -> SplitDocumentResult:
@@ -88,7 +92,10 @@ class NotebookWriteTools:
             lines.append("Removed: " + ", ".join(written.removed))
         note = None
         if written.size_bytes > self._options.oversized_bytes:
-            note = f"this document holds {written.size_bytes} bytes; split_document says how it can be cut up"
+            note = (
+                f"this document holds {written.size_bytes} bytes; split_document says how it"
+                " can be cut up"
+            )
             lines.append("Note: " + note)
         return WriteDocumentResult(
             text="\n".join(lines),
@@ -116,12 +123,13 @@ def writing_tools(documents: NotebookDocuments, options: NotebookOptions) -> lis
         Tool(
             name="update_document",
             title="Write a document of the notebook",
-            description="Replace all that a document of the notebook holds; without id, the root, which should hold all"
-            " that matters most. The document must exist. Only [[id]] in the text of another document makes one: each"
-            " document is linked by exactly one other, and those below it never link back. A document that nothing"
-            " links any more is removed with all below it, and the answer says so; link it again and call"
-            " document_history and restore_document to bring its text back. Split a topic out only when it is too"
-            " large or complex, and keep the tree shallow.",
+            description="Replace all that a document of the notebook holds; without id, the root,"
+            " which should hold all that matters most. The document must exist. Only [[id]]"
+            " in the text of another document makes one: each document is linked by exactly"
+            " one other, and those below it never link back. A document that nothing links"
+            " any more is removed with all below it, and the answer says so; link it again"
+            " and call document_history and restore_document to bring its text back. Split a"
+            " topic out only when it is too large or complex, and keep the tree shallow.",
             arguments=UpdateDocumentArguments,
             result=WriteDocumentResult,
             run=functions.update,
@@ -130,8 +138,8 @@ def writing_tools(documents: NotebookDocuments, options: NotebookOptions) -> lis
         Tool(
             name="edit_document",
             title="Edit a document of the notebook",
-            description="Replace one text in a document of the notebook, which must stand there exactly once. Links"
-            " make and remove documents as with update_document.",
+            description="Replace one text in a document of the notebook, which must stand there"
+            " exactly once. Links make and remove documents as with update_document.",
             arguments=EditDocumentArguments,
             result=WriteDocumentResult,
             run=functions.edit,
@@ -140,8 +148,8 @@ def writing_tools(documents: NotebookDocuments, options: NotebookOptions) -> lis
         Tool(
             name="move_document",
             title="Move a document of the notebook",
-            description="Put a document of the notebook, with all below it, below another one: the link to it goes from"
-            " the text of the one to the end of the other.",
+            description="Put a document of the notebook, with all below it, below another one:"
+            " the link to it goes from the text of the one to the end of the other.",
             arguments=MoveDocumentArguments,
             result=WriteDocumentResult,
             run=functions.move,
@@ -150,8 +158,8 @@ def writing_tools(documents: NotebookDocuments, options: NotebookOptions) -> lis
         Tool(
             name="split_document",
             title="Split a document of the notebook",
-            description="Say how a long document of the notebook can be cut, by its headings or else its paragraphs,"
-            " into documents below it; with apply, do it.",
+            description="Say how a long document of the notebook can be cut, by its headings or"
+            " else its paragraphs, into documents below it; with apply, do it.",
             arguments=SplitDocumentArguments,
             result=SplitDocumentResult,
             run=functions.split,
@@ -160,8 +168,8 @@ def writing_tools(documents: NotebookDocuments, options: NotebookOptions) -> lis
         Tool(
             name="restore_document",
             title="Restore a document of the notebook",
-            description="Let a document of the notebook hold again what it held at a version of document_history. One"
-            " that was removed must be linked again before.",
+            description="Let a document of the notebook hold again what it held at a version of"
+            " document_history. One that was removed must be linked again before.",
             arguments=RestoreDocumentArguments,
             result=WriteDocumentResult,
             run=functions.restore,

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Final
 
-_KEYWORDS: Final = frozenset({"null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE"})
+_KEYWORDS: Final = frozenset(
+    {"null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE"}
+)
 _OF_1_1: Final = re.compile(
     r"(?i:y|yes|n|no|on|off)|<<|=|[+-]?0b[01_]+|[+-]?0x[0-9a-fA-F_]+"
     r"|[+-]?(?:[0-9][0-9_]*(?::[0-5]?[0-9])*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-][0-9]+)?"
@@ -52,7 +54,12 @@ def scalar(text: str) -> str:
 
 
 def _is_other_scalar(text: str) -> bool:
-    if text in _KEYWORDS or _OF_1_1.fullmatch(text) or _FLOAT_CONSTANT.fullmatch(text) or _BASE_NUMBER.fullmatch(text):
+    if (
+        text in _KEYWORDS
+        or _OF_1_1.fullmatch(text)
+        or _FLOAT_CONSTANT.fullmatch(text)
+        or _BASE_NUMBER.fullmatch(text)
+    ):
         return True
     return _DECIMAL.fullmatch(text) is not None and isfinite(float(text))
 
@@ -61,4 +68,10 @@ def _escape(character: str) -> str:
     if character in '"\\':
         return "\\" + character
     code = ord(character)
-    return f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+    return (
+        f"\\x{code:02X}"
+        if code <= 0xFF
+        else f"\\u{code:04X}"
+        if code <= 0xFFFF
+        else f"\\U{code:08X}"
+    )

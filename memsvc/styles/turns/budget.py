@@ -28,7 +28,9 @@ class Costs:
     An item costs the tokens of its texts, names, arguments and outputs, plus 4, plus a flat sum for
     each picture, file or sound."""
 
-    def __init__(self, counter: TokenCounter, options: TurnOptions, known: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, counter: TokenCounter, options: TurnOptions, known: Mapping[int, int] | None = None
+    ) -> None:
         """Set up; `known` are the costs of items by their `id`."""
         self._counter = counter
         self._options = options
@@ -40,7 +42,9 @@ class Costs:
         chars = sum(len(text) for item in items for text in counted_texts(item)) // COUNT_FACTOR
         if chars <= LOOP_CHARS_MAX:
             return self
-        known = await run_in_count_thread(chars, lambda: {id(item): self.item(item) for item in items})
+        known = await run_in_count_thread(
+            chars, lambda: {id(item): self.item(item) for item in items}
+        )
         return Costs(self._counter, self._options, known)
 
     def text(self, text: str) -> int:
@@ -56,15 +60,19 @@ class Costs:
         known = self._known.get(id(item))
         if known is not None:
             return known
-        return ITEM_TOKENS + sum(map(self.text, counted_texts(item))) + media_count(item) * self._options.media_tok
+        return (
+            ITEM_TOKENS
+            + sum(map(self.text, counted_texts(item)))
+            + media_count(item) * self._options.media_tok
+        )
 
 
 def check_limit(current_tokens: int, max_input_tok: int) -> None:
     """Raise INVALID_ARGUMENT, with the excess, when the fixed input is over the limit."""
     if current_tokens > max_input_tok:
         raise invalid(
-            f"the current input has {current_tokens} tokens, {current_tokens - max_input_tok} more than max_input_tok "
-            f"({max_input_tok})",
+            f"the current input has {current_tokens} tokens, {current_tokens - max_input_tok}"
+            f" more than max_input_tok ({max_input_tok})",
             recovery="send a shorter input or raise max_input_tok",
         )
 
@@ -113,6 +121,8 @@ def split_capacity(
     caller's history, oldest first. `recalled[n]` is the cost of a block of n items."""
     kept_history = history.kept(capacity)
     capacity -= history.cost(kept_history)
-    kept_recalled = max((count for count, cost in enumerate(recalled) if cost <= capacity), default=0)
+    kept_recalled = max(
+        (count for count, cost in enumerate(recalled) if cost <= capacity), default=0
+    )
     capacity -= recalled[kept_recalled] if recalled else 0
     return BudgetResult(kept_recalled, kept_history, recent.kept(capacity))

@@ -65,7 +65,9 @@ def insights_file(session: str, now: datetime) -> str:
     return f"{session_root(session)}/insights/{now:%Y/%m/%d}/insights-{now:%Y%m%d}.jsonl"
 
 
-def summary_line(event: str, turn: str, user: str, text: str, summary_range: SummaryRange, now: datetime) -> bytes:
+def summary_line(
+    event: str, turn: str, user: str, text: str, summary_range: SummaryRange, now: datetime
+) -> bytes:
     """Return the event that replaces older context: prompts show `text` from now on."""
     record = {
         "id": event,
@@ -93,7 +95,12 @@ def summary_for_prompt(line: bytes | None) -> dict[str, Any] | None:
     if not event.get("summary"):
         return None
     range_fields = event.get("covers") or {}
-    return {"id": event["id"], "from": range_fields.get("from"), "to": range_fields.get("to"), "text": event["summary"]}
+    return {
+        "id": event["id"],
+        "from": range_fields.get("from"),
+        "to": range_fields.get("to"),
+        "text": event["summary"],
+    }
 
 
 def turn_of(event: str) -> str:
@@ -133,12 +140,21 @@ def event_line(
 
 def forgotten_turn_line(turn: str, now: datetime) -> bytes:
     """Return the event line that marks a turn as forgotten from there on."""
-    record = {"id": f"{turn}-forgotten", "ts": exact_timestamp(now), "type": "turn_forgotten", "turn_id": turn}
+    record = {
+        "id": f"{turn}-forgotten",
+        "ts": exact_timestamp(now),
+        "type": "turn_forgotten",
+        "turn_id": turn,
+    }
     return orjson.dumps(record) + b"\n"
 
 
 def fact_lines(
-    merge: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime, *, forgotten: bool = False
+    merge: Merge,
+    new_facts: Sequence[StatementWithExpiry],
+    now: datetime,
+    *,
+    forgotten: bool = False,
 ) -> dict[str, bytes]:
     """Return the records of a merge by tier file.
 
@@ -165,7 +181,12 @@ def fact_line(statement: Statement, now: datetime, expires_at: datetime | None) 
 def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
     """Return the record of a replaced fact, for the file of the fact that it closes."""
     return _fact_record(
-        fact.statement, "fact_supersede", now, state="superseded", expires_at=fact.expires_at, superseded_by=by
+        fact.statement,
+        "fact_supersede",
+        now,
+        state="superseded",
+        expires_at=fact.expires_at,
+        superseded_by=by,
     )
 
 
@@ -193,7 +214,10 @@ def _fact_record(
     deleted_at: datetime | None = None,
     forgotten: bool = False,
 ) -> bytes:
-    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {"ts": exact_timestamp(now), "type": kind}
+    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {
+        "ts": exact_timestamp(now),
+        "type": kind,
+    }
     if statement.keywords:
         record["cues"] = statement.keywords
     if kind != "fact_upsert":

@@ -24,7 +24,12 @@ class FollowUp:
     """Queue of the jobs that follow a turn; `steps` run one after the other for a session."""
 
     def __init__(
-        self, steps: Sequence[Step], clock: Clock, *, embeds: bool, after_each_turn: Sequence[str] = ()
+        self,
+        steps: Sequence[Step],
+        clock: Clock,
+        *,
+        embeds: bool,
+        after_each_turn: Sequence[str] = (),
     ) -> None:
         self._steps = steps
         self._clock = clock
@@ -33,7 +38,14 @@ class FollowUp:
         self.jobs = (Job(name=FOLLOW_UP_JOB, run=self.run),)
 
     async def queue(
-        self, tx: Tx, session: str, *, first: int, items: int, index_ids: Collection[int], at_once: bool = False
+        self,
+        tx: Tx,
+        session: str,
+        *,
+        first: int,
+        items: int,
+        index_ids: Collection[int],
+        at_once: bool = False,
     ) -> None:
         """Queue the jobs after a turn, as the last statements of its transaction.
 

@@ -45,20 +45,22 @@ def delta(
 ) -> list[Item]:
     """Return the given input without the recalled context before it.
 
-    `stored` are the digests of the session's latest items, oldest first; `has_more` means that there
-    are more before them, `window` how many of them before_turn shows as recent context. A client
-    echoes a run of stored items at the head of its input: any part of the store (other turns may
-    have been stored meanwhile) when the assistant's words are in the run; the end of the store when
-    a memory block proves that the input was prepared by before_turn; or the whole recent context.
-    Instructions may come before it, and so may older parts of a long conversation. The input is
-    never emptied."""
+    `stored` are the digests of the session's latest items, oldest first; `has_more` means that
+    there are more before them, `window` how many of them before_turn shows as recent context. A
+    client echoes a run of stored items at the head of its input: any part of the store (other turns
+    may have been stored meanwhile) when the assistant's words are in the run; the end of the store
+    when a memory block proves that the input was prepared by before_turn; or the whole recent
+    context. Instructions may come before it, and so may older parts of a long conversation. The
+    input is never emptied."""
     digests = [item_hash(item) for item in items]
     is_reply = [role_of(item) == "assistant" for item in items]
     lead = next((at for at, item in enumerate(items) if role_of(item) not in _INSTRUCTION_ROLES), 0)
     known = set(stored)
     for start in (lead, 0):
         size = _whole_store(digests[start:], is_reply[start:], stored) if has_more else 0
-        size = size or _echo(digests[start:], is_reply[start:], stored, window, block_found=block_found)
+        size = size or _echo(
+            digests[start:], is_reply[start:], stored, window, block_found=block_found
+        )
         if size:
             fresh = [items[at] for at in range(start) if digests[at] not in known]
             return [*fresh, *items[min(start + size, len(items) - 1) :]]
@@ -66,7 +68,12 @@ def delta(
 
 
 def _echo(
-    head: Sequence[int], is_reply: Sequence[bool], stored: Sequence[int], window: int, *, block_found: bool
+    head: Sequence[int],
+    is_reply: Sequence[bool],
+    stored: Sequence[int],
+    window: int,
+    *,
+    block_found: bool,
 ) -> int:
     """Return how many items at the head echo the store: up to its end, else any part of it.
 
@@ -74,7 +81,9 @@ def _echo(
     end_size = _overlap(head, stored)
     run = end_size or _inner_run(head, stored)
     window_size = min(window, len(stored))
-    is_recent = window_size >= ECHO_ITEMS_MIN and list(head[:window_size]) == list(stored[-window_size:])
+    is_recent = window_size >= ECHO_ITEMS_MIN and list(head[:window_size]) == list(
+        stored[-window_size:]
+    )
     if not is_recent and not any(is_reply[:run]) and not (block_found and end_size):
         return 0  # the user may really have repeated it: rather stored twice than lost
     return run
@@ -84,12 +93,18 @@ def _whole_store(head: Sequence[int], is_reply: Sequence[bool], stored: Sequence
     """Return where the loaded part of the store ends within the head; earlier items are older."""
     size = len(stored)
     for stop in range(len(head) - 1, size - 1, -1):
-        if size and any(is_reply[stop - size : stop]) and list(head[stop - size : stop]) == list(stored):
+        if (
+            size
+            and any(is_reply[stop - size : stop])
+            and list(head[stop - size : stop]) == list(stored)
+        ):
             return stop
     return 0
 
 
-def new_positions(recent: Sequence[Item], digests: Sequence[int], conversation: Conversation) -> list[int]:
+def new_positions(
+    recent: Sequence[Item], digests: Sequence[int], conversation: Conversation
+) -> list[int]:
     """Return the positions in `recent` that the caller does not already have, in order.
 
     `recent` are stored items, oldest first, and `digests` theirs. An item that the caller has hides
@@ -103,7 +118,11 @@ def new_positions(recent: Sequence[Item], digests: Sequence[int], conversation: 
     )
     stored, item_hash_list = list(digests), [item_hash(item) for item in existing]
     current_hash_list = [item_hash(item) for item in conversation.current]
-    if not conversation.trailing and current_hash_list and stored[-len(current_hash_list) :] == current_hash_list:
+    if (
+        not conversation.trailing
+        and current_hash_list
+        and stored[-len(current_hash_list) :] == current_hash_list
+    ):
         del stored[-len(current_hash_list) :]
     pairs = _match_positions(stored, item_hash_list)
     hidden = {position for position, _ in pairs} | _replaced(recent, existing, pairs, len(stored))
@@ -133,17 +152,24 @@ def _replaced(
         spans.append(((-1, pairs[0][1] - 2), pairs[0]))
     for (position, at), (next_position, next_at) in spans:
         if at + 1 < next_at and role_of(existing[at + 1]) != "user":
-            responses = takewhile(lambda one: role_of(recent[one]) != "user", range(position + 1, next_position))
+            responses = takewhile(
+                lambda one: role_of(recent[one]) != "user", range(position + 1, next_position)
+            )
             replaced.update(responses)
     return replaced
 
 
-def _match_positions(first_items: Sequence[int], second_items: Sequence[int]) -> list[tuple[int, int]]:
+def _match_positions(
+    first_items: Sequence[int], second_items: Sequence[int]
+) -> list[tuple[int, int]]:
     """Return the positions of a longest common subsequence, as late as possible in `second_items`.
 
     Of long inputs only the end is compared."""
     end = 0
-    while end < min(len(first_items), len(second_items)) and first_items[-1 - end] == second_items[-1 - end]:
+    while (
+        end < min(len(first_items), len(second_items))
+        and first_items[-1 - end] == second_items[-1 - end]
+    ):
         end += 1
     rows, columns = len(first_items) - end, len(second_items) - end
     first = max(0, columns - MATRIX_SIZE_MAX // max(rows, 1))
@@ -153,7 +179,9 @@ def _match_positions(first_items: Sequence[int], second_items: Sequence[int]) ->
         for column in range(first, columns):
             at = column - first
             line.append(
-                previous[at] + 1 if first_items[row] == second_items[column] else max(previous[at + 1], line[at])
+                previous[at] + 1
+                if first_items[row] == second_items[column]
+                else max(previous[at + 1], line[at])
             )
         table.append(line)
     pairs = [(len(first_items) - 1 - at, len(second_items) - 1 - at) for at in range(end)]
@@ -204,7 +232,9 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
             item = orjson.loads(stored_item.line)["item"]
         elif stored_item.role == "tool":
             call = next(iter(open_calls), None)
-            item = {"type": "function_call_output", "call_id": call} if call else {"type": "reasoning"}
+            item = (
+                {"type": "function_call_output", "call_id": call} if call else {"type": "reasoning"}
+            )
         if call := item.get("call_id"):
             if str(item["type"]).endswith("_output"):
                 open_calls.pop(call, None)
@@ -225,7 +255,9 @@ def _inner_run(head: Sequence[int], stored: Sequence[int]) -> int:
     size_max = 0
     for start in range(len(stored)):
         size = 0
-        while size < len(head) and start + size < len(stored) and stored[start + size] == head[size]:
+        while (
+            size < len(head) and start + size < len(stored) and stored[start + size] == head[size]
+        ):
             size += 1
         size_max = max(size_max, size)
     return size_max

@@ -24,7 +24,8 @@ def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[Ite
     for index, item in enumerate(items):
         if (size_bytes := len(canonical(item))) > bytes_max:
             raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE, f"{name}[{index}] has {size_bytes} bytes; {bytes_max} at the most"
+                Code.PAYLOAD_TOO_LARGE,
+                f"{name}[{index}] has {size_bytes} bytes; {bytes_max} at the most",
             )
     return items
 
@@ -36,7 +37,9 @@ def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[Item]:
     items = items_of(values, "output_items", options)
     for index, item in enumerate(items):
         if is_empty_message(item):
-            raise invalid(f"output_items[{index}].content is required: a message without it says nothing")
+            raise invalid(
+                f"output_items[{index}].content is required: a message without it says nothing"
+            )
     return items
 
 

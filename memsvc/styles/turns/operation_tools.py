@@ -10,18 +10,27 @@ from memsvc.core.tools import Arguments, Tool
 from memsvc.styles.turns.input_parsing import conversation_of, new_turn_id, output_items_of
 from memsvc.styles.turns.operations import TurnOperation, TurnTokens
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turn_models import AfterTurnResult, BeforeTurnArguments, BeforeTurnResult, Items
+from memsvc.styles.turns.turn_models import (
+    AfterTurnResult,
+    BeforeTurnArguments,
+    BeforeTurnResult,
+    Items,
+)
 from memsvc.styles.turns.turn_tools import TurnTools
 from memsvc.styles.turns.turns import TurnMemory
 
 
 class RunTurnResult(BeforeTurnResult):
-    operation_token: str = Field(description="give it to memory_commit_turn with the model's answer; holds the input")
+    operation_token: str = Field(
+        description="give it to memory_commit_turn with the model's answer; holds the input"
+    )
     expires_at: datetime = Field(description="until when the token is taken")
 
 
 class CommitTurnArguments(Arguments):
-    operation_token: str = Field(description="the token of memory_run_turn, which knows session, turn, user and input")
+    operation_token: str = Field(
+        description="the token of memory_run_turn, which knows session, turn, user and input"
+    )
     output_items: Items = Field(default_factory=list, description="what the model answered")
 
 
@@ -29,7 +38,12 @@ class OperationTools:
     """Functions of run_turn and commit_turn."""
 
     def __init__(
-        self, turns: TurnTools, memory: TurnMemory, operations: TurnTokens, clock: Clock, options: TurnOptions
+        self,
+        turns: TurnTools,
+        memory: TurnMemory,
+        operations: TurnTokens,
+        clock: Clock,
+        options: TurnOptions,
     ) -> None:
         self._turns = turns
         self._memory = memory
@@ -67,8 +81,9 @@ def operation_tools(functions: OperationTools) -> list[Tool]:
             name="memory_run_turn",
             title="Begin a turn",
             description=(
-                "memory_before_turn for simple clients: takes and answers the same, and a token with it. Ask the model "
-                "with input_items, then give the token and the answer to memory_commit_turn. Writes no memory."
+                "memory_before_turn for simple clients: takes and answers the same, and a token"
+                " with it. Ask the model with input_items, then give the token and the answer to"
+                " memory_commit_turn. Writes no memory."
             ),
             arguments=BeforeTurnArguments,
             result=RunTurnResult,
@@ -83,8 +98,9 @@ def operation_tools(functions: OperationTools) -> list[Tool]:
             name="memory_commit_turn",
             title="Complete a turn",
             description=(
-                "Store the turn that memory_run_turn began, as memory_after_turn would: give its operation_token, the "
-                "same project and the model's answer. Sent again with the same answer, it is stored once."
+                "Store the turn that memory_run_turn began, as memory_after_turn would: give its"
+                " operation_token, the same project and the model's answer. Sent again with the"
+                " same answer, it is stored once."
             ),
             arguments=CommitTurnArguments,
             result=AfterTurnResult,

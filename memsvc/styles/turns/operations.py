@@ -27,7 +27,9 @@ _TOKEN_KIND: Final = b"memsvc operation token"
 _SIZE_BYTES: Final = 4
 _HEAD_BYTES: Final = len(_VERSION) + _SIZE_BYTES
 _MAC_BYTES: Final = hashlib.sha256().digest_size
-_START_OVER: Final = "call memory_run_turn again with the same turn_id, and commit with the token that it returns"
+_START_OVER: Final = (
+    "call memory_run_turn again with the same turn_id, and commit with the token that it returns"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,20 @@ class TurnTokens:
         INVALID_ARGUMENT for an input that is too large for one."""
         issued_at = int(self._clock.now().timestamp())
         expires_at = issued_at + self._options.operation_token_ttl_s
-        fields = [operation.session, operation.turn, operation.user, issued_at, expires_at, operation.current]
+        fields = [
+            operation.session,
+            operation.turn,
+            operation.user,
+            issued_at,
+            expires_at,
+            operation.current,
+        ]
         body = zlib.compress(orjson.dumps(fields))
         bytes_max = self._options.operation_token_bytes_max
         if len(body) > bytes_max:
             raise invalid(
-                f"the current input fills an operation token with {len(body)} bytes; {bytes_max} at the most",
+                f"the current input fills an operation token with {len(body)} bytes; {bytes_max}"
+                " at the most",
                 recovery="use memory_before_turn and memory_after_turn for this turn",
             )
         head = _VERSION + len(body).to_bytes(_SIZE_BYTES, "big")
@@ -84,7 +94,9 @@ class TurnTokens:
                 "this operation token was not issued for this key and project",
                 recovery="send it as it was issued, with the same key and project",
             )
-        session, turn, user, _, expires_at, current = orjson.loads(zlib.decompress(content[_HEAD_BYTES:]))
+        session, turn, user, _, expires_at, current = orjson.loads(
+            zlib.decompress(content[_HEAD_BYTES:])
+        )
         if self._clock.now().timestamp() >= expires_at:
             raise invalid("this operation token has expired", recovery=_START_OVER)
         return TurnOperation(session, turn, user, current)
@@ -93,7 +105,9 @@ class TurnTokens:
         if self._options.operation_token_secret:
             return self._options.operation_token_secret.encode()
         if self._shared_secret is None:
-            self._shared_secret = await server_secrets.get_or_create(self._database, SIGNED_AS, self._clock.now())
+            self._shared_secret = await server_secrets.get_or_create(
+                self._database, SIGNED_AS, self._clock.now()
+            )
         return self._shared_secret
 
 
@@ -114,4 +128,7 @@ def _decoded(token: str, body_bytes_max: int) -> bytes:
         size = int.from_bytes(signed[len(_VERSION) : _HEAD_BYTES], "big")
         if signed.startswith(_VERSION) and len(signed) == _HEAD_BYTES + size + _MAC_BYTES:
             return signed
-    raise invalid("operation_token is not a whole operation token", recovery="send it as memory_run_turn returned it")
+    raise invalid(
+        "operation_token is not a whole operation token",
+        recovery="send it as memory_run_turn returned it",
+    )

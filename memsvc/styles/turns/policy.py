@@ -80,7 +80,9 @@ class SessionPolicy(BaseModel):
         """Return midnight UTC of today plus the tier's days.
 
         None for facts that are kept for good."""
-        days = {FactTier.L0: self.tiers.L0, FactTier.L1: self.tiers.L1, FactTier.L2: self.tiers.L2}[tier].retention_days
+        days = {FactTier.L0: self.tiers.L0, FactTier.L1: self.tiers.L1, FactTier.L2: self.tiers.L2}[
+            tier
+        ].retention_days
         if not days:
             return None
         return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
@@ -111,7 +113,9 @@ def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     Only these are stored, so that later changes of the options apply to the session too.
     INVALID_CONTENT with the errors."""
     if len(content) > POLICY_BYTES_MAX:
-        raise MemsvcError(Code.INVALID_CONTENT, f"a policy has {POLICY_BYTES_MAX} bytes at the most")
+        raise MemsvcError(
+            Code.INVALID_CONTENT, f"a policy has {POLICY_BYTES_MAX} bytes at the most"
+        )
     try:
         values = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -122,7 +126,9 @@ def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     try:
         policy = SessionPolicy.model_validate(_merge(default, values))
     except ValidationError as error:
-        raise MemsvcError(Code.INVALID_CONTENT, f"this policy cannot be: {_error_message(error)}") from error
+        raise MemsvcError(
+            Code.INVALID_CONTENT, f"this policy cannot be: {_error_message(error)}"
+        ) from error
     return _difference(policy.model_dump(), default)
 
 
@@ -130,7 +136,9 @@ def _merge(default: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]
     merged = dict(default)
     for name, value in overrides.items():
         nested = merged.get(name)
-        merged[name] = _merge(nested, value) if isinstance(nested, dict) and isinstance(value, dict) else value
+        merged[name] = (
+            _merge(nested, value) if isinstance(nested, dict) and isinstance(value, dict) else value
+        )
     return merged
 
 
@@ -146,5 +154,8 @@ def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, An
 
 
 def _error_message(error: ValidationError) -> str:
-    places = [(".".join(map(str, one["loc"])), validation_message(one)) for one in error.errors(include_input=False)]
+    places = [
+        (".".join(map(str, one["loc"])), validation_message(one))
+        for one in error.errors(include_input=False)
+    ]
     return "; ".join(f"{place}: {message}" for place, message in places[:5])

@@ -97,11 +97,17 @@ class PromptBuilder:
         """Return the cost of a block whose summary was counted before, in a block of its own."""
         if not memory:
             return 0
-        return self._first_cost(memory) + (summary_cost - self._without_summary if summary_cost else 0)
+        return self._first_cost(memory) + (
+            summary_cost - self._without_summary if summary_cost else 0
+        )
 
     def _first_cost(self, memory: list[Item]) -> int:
         """Return the cost of a block without its summary."""
-        return self._policy_cost + budget.ITEM_TOKENS + self._costs.text(block.split_summary(memory[1])[0])
+        return (
+            self._policy_cost
+            + budget.ITEM_TOKENS
+            + self._costs.text(block.split_summary(memory[1])[0])
+        )
 
     def within_limit(self, parts: PromptParts, capacity: int) -> PreparedPrompt:
         """Return the whole input within the room that the current input leaves."""
@@ -113,24 +119,39 @@ class PromptBuilder:
         block_max = self.block_tok_max(summary_cost)
         costs = [
             summary_cost,
-            *(base_cost + chunk_cost for chunk_cost in accumulate(chunk.tokens for chunk in recalled.chunks)),
+            *(
+                base_cost + chunk_cost
+                for chunk_cost in accumulate(chunk.tokens for chunk in recalled.chunks)
+            ),
         ]
         costs = [cost for cost in costs if cost <= block_max]
         while True:
-            kept = budget.split_capacity(capacity, recalled=costs, history=parts.history_line, recent=parts.recent_line)
+            kept = budget.split_capacity(
+                capacity, recalled=costs, history=parts.history_line, recent=parts.recent_line
+            )
             memory = block.build(recalled.first(kept.recalled), summary=parts.summary)
             block_cost = self._block_cost(memory, summary_cost)
-            used = block_cost + parts.history_line.cost(kept.history) + parts.recent_line.cost(kept.recent)
+            used = (
+                block_cost
+                + parts.history_line.cost(kept.history)
+                + parts.recent_line.cost(kept.recent)
+            )
             tokens_over = max(used - capacity, block_cost - block_max)
             if tokens_over <= 0 or not memory:
                 break
             # the block costs more than estimated: drop the last few chunks
-            costs = costs[: max(1, kept.recalled + 1 - math.ceil(tokens_over / budget.CHUNK_TOKENS))]
+            costs = costs[
+                : max(1, kept.recalled + 1 - math.ceil(tokens_over / budget.CHUNK_TOKENS))
+            ]
         before = parts.history[len(parts.history) - kept.history :]
         recent = parts.recent[len(parts.recent) - kept.recent :]
-        duplicates = recalled.refs_in_first(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
+        duplicates = recalled.refs_in_first(
+            kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :])
+        )
         if duplicates:  # recent items fit that were not expected to
-            return self.within_limit(replace(parts, recalled=recalled.without(duplicates)), capacity)
+            return self.within_limit(
+                replace(parts, recalled=recalled.without(duplicates)), capacity
+            )
         limits = {
             "room_tok": capacity,
             "block_tok_max": block_max,

@@ -53,8 +53,13 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     budget = budget or ModelBudget(database, clock, 0)
     model_jobs = []
     if llm is not None:
-        model_jobs = _model_jobs(database, clock, tokens, meter, options, llm, embeds=embeds, budget=budget)
-    job_names = {name: [job.name for job in model_jobs if job.name == name] for name in (EXTRACT_JOB, SUMMARISE_JOB)}
+        model_jobs = _model_jobs(
+            database, clock, tokens, meter, options, llm, embeds=embeds, budget=budget
+        )
+    job_names = {
+        name: [job.name for job in model_jobs if job.name == name]
+        for name in (EXTRACT_JOB, SUMMARISE_JOB)
+    }
     compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
     follow_up = FollowUp(
         [compaction.follow_up, SessionDigests(database, clock, options).follow_up],
@@ -66,7 +71,9 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, recall=recall)
     maintenance = SessionMaintenance(database, clock, options, compaction)
     traces = RecallTraces(database, clock, meter, options.trace)
-    functions = TurnTools(memory, maintenance, DirectoryList(database, clock), traces, clock, options)
+    functions = TurnTools(
+        memory, maintenance, DirectoryList(database, clock), traces, clock, options
+    )
     operations = TurnTokens(database, clock, options)
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, tokens, options, follow_up, rebuilding)

@@ -38,7 +38,9 @@ class Turn:
             for (event, direction, item), one in zip(events, results, strict=True)
         ]
 
-    def entries(self, lines: Sequence[bytes], span: LogPosition, costs: Costs, now: datetime) -> list[NewEntry]:
+    def entries(
+        self, lines: Sequence[bytes], span: LogPosition, costs: Costs, now: datetime
+    ) -> list[NewEntry]:
         """Return the entry of each item; the lines follow each other from the start of the span."""
         entries = []
         start = span.start
@@ -56,7 +58,9 @@ class Turn:
         ]
 
 
-def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, now: datetime) -> NewEntry:
+def entry_of(
+    event: str, item: Item, place: tuple[int, int, int], costs: Costs, now: datetime
+) -> NewEntry:
     """Return the entry of an item; `place` is the stream, start and size of its line."""
     role = role_of(item)
     text = text_of(item) if role in _INDEXED_ROLES else ""
@@ -82,6 +86,8 @@ def message_at(item: Item) -> datetime | None:
         return None
     try:
         timestamp = datetime.fromisoformat(occurred_at)
-        return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+        return (
+            timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+        )
     except (ValueError, OverflowError):
         return None

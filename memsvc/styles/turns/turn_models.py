@@ -12,7 +12,9 @@ DEFAULT_SESSION = "default"
 
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
-Items = Annotated[list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})]
+Items = Annotated[
+    list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})
+]
 # Clients of the SDK validate a result against its schema, part by part. They skip `true`; an empty
 # schema, which means the same, made them check each item and took four times as long.
 ResultItems = Annotated[list[Any], WithJsonSchema({"type": "array", "items": True})]
@@ -20,8 +22,8 @@ CurrentInput = Annotated[
     Any,
     WithJsonSchema(
         {
-            "description": "the new input of this turn: response items, one item, or plain text; not read when "
-            "conversation_items is given",
+            "description": "the new input of this turn: response items, one item, or plain text;"
+            " not read when conversation_items is given",
             "anyOf": [_ITEMS_SCHEMA, _ITEM_SCHEMA, {"type": "string"}],
         }
     ),
@@ -32,7 +34,9 @@ Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 class SessionArguments(Arguments):
     """Arguments that every tool of a session takes."""
 
-    session_id: str = Field(DEFAULT_SESSION, description="the conversation; any text of up to 128 bytes")
+    session_id: str = Field(
+        DEFAULT_SESSION, description="the conversation; any text of up to 128 bytes"
+    )
 
     @field_validator("session_id")
     @classmethod
@@ -43,11 +47,21 @@ class SessionArguments(Arguments):
 class TurnArguments(SessionArguments):
     """Arguments that before_turn and after_turn share."""
 
-    turn_id: str = Field("", description="the turn; use the same one in before_turn, after_turn and every retry")
-    user_id: str = Field("", description="the person; facts about a user are shared by all of that user's sessions")
-    conversation_items: Items = Field(default_factory=list, description="the whole conversation, oldest first")
-    current_input_start: Whole = Field(0, description="where the current input begins in conversation_items")
-    current_input_count: Whole = Field(0, description="how many items the current input has; 0 means the rest")
+    turn_id: str = Field(
+        "", description="the turn; use the same one in before_turn, after_turn and every retry"
+    )
+    user_id: str = Field(
+        "", description="the person; facts about a user are shared by all of that user's sessions"
+    )
+    conversation_items: Items = Field(
+        default_factory=list, description="the whole conversation, oldest first"
+    )
+    current_input_start: Whole = Field(
+        0, description="where the current input begins in conversation_items"
+    )
+    current_input_count: Whole = Field(
+        0, description="how many items the current input has; 0 means the rest"
+    )
 
     @field_validator("turn_id", "user_id")
     @classmethod
@@ -57,35 +71,45 @@ class TurnArguments(SessionArguments):
 
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
-    current_input_text: str = Field("", description="plain text, used when neither of the others is given")
-    base_instructions: str = Field("", description="instructions sent along; they count towards max_input_tok")
-    max_input_tok: Whole = Field(0, description="tokens that input_items may have at the most; 120000 if not given")
+    current_input_text: str = Field(
+        "", description="plain text, used when neither of the others is given"
+    )
+    base_instructions: str = Field(
+        "", description="instructions sent along; they count towards max_input_tok"
+    )
+    max_input_tok: Whole = Field(
+        0, description="tokens that input_items may have at the most; 120000 if not given"
+    )
     explain: bool = Field(False, description="also say why each item was recalled or left out")
     as_of: str = Field(
         "",
-        description="a moment (RFC 3339): recall what was said and held by then, nothing later; now if not given",
+        description="a moment (RFC 3339): recall what was said and held by then, nothing later;"
+        " now if not given",
     )
     sources: list[Literal["turns", "facts", "insights", "files", "whiteboard", "notebook"]] = Field(
         ["turns", "facts", "insights"],
-        description="where to recall from; turns, facts and insights if not given. Of files, whiteboard and notebook, "
-        "passages are quoted, of boards those of user_id alone; one that this service does not keep is refused",
+        description="where to recall from; turns, facts and insights if not given. Of files,"
+        " whiteboard and notebook, passages are quoted, of boards those of user_id alone; one"
+        " that this service does not keep is refused",
     )
 
 
 class BeforeTurnResult(Result):
     turn_id: str = Field(description="the turn id to use in after_turn")
     input_items: ResultItems = Field(
-        description="response items to send to the model: memory, history, recent context, current input"
+        description="response items to send to the model: memory, history, recent context,"
+        " current input"
     )
     recall_fact_ids: list[str] = Field(description="facts in the memory block")
     recall_insight_ids: list[str] = Field(description="insights in the memory block")
     context_token_count: int = Field(
-        description="tokens of input_items: o200k_base over texts, names, arguments and outputs, 4 an item"
+        description="tokens of input_items: o200k_base over texts, names, arguments and outputs,"
+        " 4 an item"
     )
     explanation: dict[str, Any] | None = Field(
         None,
-        description="with explain: each candidate, its score, whether it is shown and in which position, or why not; "
-        "what limits left out",
+        description="with explain: each candidate, its score, whether it is shown and in which"
+        " position, or why not; what limits left out",
     )
 
 
@@ -104,11 +128,15 @@ class AfterTurnResult(Result):
 
 class MaintenanceResult(Result):
     ok: bool = Field(description="true: the session is in order")
-    compacted_items: int = Field(description="items of older context that a summary stands for from now on")
+    compacted_items: int = Field(
+        description="items of older context that a summary stands for from now on"
+    )
     archived_files: int = Field(description="files of raw events that were packed")
     archived_bytes: int = Field(description="bytes of these files before they were packed")
     expired_facts: int = Field(description="facts past their day that were removed")
-    expired_items: int = Field(description="items past the session's time to live that were removed")
+    expired_items: int = Field(
+        description="items past the session's time to live that were removed"
+    )
     insights_written: int = Field(description="insights that several facts and turns gave")
     insights_withdrawn: int = Field(description="insights that are no longer true")
     summaries_written: int = Field(description="summaries of directories that were written anew")

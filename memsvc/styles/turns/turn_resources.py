@@ -14,7 +14,8 @@ FACTS: Final = Resource(
     template="memsvc://{project}/sessions/{session_id}/facts",
     name="session facts",
     title="Facts of a session",
-    description="What memory holds to be true for a session, as JSON: the first page of memory_list_facts.",
+    description="What memory holds to be true for a session, as JSON: the first page of"
+    " memory_list_facts.",
     mime_type="application/json",
 )
 
@@ -42,7 +43,9 @@ def session_resource(database: Database) -> Resource:
             for row in rows
         ]
 
-    async def stamps(scope: Scope, requests: Sequence[_SessionArgs]) -> Sequence[sessions.StoredSession | None]:
+    async def stamps(
+        scope: Scope, requests: Sequence[_SessionArgs]
+    ) -> Sequence[sessions.StoredSession | None]:
         """Return the sessions' counters, which every turn changes; None for unknown sessions."""
         names = [request.session_id for request in requests]
         async with database.begin(scope, read_only=True) as tx:

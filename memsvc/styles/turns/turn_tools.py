@@ -1,6 +1,7 @@
 """The turn memory tools."""
 
 from dataclasses import asdict
+from typing import Final
 
 from memsvc.core.errors import invalid
 from memsvc.core.ports import Clock
@@ -10,7 +11,12 @@ from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.core.tools import ProgressFunction, Tool
 from memsvc.styles.turns.history import split_conversation
-from memsvc.styles.turns.input_parsing import conversation_of, items_of, new_turn_id, output_items_of
+from memsvc.styles.turns.input_parsing import (
+    conversation_of,
+    items_of,
+    new_turn_id,
+    output_items_of,
+)
 from memsvc.styles.turns.inspection.recall_traces import RecallTraces
 from memsvc.styles.turns.maintenance.directory_list import DirectoryList
 from memsvc.styles.turns.maintenance.session_maintenance import SessionMaintenance
@@ -28,7 +34,10 @@ from memsvc.styles.turns.turn_models import (
 )
 from memsvc.styles.turns.turns import RecallOptions, TurnMemory
 
-NO_TURN_ID_NOTE = "no turn_id was given, so one was made: sending this call again would store the turn a second time"
+NO_TURN_ID_NOTE = (
+    "no turn_id was given, so one was made: sending this call again would store the"
+    " turn a second time"
+)
 
 
 class TurnTools:
@@ -59,11 +68,17 @@ class TurnTools:
             user=args.user_id,
             conversation=conversation,
             instructions=args.base_instructions,
-            max_input_tok=args.max_input_tok if args.max_input_tok > 0 else self._options.max_input_tok,
-            recall_options=RecallOptions(parse_timestamp(args.as_of, "as_of"), frozenset(args.sources), args.explain),
+            max_input_tok=args.max_input_tok
+            if args.max_input_tok > 0
+            else self._options.max_input_tok,
+            recall_options=RecallOptions(
+                parse_timestamp(args.as_of, "as_of"), frozenset(args.sources), args.explain
+            ),
         )
         turn = args.turn_id or new_turn_id(self._clock.now())
-        self._traces.note(scope, session=args.session_id, turn=turn, user=args.user_id, prepared=prepared)
+        self._traces.note(
+            scope, session=args.session_id, turn=turn, user=args.user_id, prepared=prepared
+        )
         return BeforeTurnResult(
             turn_id=turn,
             input_items=prepared.input_items,
@@ -78,7 +93,9 @@ class TurnTools:
         inputs = items_of(args.input_items, "input_items", self._options)
         conversation = items_of(args.conversation_items, "conversation_items", self._options)
         current = (
-            split_conversation(conversation, args.current_input_start, args.current_input_count).current
+            split_conversation(
+                conversation, args.current_input_start, args.current_input_count
+            ).current
             if conversation
             else None
         )
@@ -122,33 +139,37 @@ class TurnTools:
         )
 
 
+BEFORE_TURN: Final = (
+    "Call before asking the model. Give the user's new input; get back input_items to send to the"
+    " model: what memory recalls, recent context and the input itself, within max_input_tok."
+    " Writes no memory. If it fails, go on without memory."
+)
+LOGGED: Final = frozenset({"project", "session_id", "turn_id", "user_id", "path"})
+
+
 def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
-    """Return the tools of a turn and of a session, which `resource` serves under a URI."""
-    logged = frozenset({"project", "session_id", "turn_id", "user_id", "path"})
+    """Return the tools of a turn and a session, which `resource` serves under a URI."""
     return [
         Tool(
             name="memory_before_turn",
             title="Recall before a turn",
-            description=(
-                "Call before asking the model. Give the user's new input; get back input_items to send to the model: "
-                "what memory recalls, recent context and the input itself, within max_input_tok. Writes no memory. If "
-                "it fails, go on without memory."
-            ),
+            description=BEFORE_TURN,
             arguments=BeforeTurnArguments,
             result=BeforeTurnResult,
             run=functions.before_turn,
             permission=Permission.READ,
             read_only=True,
             idempotent=True,
-            logged=logged,
+            logged=LOGGED,
             counter="mcp_memory_before_turn_total",
         ),
         Tool(
             name="memory_after_turn",
             title="Store a turn",
             description=(
-                "Call after the model has answered, with the same turn_id as before_turn. Stores what was said and "
-                "the facts in it, once, however often it is retried. Retry with the same turn_id when retryable."
+                "Call after the model has answered, with the same turn_id as before_turn. Stores"
+                " what was said and the facts in it, once, however often it is retried. Retry"
+                " with the same turn_id when retryable."
             ),
             arguments=AfterTurnArguments,
             result=AfterTurnResult,
@@ -156,7 +177,7 @@ def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
             permission=Permission.WRITE,
             read_only=False,
             idempotent=True,
-            logged=logged,
+            logged=LOGGED,
             counter="mcp_memory_after_turn_total",
             duration_ms="mcp_memory_after_turn_duration_ms",
         ),
@@ -164,9 +185,9 @@ def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
             name="memory_run_maintenance",
             title="Maintain a session",
             description=(
-                "Summarise older context, pack events of days gone by, remove facts that are past their day, work out "
-                "insights, and refresh the summaries of a session's directories. Call it about daily, or when the "
-                "agent is idle. Safe to repeat."
+                "Summarise older context, pack events of days gone by, remove facts that are past"
+                " their day, work out insights, and refresh the summaries of a session's"
+                " directories. Call it about daily, or when the agent is idle. Safe to repeat."
             ),
             arguments=SessionArguments,
             result=MaintenanceResult,
@@ -175,13 +196,14 @@ def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
             read_only=False,
             over_quota=True,
             idempotent=True,
-            logged=logged,
+            logged=LOGGED,
             counter="mcp_memory_maintenance_total",
         ),
         Tool(
             name="memory_list_dir_with_abstract",
             title="Look into memory",
-            description="List the directories of a session's memory with an abstract of what each holds.",
+            description="List the directories of a session's memory with an abstract of what each"
+            " holds.",
             arguments=ListDirArguments,
             result=ListDirResult,
             resource=resource,
@@ -189,6 +211,6 @@ def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
             permission=Permission.READ,
             read_only=True,
             idempotent=True,
-            logged=logged,
+            logged=LOGGED,
         ),
     ]

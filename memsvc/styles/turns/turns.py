@@ -25,7 +25,7 @@ from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptParts
-from memsvc.styles.turns.recall.recall import TurnRecall
+from memsvc.styles.turns.recall.recall import RankedMatches, TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.turn import Turn
 
@@ -86,11 +86,9 @@ class TurnMemory:
         """Return the input for the model: memory block, history, recent context, current input.
 
         With the caller's `instructions` it is never over `max_input_tok` tokens. INVALID_ARGUMENT
-        when the current input and the instructions alone are over it. Writes nothing.
-
-        Whatever is already stored of this very turn, because its answer was lost and it is retried,
-        is left out. With a `recall_options.as_of`, no later message is shown, and facts are those valid
-        then."""
+        when the current input and the instructions alone are over it. Writes nothing. What is
+        stored of this very turn, which is then a retry, is left out. With a `recall_options.as_of`,
+        no later message is shown, and facts are those valid then."""
         before, _ = block.strip(conversation.history)
         current, _ = block.strip(conversation.current)
         current = current or conversation.current
@@ -117,22 +115,18 @@ class TurnMemory:
                 sources=recall_options.sources,
                 lookup=lookup,
             )
-            matches = await self._recall.search(tx, request)
-            index_id, limit = turn_index.turns(session).number, self._options.recent_context_items
-            read = context.read(
-                tx, session, index_id, limit=limit, until=recall_options.as_of, tokens_max=max_input_tok
-            )
-            async with run_concurrently(read) as reading:
-                ranked = await self._recall.rank(scope, request, matches)
-            context_read = reading.result()
-            recent = _recent(context_read, turn, Conversation(before, current, conversation.trailing), limit)
+            ranked, context_read = await self._search(tx, scope, request, max_input_tok)
+            visible = Conversation(before, current, conversation.trailing)
+            recent = _recent(context_read, turn, visible, self._options.recent_context_items)
             # assume a full block: items that it may displace must be recallable
-            summary_cost = self._prompts.summary_cost(summary := summary_for_prompt(context_read.summary))
-            safe_count = recent.line.kept(
-                capacity - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost)
-            )
+            summary = summary_for_prompt(context_read.summary)
+            summary_cost = self._prompts.summary_cost(summary)
+            block_tok = self._prompts.block_tok_max(summary_cost)
+            safe_count = recent.line.kept(capacity - history_line.cost(kept) - block_tok)
             in_prompt = {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
-            request = replace(request, known={item_hash(item) for item in input_items}, prompt=in_prompt)
+            request = replace(
+                request, known={item_hash(item) for item in input_items}, prompt=in_prompt
+            )
             recalled = await self._recall.gather(tx, request, ranked)
         parts = PromptParts(
             recalled,
@@ -147,6 +141,23 @@ class TurnMemory:
             summary_cost,
         )
         return self._prompts.within_limit(parts, capacity)
+
+    async def _search(
+        self, tx: Tx, scope: Scope, request: RecallRequest, max_input_tok: int
+    ) -> tuple[RankedMatches, context.Context]:
+        """Return the ranked matches, and the recent context, read while they are ranked."""
+        matches = await self._recall.search(tx, request)
+        read = context.read(
+            tx,
+            request.session,
+            turn_index.turns(request.session).number,
+            limit=self._options.recent_context_items,
+            until=request.as_of,
+            tokens_max=max_input_tok,
+        )
+        async with run_concurrently(read) as reading:
+            ranked = await self._recall.rank(scope, request, matches)
+        return ranked, reading.result()
 
     async def after_turn(
         self,
@@ -163,8 +174,8 @@ class TurnMemory:
 
         Returns the stored result when the turn is already stored; CONFLICT when it is stored with
         other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
-        `input_items` is the current input alone. Nothing is stored where the session's policy forbids
-        it."""
+        `input_items` is the current input alone. Nothing is stored where the session's policy
+        forbids it."""
         inputs, block_found = block.strip(input_items)
         new_output_items, _ = block.strip(output_items)
         target_index = turn_index.turns(session)
@@ -182,10 +193,16 @@ class TurnMemory:
                 has_more = len(status.digests) == limit
                 window = self._options.recent_context_items
                 inputs = history.delta(
-                    inputs, status.digests, window=window, block_found=block_found, has_more=has_more
+                    inputs,
+                    status.digests,
+                    window=window,
+                    block_found=block_found,
+                    has_more=has_more,
                 )
             if not inputs and not new_output_items:
-                raise MemsvcError(Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory")
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory"
+                )
             content_hash = fingerprint([inputs, new_output_items])
             if status.guard is not None:
                 return {"turn_id": turn} | self._repeated(status.guard, content_hash)
@@ -194,7 +211,9 @@ class TurnMemory:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
             is_now_shared = bool(user and status.only_user and user != status.only_user)
             stored = Turn(session, turn, user, inputs, new_output_items)
-            result, merge = await self._store(tx, stored, found, costs, content_hash, policy, follow_up=is_now_shared)
+            result, merge = await self._store(
+                tx, stored, found, costs, content_hash, policy, follow_up=is_now_shared
+            )
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
@@ -224,7 +243,10 @@ class TurnMemory:
         now = self._clock.now()
         fact_index = turn_index.new_facts(turn.session, turn.user)
         merge = await self._merged(tx, turn, found, now)
-        new_facts = [StatementWithExpiry(statement, policy.expires_at(statement.tier, now)) for statement in merge.kept]
+        new_facts = [
+            StatementWithExpiry(statement, policy.expires_at(statement.tier, now))
+            for statement in merge.kept
+        ]
         changed_statements = [*merge.kept, *(fact.statement for fact in merge.deleted)]
         changed = list(dict.fromkeys(statement.fact_id for statement in changed_statements))
         result = {"turn_id": turn.turn, "stored_items": len(turn.items()), "fact_ids": changed}
@@ -234,12 +256,22 @@ class TurnMemory:
         spans = await append(tx, lines_by_path, owner=file_layout.OWNER, now=now)
         entries = turn.entries(lines, spans[events], costs, now)
         item_index = turn_index.turns(turn.session)
-        additions = {item_index.name: entries} | ({fact_index.name: facts.entries(new_facts, now)} if new_facts else {})
+        additions = {item_index.name: entries} | (
+            {fact_index.name: facts.entries(new_facts, now)} if new_facts else {}
+        )
         first_entries = await index.add(tx, additions)
         if merge.changes:
-            await facts.apply(tx, fact_index.number, first_entries.get(fact_index.name, 0), merge, new_facts, now)
-        done = StoredTurn(turn.session, turn.turn, turn.user, content_hash, first_entries[item_index.name], result)
-        counters = {"items": len(entries), "facts": len(changed), "dedupe_skip_count": merge.repeated}
+            await facts.apply(
+                tx, fact_index.number, first_entries.get(fact_index.name, 0), merge, new_facts, now
+            )
+        done = StoredTurn(
+            turn.session, turn.turn, turn.user, content_hash, first_entries[item_index.name], result
+        )
+        counters = {
+            "items": len(entries),
+            "facts": len(changed),
+            "dedupe_skip_count": merge.repeated,
+        }
         await sessions.finish_turn(tx, done, counters=counters, now=now)
         first = first_entries[item_index.name]
         written = [turn_index.named(name).number for name in additions]
@@ -248,16 +280,22 @@ class TurnMemory:
         )
         return result, merge
 
-    async def _merged(self, tx: Tx, turn: Turn, found: MatchesByItem, now: datetime) -> fact_rules.Merge:
+    async def _merged(
+        self, tx: Tx, turn: Turn, found: MatchesByItem, now: datetime
+    ) -> fact_rules.Merge:
         """Return the changes that the claims of a turn make to the facts of its indexes."""
-        claims = claims_of(found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user)
+        claims = claims_of(
+            found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user
+        )
         if not claims:
             return fact_rules.Merge((), (), 0)
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
         return fact_rules.merge(await facts.facts_of_claims(tx, index_ids, claims), claims, now)
 
 
-def _recent(context_read: context.Context, turn: str, conversation: Conversation, limit: int) -> _Recent:
+def _recent(
+    context_read: context.Context, turn: str, conversation: Conversation, limit: int
+) -> _Recent:
     """Return the last items of a session that are neither of this turn nor sent by the caller."""
     stored = [item for item in context_read.items if file_layout.turn_of(item.ref) != turn]
     items_loaded = history.load_items(stored)

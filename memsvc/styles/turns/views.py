@@ -79,7 +79,9 @@ class TurnViews:
                 return []
             root = session_root(session)
             return [
-                RenderedFile(f"{root}/{name}", found.updated_at, await self._renderers[name](tx, found))
+                RenderedFile(
+                    f"{root}/{name}", found.updated_at, await self._renderers[name](tx, found)
+                )
                 for name in rendered_names(found)
                 if name in within
             ]
@@ -98,19 +100,24 @@ class TurnViews:
         check_identifier(session, "session_id")
         overrides = policy_overrides(content, self._options)
         async with self._database.begin(
-            scope, locks=[session_lock(session)], lock_timeout_ms=self._options.session_lock_timeout_ms
+            scope,
+            locks=[session_lock(session)],
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
         ) as tx:
             await sessions.set_policy(tx, session, overrides, now=self._clock.now())
 
     async def _state(self, tx: Tx, session: StoredSession) -> bytes:
-        turns = await sessions.processed_turns(tx, session.session, limit=self._options.max_processed_turns)
+        turns = await sessions.processed_turns(
+            tx, session.session, limit=self._options.max_processed_turns
+        )
         return _json(
             {
                 "version": 1,
                 "latest_turn_id": session.latest_turn or None,
                 "processed_turn_ids": turns,
                 "last_compact_at": session.compacted_at and timestamp(session.compacted_at),
-                "last_maintenance_at": session.last_maintenance_at and timestamp(session.last_maintenance_at),
+                "last_maintenance_at": session.last_maintenance_at
+                and timestamp(session.last_maintenance_at),
                 "updated_at": timestamp(session.updated_at),
             }
         )
@@ -122,8 +129,12 @@ class TurnViews:
         index_id = turn_index.turns(session.session).number
         limit = self._options.recent_context_items
         context_read = await context.read(tx, session.session, index_id, limit=limit, tokens_max=0)
-        latest = next(iter((await context.read(tx, session.session, index_id, limit=1)).items), None)
-        consolidated = await index.texts(tx, index_id, [session.consolidated_entry - 1], chars_max=0)
+        latest = next(
+            iter((await context.read(tx, session.session, index_id, limit=1)).items), None
+        )
+        consolidated = await index.texts(
+            tx, index_id, [session.consolidated_entry - 1], chars_max=0
+        )
         event = next((text.ref for text in consolidated.values()), None)
         return _json(
             {
@@ -131,10 +142,12 @@ class TurnViews:
                 "last_raw_event_id": latest and latest.ref,
                 "last_raw_event_ts": latest and orjson.loads(latest.line)["ts"],
                 "last_processed_turn_id": session.latest_turn or None,
-                "last_consolidated_at": session.consolidated_at and timestamp(session.consolidated_at),
+                "last_consolidated_at": session.consolidated_at
+                and timestamp(session.consolidated_at),
                 "last_consolidated_event_id": event,
                 "raw_event_count": session.counters.get("items", 0),
-                "runtime_context_count": len(context_read.items) + (context_read.summary is not None),
+                "runtime_context_count": len(context_read.items)
+                + (context_read.summary is not None),
                 "turn_count": session.turns,
                 "active_fact_count": len(await self._facts(tx, session)),
                 "insight_count": len(await self._insights(tx, session)),
@@ -143,7 +156,8 @@ class TurnViews:
 
     async def _metrics(self, tx: Tx, session: StoredSession) -> bytes:
         pending_count = (
-            await context.next_entry(tx, turn_index.turns(session.session).number) - session.consolidated_entry
+            await context.next_entry(tx, turn_index.turns(session.session).number)
+            - session.consolidated_entry
         )
         counted = {"consolidation_lag_events": max(pending_count, 0)} | dict(session.counters)
         return _json({"updated_at": timestamp(session.updated_at)} | dict(sorted(counted.items())))
@@ -151,7 +165,12 @@ class TurnViews:
     async def _summary_pointer(self, tx: Tx, session: StoredSession) -> bytes:
         assert session.summary is not None
         assert session.compacted_at is not None
-        return _json({"last_compact_at": timestamp(session.compacted_at), "compact_file": session.summary["path"]})
+        return _json(
+            {
+                "last_compact_at": timestamp(session.compacted_at),
+                "compact_file": session.summary["path"],
+            }
+        )
 
     async def _active_facts(self, tx: Tx, session: StoredSession) -> bytes:
         facts_by_name: dict[str, Any] = {}
@@ -165,12 +184,16 @@ class TurnViews:
     async def _context(self, tx: Tx, session: StoredSession) -> bytes:
         index_id = turn_index.turns(session.session).number
         limit = self._options.recent_context_items
-        context_read = await context.read(tx, session.session, index_id, limit=limit, tokens_max=TOO_LARGE)
+        context_read = await context.read(
+            tx, session.session, index_id, limit=limit, tokens_max=TOO_LARGE
+        )
         return (context_read.summary or b"") + b"".join(item.line for item in context_read.items)
 
     async def _insights(self, tx: Tx, session: StoredSession) -> list[Insight]:
         indexes = turn_index.insights(session.session, session.user_id)
-        return await insights.list_valid(tx, [target_index.number for target_index in indexes], self._clock.now())
+        return await insights.list_valid(
+            tx, [target_index.number for target_index in indexes], self._clock.now()
+        )
 
     async def _facts(self, tx: Tx, session: StoredSession) -> list[Fact]:
         """Return the valid facts, oldest first.
@@ -180,7 +203,9 @@ class TurnViews:
         indexes = turn_index.facts(session.session, session.user_id)
         return list(
             latest_by_identity(
-                await facts.current_facts(tx, [target_index.number for target_index in indexes], now)
+                await facts.current_facts(
+                    tx, [target_index.number for target_index in indexes], now
+                )
             ).values()
         )
 

@@ -10,7 +10,14 @@ from memsvc.store import files, versions
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.versions import FileRevision, FileState
-from memsvc.styles.whiteboard.boards import NO_BOARD, BoardContent, BoardId, Boards, board_of, read_content
+from memsvc.styles.whiteboard.boards import (
+    NO_BOARD,
+    BoardContent,
+    BoardId,
+    Boards,
+    board_of,
+    read_content,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,9 @@ class BoardHistory:
         self._boards = boards
         self._history_kept = history_kept
 
-    async def listing(self, scope: Scope, board_id: BoardId, *, before: str, limit: int) -> Sequence[BoardRevision]:
+    async def listing(
+        self, scope: Scope, board_id: BoardId, *, before: str, limit: int
+    ) -> Sequence[BoardRevision]:
         """Return the newest `limit` versions, the current one first, or those before `before`.
 
         None of a missing board; NOT_FOUND where it never was at `before`.
@@ -45,7 +54,11 @@ class BoardHistory:
             past = await versions.history(tx, board_id.path, before=position, limit=limit)
             if past is None:
                 raise _no_such_version()
-            now = [BoardRevision(await board_of(tx, file), file.size_bytes, current=True)] if not before else []
+            now = (
+                [BoardRevision(await board_of(tx, file), file.size_bytes, current=True)]
+                if not before
+                else []
+            )
             found = [*now, *(await _revisions(tx, past))]
         return found[:limit]
 
@@ -60,7 +73,9 @@ class BoardHistory:
                 return NO_BOARD
             if timestamp >= file.updated_at:
                 return await board_of(tx, file)
-            past = await versions.history(tx, board_id.path, before=None, limit=self._history_kept + 1)
+            past = await versions.history(
+                tx, board_id.path, before=None, limit=self._history_kept + 1
+            )
             state = next((one for one in past or () if one.created_at <= timestamp), None)
             if state is None:
                 raise MemsvcError(
@@ -80,7 +95,9 @@ class BoardHistory:
         try:
             async with self._database.begin(scope) as tx:
                 file = await files.find(tx, board_id.path, for_update=True)
-                state = await versions.state(tx, board_id.path, position) if file is not None else None
+                state = (
+                    await versions.state(tx, board_id.path, position) if file is not None else None
+                )
                 if file is None or state is None:
                     raise _no_such_version()
                 content = await versions.content(tx, state)
@@ -118,5 +135,7 @@ def _position(version: str) -> FileRevision:
 
 def _no_such_version() -> MemsvcError:
     return MemsvcError(
-        Code.NOT_FOUND, "the board has no such version", recovery="list its versions with whiteboard_history"
+        Code.NOT_FOUND,
+        "the board has no such version",
+        recovery="list its versions with whiteboard_history",
     )

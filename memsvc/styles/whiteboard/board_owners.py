@@ -28,12 +28,17 @@ class BoardOwners:
         paths: list[str] = []
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
-                page = await tree.files_at(tx, directory, after=paths[-1] if paths else "", limit=BOARDS_A_PAGE)
+                page = await tree.files_at(
+                    tx, directory, after=paths[-1] if paths else "", limit=BOARDS_A_PAGE
+                )
             paths += page
             if len(page) < BOARDS_A_PAGE:
                 break
         boards = [board_id for path in paths if (board_id := BoardId.of(path)) is not None]
-        uris = tuple(RESOURCE.uri(user_id=board_id.user, conversation_id=board_id.conversation) for board_id in boards)
+        uris = tuple(
+            RESOURCE.uri(user_id=board_id.user, conversation_id=board_id.conversation)
+            for board_id in boards
+        )
         yield OwnerData(directories=(directory,), documents_index=INDEX_NAME, changed=uris)
 
     def of_path(self, scope: Scope, path: str) -> AsyncIterator[OwnerData]:

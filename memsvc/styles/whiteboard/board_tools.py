@@ -76,7 +76,9 @@ class BoardTools:
         self._tokens = tokens
         self._options = options
 
-    async def update(self, scope: Scope, args: BoardUpdateArguments, progress: ProgressCallback) -> BoardUpdateResult:
+    async def update(
+        self, scope: Scope, args: BoardUpdateArguments, progress: ProgressCallback
+    ) -> BoardUpdateResult:
         chars = sum(len(one.content) for one in args.entries)
         entries = await run_in_thread(chars, entries_of, args.entries, self._options)
         async with _wait_reported(progress, self._options.deadline_s):
@@ -102,16 +104,22 @@ class BoardTools:
         return BoardDeleteResult(deleted=await self._updates.delete(scope, args.board))
 
     async def history(self, scope: Scope, args: BoardHistoryArguments) -> BoardHistoryResult:
-        found = await self._past.listing(scope, args.board, before=args.cursor or "", limit=args.limit + 1)
+        found = await self._past.listing(
+            scope, args.board, before=args.cursor or "", limit=args.limit + 1
+        )
         page = [_listed(one) for one in found[: args.limit]]
-        return BoardHistoryResult(versions=page, next_cursor=page[-1].version if len(found) > args.limit else None)
+        return BoardHistoryResult(
+            versions=page, next_cursor=page[-1].version if len(found) > args.limit else None
+        )
 
     async def restore(self, scope: Scope, args: BoardRestoreArguments) -> BoardRestoreResult:
         board = await self._updates.restore(scope, args.board, args.version)
         return BoardRestoreResult(version=board.version, updated_at=_known(board.updated_at))
 
     async def listing(self, scope: Scope, args: BoardListArguments) -> BoardListResult:
-        found = await self._boards.listing(scope, args.user_id or None, after=args.cursor, limit=args.limit + 1)
+        found = await self._boards.listing(
+            scope, args.user_id or None, after=args.cursor, limit=args.limit + 1
+        )
         page = [
             ListedBoard(
                 user_id=one.board_id.user,
@@ -122,7 +130,9 @@ class BoardTools:
             )
             for one in found[: args.limit]
         ]
-        return BoardListResult(boards=page, next_cursor=page[-1].path if len(found) > args.limit else None)
+        return BoardListResult(
+            boards=page, next_cursor=page[-1].path if len(found) > args.limit else None
+        )
 
 
 def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> list[BoardEntry]:
@@ -131,7 +141,10 @@ def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> l
         raise invalid(f"entries may hold at most {options.entries_max} entries, not {len(entries)}")
     for index, entry in enumerate(entries):
         if len(entry.content) > options.content_chars_max:
-            raise invalid(f"entries[{index}].content may have {options.content_chars_max} characters at the most")
+            raise invalid(
+                f"entries[{index}].content may have {options.content_chars_max} characters at the"
+                " most"
+            )
     if sum(len(entry.content) for entry in entries) > options.call_chars_max:
         raise invalid(
             f"the entries of one call may have {options.call_chars_max} characters at the most",

@@ -33,11 +33,18 @@ OUTPUT_SHARE: Final = 2
 WORDS_OF_TOKENS: Final = 2 / 3
 
 _PROMPTS: Final = resources("memsvc.styles.whiteboard").joinpath("prompts")
-_PROMPT_LABELS: Final = ("Current memory:", "Recent context", "New events:", "Update the memory accordingly:")
+_PROMPT_LABELS: Final = (
+    "Current memory:",
+    "Recent context",
+    "New events:",
+    "Update the memory accordingly:",
+)
 _HEADING: Final = regex.compile(
     rf"^(?={'|'.join(map(regex.escape, _PROMPT_LABELS))})", regex.MULTILINE | regex.IGNORECASE
 )
-_LAST_HEADING: Final = regex.compile(r"^[ \t#*]*(?:Update the|Updated) memory[^\n:]{0,20}:[*]*", regex.M | regex.I)
+_LAST_HEADING: Final = regex.compile(
+    r"^[ \t#*]*(?:Update the|Updated) memory[^\n:]{0,20}:[*]*", regex.M | regex.I
+)
 _FIRST_HEADING: Final = regex.compile(r"\A[ \t#*]*Current memory:[*]*", regex.I)
 _CODE_BLOCK: Final = regex.compile(
     r"\A(?P<fence>`{3,}|~{3,})[^\n`]*\n?(?P<inside>.*?)(?:\n?(?P=fence)\s*)?\Z", regex.DOTALL
@@ -72,7 +79,9 @@ class ModelBoardWriter:
     up, the rules write the board.
     """
 
-    def __init__(self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int, budget: ModelBudget) -> None:
+    def __init__(
+        self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int, budget: ModelBudget
+    ) -> None:
         self._llm = llm
         self._budget = budget
         self._rules = RuleBoardWriter(tokens, tokens_max=tokens_max)
@@ -89,23 +98,34 @@ class ModelBoardWriter:
         try:
             await self._budget.consume(scope)
         except BudgetExhaustedError:
-            log.info("a board is written by rules: the daily limit of model calls is reached", project=scope.project)
+            log.info(
+                "a board is written by rules: the daily limit of model calls is reached",
+                project=scope.project,
+            )
             return await self._rules(scope, board, recent, new)
         started = perf_counter()
         try:
             answer = await self._llm.complete(
-                self._instructions, self.message(board, recent, new), output_tokens_max=OUTPUT_SHARE * self._tokens_max
+                self._instructions,
+                self.message(board, recent, new),
+                output_tokens_max=OUTPUT_SHARE * self._tokens_max,
             )
-            text = truncate(board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count)
+            text = truncate(
+                board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count
+            )
             if not text:
-                raise ModelOutputError(Code.INTERNAL_ERROR, "the model answered with something that is not a board")
+                raise ModelOutputError(
+                    Code.INTERNAL_ERROR, "the model answered with something that is not a board"
+                )
         except MemsvcError as error:
             self._meter.add("memsvc_model_calls_total", purpose=MODEL_CALL_KIND, status="error")
             if error.code is Code.UNAVAILABLE:
                 await self._budget.release(scope)
             raise
         self._meter.add("memsvc_model_calls_total", purpose=MODEL_CALL_KIND, status="success")
-        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=MODEL_CALL_KIND)
+        self._meter.add(
+            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=MODEL_CALL_KIND
+        )
         return WrittenBoard(text, "model")
 
     def message(self, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> str:
@@ -116,7 +136,9 @@ class ModelBoardWriter:
         """
         recent_text = self._recent.format(entries=_lines(recent)) if recent else ""
         memory = _HEADING.sub("  ", board) or NOTHING_YET
-        return self._events.format(memory=memory, recent=recent_text, events=_lines(new)).rstrip("\n")
+        return self._events.format(memory=memory, recent=recent_text, events=_lines(new)).rstrip(
+            "\n"
+        )
 
 
 class RuleBoardWriter:
@@ -131,7 +153,9 @@ class RuleBoardWriter:
     ) -> WrittenBoard:
         del scope, recent  # these entries are in the board
         chars = sum(len(one.content) for one in new)
-        text = await run_in_thread(chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count)
+        text = await run_in_thread(
+            chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count
+        )
         return WrittenBoard(text, "rules")
 
 

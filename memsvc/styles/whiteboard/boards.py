@@ -59,7 +59,10 @@ class BoardId:
         steps = path.removeprefix(f"{ROOT}/").split("/")
         if not path.startswith(f"{ROOT}/") or len(steps) != 2 or not steps[1].endswith(_SUFFIX):
             return None
-        user, conversation = decode_segment(steps[0]), decode_segment(steps[1].removesuffix(_SUFFIX))
+        user, conversation = (
+            decode_segment(steps[0]),
+            decode_segment(steps[1].removesuffix(_SUFFIX)),
+        )
         return cls(user, conversation) if user and conversation else None
 
 
@@ -112,7 +115,14 @@ class Boards:
     """
 
     def __init__(
-        self, database: Database, clock: Clock, resource: Resource, *, history_kept: int, boards_max: int, embeds: bool
+        self,
+        database: Database,
+        clock: Clock,
+        resource: Resource,
+        *,
+        history_kept: int,
+        boards_max: int,
+        embeds: bool,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -144,7 +154,9 @@ class Boards:
                     return NO_BOARD
                 content = content_of(text, made_by)
                 if file is not None and file.sha256 == hashlib.sha256(content).digest():
-                    return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
+                    return BoardContent(
+                        text, made_by, file.version, file.incarnation, file.updated_at
+                    )
                 return await self.put(tx, board_id, file, content)
         except FileMovedError as error:
             raise BoardChangedError from error
@@ -153,7 +165,9 @@ class Boards:
                 raise BoardChangedError from error
             raise
 
-    async def put(self, tx: Tx, board_id: BoardId, file: File | None, content: bytes) -> BoardContent:
+    async def put(
+        self, tx: Tx, board_id: BoardId, file: File | None, content: bytes
+    ) -> BoardContent:
         """Write the file of a board, which `files.find(for_update=True)` has locked if it exists.
 
         The old content becomes a version, and versions beyond the limit are removed.
@@ -161,7 +175,9 @@ class Boards:
         now = self._clock.now()
         text, made_by = read_content(content)
         if file is None:
-            file = await files.create(tx, board_id.path, content, is_text=True, owner=OWNER, now=now)
+            file = await files.create(
+                tx, board_id.path, content, is_text=True, owner=OWNER, now=now
+            )
             await self._check_quota(tx)
         else:
             file = await files.rewrite(tx, file, content, is_text=True, now=now)
@@ -181,7 +197,9 @@ class Boards:
             file = await files.find(tx, board_id.path, for_update=True)
             if file is None:
                 return False
-            await file_move.delete(tx, board_id.path, recursive=False, now=self._clock.now(), keep_style_files=False)
+            await file_move.delete(
+                tx, board_id.path, recursive=False, now=self._clock.now(), keep_style_files=False
+            )
             await file_gc.hide_all(tx, file.incarnation)
             await _sweep(tx, file.incarnation)
             await file_gc.forget(tx, file.incarnation)
@@ -191,7 +209,9 @@ class Boards:
             await self._publish_change(tx, board_id)
             return True
 
-    async def listing(self, scope: Scope, user: str | None, *, after: str, limit: int) -> list[BoardRow]:
+    async def listing(
+        self, scope: Scope, user: str | None, *, after: str, limit: int
+    ) -> list[BoardRow]:
         """Return the next boards, of one user or of all, in the order of their paths."""
         directory, depth = (ROOT, 2) if user is None else (directory_of(user), 1)
         async with self._database.begin(scope, read_only=True) as tx:
@@ -215,14 +235,19 @@ class Boards:
             )
 
     async def _publish_change(self, tx: Tx, board_id: BoardId) -> None:
-        await changes.notify(tx, self._resource.uri(user_id=board_id.user, conversation_id=board_id.conversation))
+        await changes.notify(
+            tx, self._resource.uri(user_id=board_id.user, conversation_id=board_id.conversation)
+        )
 
     async def _prune(self, tx: Tx, file: File) -> None:
         if file.revision <= self._history_kept + 1:
             return
         now = self._clock.now()
         keep = file_gc.FileRetention(
-            cutoff=now, past_states=0, deleted_before=now, style_past_states={OWNER: self._history_kept}
+            cutoff=now,
+            past_states=0,
+            deleted_before=now,
+            style_past_states={OWNER: self._history_kept},
         )
         await file_gc.hide_old(tx, file.incarnation, keep)
         await _sweep(tx, file.incarnation)

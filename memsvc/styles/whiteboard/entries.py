@@ -11,7 +11,9 @@ from memsvc.core.secrets import replace_secrets
 from memsvc.styles.whiteboard.text_length import best_end
 
 _LINE_CHARS: Final = regex.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_CONTROL_CHARS: Final = regex.compile(r"[[\p{Cc}--[\n\t]]\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
+_CONTROL_CHARS: Final = regex.compile(
+    r"[[\p{Cc}--[\n\t]]\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1
+)
 _ELLIPSIS: Final = "…"
 _TIMESTAMP_RANGE: Final = (0.0, 253_402_300_799.0)
 
@@ -37,7 +39,9 @@ class BoardEntry:
         """
         first, *more = f"{self.role}: {self.content}".split("\n")
         known = ", ".join(
-            part for part in (_format_time(self.timestamp), f"type: {self.kind}" if self.kind else "") if part
+            part
+            for part in (_format_time(self.timestamp), f"type: {self.kind}" if self.kind else "")
+            if part
         )
         return "\n  ".join([f"- {first}", *more, *([f"({known})"] if known else [])])
 
@@ -52,7 +56,9 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def split_entry(entry: BoardEntry, *, tokens_max: int, count: Callable[[str], int]) -> Iterator[BoardEntry]:
+def split_entry(
+    entry: BoardEntry, *, tokens_max: int, count: Callable[[str], int]
+) -> Iterator[BoardEntry]:
     """Yield the entry or, if it is too long, consecutive entries with its content."""
     rest = entry.content
     while (end := best_end(rest, tokens_max, count)) < len(rest):

@@ -29,27 +29,35 @@ _RECENT_WEIGHT: Final = 3.0
 """Extra weight of the newest line over the oldest."""
 
 _RESOLVE_WORDS: Final = regex.compile(
-    r"\b(?:decid\w*|decision|agreed?|approved?|we(?:'ll| will| are going to)|let'?s (?:go|use|take|do)|go(?:ing)? with"
-    r"|chose|chosen|settled on|confirmed|rejected|beschlossen|entschieden|entscheidung|einigten|décidé|décision|convenu"
+    r"\b(?:decid\w*|decision|agreed?|approved?|we(?:'ll| will| are going to)|let'?s"
+    r" (?:go|use|take|do)|go(?:ing)? with"
+    r"|chose|chosen|settled on|confirmed|rejected|beschlossen|entschieden|entscheidung|einigten"
+    r"|décidé|décision|convenu"
     r"|decidido|decidimos|decisión|acordado)\b"
     r"|決定|決め|決まり|ことにし|にしました|にします|採用|合意|承認|却下|决定|同意|采用|确定|选择了|选定|批准",
     regex.IGNORECASE,
 )
 _TO_DO: Final = regex.compile(
-    r"\b(?:to-?do|action item|task|need(?:s)? to|have to|has to|must|should|please|remember to|don'?t forget|deadline"
-    r"|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|will (?:send|write|call|fix|prepare|check|review|finish)"
-    r"|aufgabe|muss|müssen|bitte|frist|tâche|doit|devons|s'il vous plaît|tarea|debe|debemos|por favor)\b"
+    r"\b(?:to-?do|action item|task|need(?:s)? to|have to|has to|must|should|please|remember"
+    r" to|don'?t forget|deadline"
+    r"|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|will"
+    r" (?:send|write|call|fix|prepare|check|review|finish)"
+    r"|aufgabe|muss|müssen|bitte|frist|tâche|doit|devons|s'il vous plaît|tarea|debe|debemos|por"
+    r" favor)\b"
     r"|必要があ|してください|お願い|タスク|締め切り|締切|期限|までに|宿題|需要|请|任务|待办|截止|之前完成|必须",
     regex.IGNORECASE,
 )
 _USER_WORDS: Final = regex.compile(
-    r"\b(?:i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi|mis)\b|私|僕|俺|我|名前|我叫", regex.IGNORECASE
+    r"\b(?:i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi|mis)\b|私|僕|俺|我|名前|我叫",
+    regex.IGNORECASE,
 )
 _NAME: Final = regex.compile(r"(?<!^)(?<![.!?:]\s)\b\p{Lu}\p{L}+|[\p{Katakana}ー]{2,}")
 _NUMBER: Final = regex.compile(r"\p{N}")
 _CHANGED: Final = regex.compile(
-    r"\b(?:now|no longer|not any ?more|instead|actually|chang\w+|switch\w*|moved|postponed|cancel\w*|revers\w+"
-    r"|correction|rather than|scrapped|jetzt|nicht mehr|stattdessen|doch|geändert|verschoben|maintenant|ne plus"
+    r"\b(?:now|no longer|not any"
+    r" ?more|instead|actually|chang\w+|switch\w*|moved|postponed|cancel\w*|revers\w+"
+    r"|correction|rather than|scrapped|jetzt|nicht"
+    r" mehr|stattdessen|doch|geändert|verschoben|maintenant|ne plus"
     r"|finalement|changé|ahora|ya no|en vez|cambi\w+)\b"
     r"|変更|やめ|取り消|中止|延期|ではなく|じゃなくて|改め|取消|改为|改成|不再|推迟|而不是",
     regex.IGNORECASE,
@@ -86,7 +94,9 @@ class _BoardLine:
         return f"- {self.text} ({self.role})" if self.role else f"- {self.text}"
 
 
-def extracted(board: str, new: Sequence[BoardEntry], *, tokens_max: int, count: Callable[[str], int]) -> str:
+def extracted(
+    board: str, new: Sequence[BoardEntry], *, tokens_max: int, count: Callable[[str], int]
+) -> str:
     """Return the most informative lines of the board and new entries, within `tokens_max` tokens.
 
     Lines name their speakers and are sorted into decisions, tasks, open questions, facts and notes,
@@ -129,7 +139,11 @@ def _board_lines(board: str) -> Iterator[_BoardLine]:
     for raw in board.splitlines():
         line = raw.strip()
         if heading := _HEADING.match(line):
-            title = line[heading.end() :].strip().rstrip(":") if line.startswith("#") else line.strip("*: ")
+            title = (
+                line[heading.end() :].strip().rstrip(":")
+                if line.startswith("#")
+                else line.strip("*: ")
+            )
             kind = _KIND_NAMES.index(title) if title in _KIND_NAMES else None
         elif _LIST_MARK.match(line):
             found.append((kind, _LIST_MARK.sub("", line)))
@@ -147,8 +161,12 @@ def _entry_lines(new: Sequence[BoardEntry], *, start: int) -> list[_BoardLine]:
     for entry in new:
         for sentence in sentences(entry.content):
             text = _LIST_MARK.sub("", sentence)
-            limited = text if len(text) <= LINE_CHARS_MAX else text[: LINE_CHARS_MAX - 1].rstrip() + "…"
-            line = _line(start + len(found), limited, entry.role.replace("(", "[").replace(")", "]"), None)
+            limited = (
+                text if len(text) <= LINE_CHARS_MAX else text[: LINE_CHARS_MAX - 1].rstrip() + "…"
+            )
+            line = _line(
+                start + len(found), limited, entry.role.replace("(", "[").replace(")", "]"), None
+            )
             if _has_content(line):
                 found.append(line)
     return found[-LINES_MAX:]
@@ -160,7 +178,15 @@ def _line(order: int, text: str, role: str, kind: int | None) -> _BoardLine:
     Its `frame` are its words without values, `changes` whether it states a change.
     """
     frame, changes = tuple(terms(_VALUE.sub(" ", text))), _CHANGED.search(text) is not None
-    return _BoardLine(order, _kind(text) if kind is None else kind, text, role, frozenset(terms(text)), frame, changes)
+    return _BoardLine(
+        order,
+        _kind(text) if kind is None else kind,
+        text,
+        role,
+        frozenset(terms(text)),
+        frame,
+        changes,
+    )
 
 
 def _kind(text: str) -> int:
@@ -202,14 +228,23 @@ def _replaces(line: _BoardLine, previous: _BoardLine) -> bool:
         return shared >= ANSWER_SHARE * len(previous.terms)
     if line.kind == _QUESTION:
         return False
-    if shared >= REPEATED_SHARE * max(len(line.terms), len(previous.terms)) or line.frame == previous.frame:
+    if (
+        shared >= REPEATED_SHARE * max(len(line.terms), len(previous.terms))
+        or line.frame == previous.frame
+    ):
         return True
     return line.changes and shared >= SUPERSEDED_SHARE * min_terms
 
 
 def _weight(line: _BoardLine, first: int, last: int) -> float:
     age = (last - line.order) / max(1, last - first)
-    weight = _KIND_WEIGHTS[line.kind] + _RECENT_WEIGHT * (1 - age) * _ROLE_WEIGHTS.get(line.role, 1.0)
-    weight += 0.5 * (_NAME.search(line.text) is not None) + 0.5 * (_NUMBER.search(line.text) is not None)
+    weight = _KIND_WEIGHTS[line.kind] + _RECENT_WEIGHT * (1 - age) * _ROLE_WEIGHTS.get(
+        line.role, 1.0
+    )
+    weight += 0.5 * (_NAME.search(line.text) is not None) + 0.5 * (
+        _NUMBER.search(line.text) is not None
+    )
     dense = len(_DENSE.findall(line.text)) * 2 > len(line.text)
-    return weight - (0.5 if len(line.text) > (LINE_CHARS_MAX // 4 if dense else LINE_CHARS_MAX // 2) else 0.0)
+    return weight - (
+        0.5 if len(line.text) > (LINE_CHARS_MAX // 4 if dense else LINE_CHARS_MAX // 2) else 0.0
+    )

@@ -34,7 +34,9 @@ def truncate(text: str, tokens_max: int, count: Callable[[str], int]) -> str:
 
 def best_end(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
     """Return where to cut a text to `tokens_max` tokens; its length if it has no more."""
-    if len(text) <= tokens_max or (len(text) <= tokens_max * CHARS_A_TOKEN_MAX and count(text) <= tokens_max):
+    if len(text) <= tokens_max or (
+        len(text) <= tokens_max * CHARS_A_TOKEN_MAX and count(text) <= tokens_max
+    ):
         return len(text)
     max_end = _max_chars(text, tokens_max, count)
     window = text[: max_end + _EXTRA_CHARS]
@@ -43,7 +45,9 @@ def best_end(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
         position = max((end for end in positions_of(window) if min_end < end <= max_end), default=0)
         if position:
             return position
-    whole = max((match.end() for match in _CHARACTER.finditer(window) if match.end() <= max_end), default=0)
+    whole = max(
+        (match.end() for match in _CHARACTER.finditer(window) if match.end() <= max_end), default=0
+    )
     return whole if whole > min_end else max_end
 
 

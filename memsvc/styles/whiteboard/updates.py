@@ -19,7 +19,12 @@ from memsvc.styles.whiteboard.board_writers import BoardWriter, WrittenBoard
 from memsvc.styles.whiteboard.boards import BoardChangedError, BoardContent, BoardId, Boards
 from memsvc.styles.whiteboard.entries import BoardEntry, split_entry
 from memsvc.styles.whiteboard.options import WhiteboardOptions
-from memsvc.styles.whiteboard.window import Batch, BatchGroup, ConversationWindow, ConversationWindows
+from memsvc.styles.whiteboard.window import (
+    Batch,
+    BatchGroup,
+    ConversationWindow,
+    ConversationWindows,
+)
 
 log = structlog.get_logger("memsvc.whiteboard")
 
@@ -35,7 +40,12 @@ class BoardUpdates:
     """
 
     def __init__(
-        self, boards: Boards, past: BoardHistory, writer: BoardWriter, tokens: TokenCounter, options: WhiteboardOptions
+        self,
+        boards: Boards,
+        past: BoardHistory,
+        writer: BoardWriter,
+        tokens: TokenCounter,
+        options: WhiteboardOptions,
     ) -> None:
         self._boards = boards
         self._past = past
@@ -91,20 +101,30 @@ class BoardUpdates:
         if conversation is not None:
             conversation.forget()
 
-    def _claim(self, conversation: ConversationWindow, entries: tuple[BoardEntry, ...]) -> list[Batch]:
+    def _claim(
+        self, conversation: ConversationWindow, entries: tuple[BoardEntry, ...]
+    ) -> list[Batch]:
         batches, rest = conversation.find(entries)
         if rest:
             tok_max = self._options.round_tok_max
             entry_parts = tuple(
-                part for entry in rest for part in split_entry(entry, tokens_max=tok_max, count=self._tokens.count)
+                part
+                for entry in rest
+                for part in split_entry(entry, tokens_max=tok_max, count=self._tokens.count)
             )
-            batches.append(Batch(rest, entry_parts, tuple(self._tokens.count(part.lines) for part in entry_parts)))
+            batches.append(
+                Batch(
+                    rest, entry_parts, tuple(self._tokens.count(part.lines) for part in entry_parts)
+                )
+            )
             conversation.batches.append(batches[-1])
         for batch in batches:
             batch.claim()
         return batches
 
-    async def _work(self, scope: Scope, board_id: BoardId, conversation: ConversationWindow) -> None:
+    async def _work(
+        self, scope: Scope, board_id: BoardId, conversation: ConversationWindow
+    ) -> None:
         """Run rounds as long as entries are pending."""
         try:
             while conversation.is_pending():
@@ -112,14 +132,18 @@ class BoardUpdates:
                 if conversation.kept_chars:
                     self._conversations.limit_kept()
         except BaseException as error:  # every waiting caller must get it, whatever it was
-            failure = error if isinstance(error, Exception) else _unavailable("the server is stopping")
+            failure = (
+                error if isinstance(error, Exception) else _unavailable("the server is stopping")
+            )
             waiting = [(batch, batch.done) for batch in conversation.batches if batch.pending]
             conversation.failed(BatchGroup(waiting), failure, count_failure=False)
             raise
         finally:
             conversation.task = None
 
-    async def _round(self, scope: Scope, board_id: BoardId, conversation: ConversationWindow) -> None:
+    async def _round(
+        self, scope: Scope, board_id: BoardId, conversation: ConversationWindow
+    ) -> None:
         """Add the pending entries to the board, or as many as fit; or fail for all of these."""
         share = conversation.share(self._options.round_tok_max)
         try:
@@ -144,7 +168,9 @@ class BoardUpdates:
             )
         except MemsvcError as error:
             log.warning("a board stays as it was", code=error.code.value, reason=error.message)
-            conversation.failed(share, _caller_error(error), count_failure=isinstance(error, ModelOutputError))
+            conversation.failed(
+                share, _caller_error(error), count_failure=isinstance(error, ModelOutputError)
+            )
 
     async def _write_board(
         self, scope: Scope, board: str, conversation: ConversationWindow, share: BatchGroup
@@ -171,7 +197,9 @@ def _caller_error(error: MemsvcError) -> MemsvcError:
     if error.code is Code.QUOTA_EXCEEDED:
         return error
     if error.retryable:
-        return MemsvcError(error.code, error.message, recovery=_RECOVERY, retry_after_s=error.retry_after_s)
+        return MemsvcError(
+            error.code, error.message, recovery=_RECOVERY, retry_after_s=error.retry_after_s
+        )
     return _unavailable(f"the board could not be updated: {error.message}")
 
 

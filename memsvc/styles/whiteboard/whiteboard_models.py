@@ -49,11 +49,15 @@ class ContextEntry(BaseModel):
     )
     content: str = Field(description="what was said or what happened")
     timestamp: float | None = Field(None, description="when, in seconds since 1970")
-    type: str | None = Field(None, max_length=TYPE_CHARS_MAX, description="what it is, such as message or file")
+    type: str | None = Field(
+        None, max_length=TYPE_CHARS_MAX, description="what it is, such as message or file"
+    )
 
 
 class BoardUpdateArguments(WhiteboardArguments):
-    entries: list[ContextEntry] = Field(description="what is new, oldest first; none changes nothing")
+    entries: list[ContextEntry] = Field(
+        description="what is new, oldest first; none changes nothing"
+    )
 
 
 class BoardUpdateResult(Result):
@@ -61,7 +65,9 @@ class BoardUpdateResult(Result):
 
 
 class BoardGetArguments(WhiteboardArguments):
-    as_of: str = Field("", description="a moment (RFC 3339): the board as it was then; now if not given")
+    as_of: str = Field(
+        "", description="a moment (RFC 3339): the board as it was then; now if not given"
+    )
 
     @field_validator("as_of")
     @classmethod
@@ -74,7 +80,8 @@ class BoardResult(Result):
     text: str = Field(description="the board, as plain text; empty when there is none")
     exists: bool = Field(description="whether there is a board")
     made_by: Literal["model", "rules", ""] = Field(
-        description="model: a model wrote it; rules: lines that rules took from the entries; empty when there is none"
+        description="model: a model wrote it; rules: lines that rules took from the entries;"
+        " empty when there is none"
     )
     version: str = Field(description="token of this state of the board; empty when there is none")
     updated_at: datetime | None = Field(description="when it was written; null when there is none")
@@ -82,7 +89,9 @@ class BoardResult(Result):
 
 
 class BoardHistoryArguments(WhiteboardArguments):
-    limit: int = Field(HISTORY_LIMIT, ge=1, le=HISTORY_LIMIT_MAX, description="versions at the most")
+    limit: int = Field(
+        HISTORY_LIMIT, ge=1, le=HISTORY_LIMIT_MAX, description="versions at the most"
+    )
     cursor: Version | None = Field(None, description="next_cursor of the page before")
 
 
@@ -104,7 +113,9 @@ class BoardRestoreArguments(WhiteboardArguments):
 
 
 class BoardRestoreResult(Result):
-    version: str = Field(description="token of the new state of the board; unchanged when it said the same already")
+    version: str = Field(
+        description="token of the new state of the board; unchanged when it said the same already"
+    )
     updated_at: datetime = Field(description="when that was written")
 
 
@@ -113,9 +124,13 @@ class BoardDeleteResult(Result):
 
 
 class BoardListArguments(Arguments):
-    user_id: str = Field("", description="only the boards of this person; of everybody if not given")
+    user_id: str = Field(
+        "", description="only the boards of this person; of everybody if not given"
+    )
     limit: int = Field(LIST_LIMIT, ge=1, le=LIST_LIMIT_MAX, description="boards at the most")
-    cursor: str = Field("", max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before")
+    cursor: str = Field(
+        "", max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before"
+    )
 
     @field_validator("user_id")
     @classmethod

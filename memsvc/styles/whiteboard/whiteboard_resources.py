@@ -41,11 +41,15 @@ def completions(database: Database) -> dict[str, Completion]:
             rows = await tree.walk(tx, directory, depth=1, after=after, limit=limit)
         return [of for row in rows if (of := BoardId.of(row["path"])) is not None]
 
-    async def find_users(scope: Scope, prefix: str, _: Mapping[str, str], limit: int) -> Sequence[str]:
+    async def find_users(
+        scope: Scope, prefix: str, _: Mapping[str, str], limit: int
+    ) -> Sequence[str]:
         found = await list_boards(scope, ROOT, prefix, limit)
         return [of.user for of in found if of.user.startswith(prefix)]
 
-    async def find_conversations(scope: Scope, prefix: str, others: Mapping[str, str], limit: int) -> Sequence[str]:
+    async def find_conversations(
+        scope: Scope, prefix: str, others: Mapping[str, str], limit: int
+    ) -> Sequence[str]:
         user = others.get("user_id")
         if not user:
             return []

@@ -87,7 +87,9 @@ class ConversationWindow:
     @property
     def kept_chars(self) -> int:
         """Return the number of characters that are kept though nobody waits for them."""
-        return sum(one.chars for one in self.batches if not one.pending and not (one.is_in and one.claimed))
+        return sum(
+            one.chars for one in self.batches if not one.pending and not (one.is_in and one.claimed)
+        )
 
     def is_pending(self) -> bool:
         """Return whether an update is pending."""
@@ -119,7 +121,9 @@ class ConversationWindow:
         remaining = tok_max
         for batch in self.batches:
             stop = batch.done
-            while stop < len(batch.parts) and (remaining >= batch.costs_tok[stop] or remaining == tok_max):
+            while stop < len(batch.parts) and (
+                remaining >= batch.costs_tok[stop] or remaining == tok_max
+            ):
                 remaining -= batch.costs_tok[stop]
                 stop += 1
             if stop > batch.done:

@@ -1,4 +1,5 @@
-"""One server process with made-up data for all tests of the console in a browser, and a browser for each module."""
+"""One server process with made-up data for all tests of the console in a browser, and a browser for
+each module."""
 
 import asyncio
 import os
@@ -24,14 +25,19 @@ from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, Relay, TestServer
 from tests.waiting import PATIENCE_S
 
-CHROMIUM = os.environ.get("MEMSVC_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = (
+    os.environ.get("MEMSVC_TEST_CHROMIUM")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+)
 NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 NEVER_LIMITED = {"MEMSVC_LIMITS__RATES__ENABLED": "false"}
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A key of a tenant that has some of everything, one of a tenant that has nothing, one that has expired."""
+    """A key of a tenant that has some of everything, one of a tenant that has nothing, one that has
+    expired."""
 
     full: str
     empty: str
@@ -39,8 +45,8 @@ class Keys:
 
 
 class DatabasePath:
-    """The path from the server to its database, which can be cut. It is kept open by a thread of its own, as the
-    browser's has no time for it."""
+    """The path from the server to its database, which can be cut. It is kept open by a thread of
+    its own, as the browser's has no time for it."""
 
     def __init__(self, url: str) -> None:
         self._relay = Relay(url)
@@ -74,7 +80,8 @@ class DatabasePath:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """A running server: where it is, who may come in, its database for another process, and the path to that."""
+    """A running server: where it is, who may come in, its database for another process, and the
+    path to that."""
 
     url: str
     keys: Keys
@@ -97,7 +104,9 @@ def console(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         folder: Path = tmp_path_factory.mktemp("console") / "data"
         with (
             DatabasePath(urls.app) as path,
-            Served(folder, **served_on(urls) | {"MEMSVC_DATABASE_URL": path.url}, **NEVER_LIMITED) as served,
+            Served(
+                folder, **served_on(urls) | {"MEMSVC_DATABASE_URL": path.url}, **NEVER_LIMITED
+            ) as served,
         ):
             console = Console(served.url, made, urls, path)
             call = console.caller()
@@ -111,7 +120,8 @@ def console(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def browser(console: Console) -> Iterator[Any]:
-    """Closed with each module: while it is open, nothing else in this process may run an event loop."""
+    """Closed with each module: while it is open, nothing else in this process may run an event
+    loop."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", NOWHERE_ELSE]
@@ -192,7 +202,9 @@ async def _keys(urls: DatabaseUrls) -> Keys:
     try:
         full = await keys.create_key(database, "full <b>key</b>", now)
         empty = await keys.create_key(database, "empty", now)
-        expired = await keys.create_key(database, "expired", now, expires_at=now - timedelta(hours=1))
+        expired = await keys.create_key(
+            database, "expired", now, expires_at=now - timedelta(hours=1)
+        )
     finally:
         await database.close()
     return Keys(full.text, empty.text, expired.text)
@@ -201,10 +213,13 @@ async def _keys(urls: DatabaseUrls) -> Keys:
 async def _crowd(urls: DatabaseUrls) -> None:
     """A directory of very many files, which all have the content of the first one."""
     connection = await asyncpg.connect(urls.superuser)
-    columns = "revision, stream, size_bytes, is_text, indexed_bytes, sha256, owner, created_at, updated_at"
+    columns = (
+        "revision, stream, size_bytes, is_text, indexed_bytes, sha256, owner, created_at,"
+        " updated_at"
+    )
     await connection.execute(
-        f"INSERT INTO files (tenant, project, incarnation, path, {columns})"
-        f" SELECT tenant, project, gen_random_uuid(), '{CROWDED}/' || lpad(n::text, 5, '0') || '.md', {columns}"
+        f"INSERT INTO files (tenant, project, incarnation, path, {columns}) SELECT tenant,"
+        f" project, gen_random_uuid(), '{CROWDED}/' || lpad(n::text, 5, '0') || '.md', {columns}"
         f" FROM files, generate_series(1, {CROWD} - 1) n WHERE path = '{CROWDED}/00000.md'"
     )
     await connection.execute("ANALYZE files")

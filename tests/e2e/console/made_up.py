@@ -1,4 +1,5 @@
-"""What the console is shown: one tenant with some of everything, much of it hostile, made by the tools."""
+"""What the console is shown: one tenant with some of everything, much of it hostile, made by the
+tools."""
 
 from typing import Any
 
@@ -7,7 +8,8 @@ import orjson
 
 PWN = "window.__pwned=1"
 HOSTILE = f"<img src=x onerror={PWN}><script>{PWN}</script>'\"--></td>"
-"""A name of a session, a user, a conversation: it is to appear as these characters, and do nothing."""
+"""A name of a session, a user, a conversation: it is to appear as these characters, and do
+nothing."""
 RTL = "مرحبا بالعالم \u202egnitset\u202c"
 LONG = "Donaudampfschiff" * 60
 MARKUP = (
@@ -25,7 +27,9 @@ class Caller:
 
     def __init__(self, url: str, key: str) -> None:
         self.key = key
-        self._http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+        self._http = httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60
+        )
 
     def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         answer = self._http.post(f"/api/tools/{tool}", json={"project": "default"} | arguments)
@@ -131,16 +135,35 @@ def _boards(call: Caller) -> None:
 
 def _memories(call: Caller) -> None:
     call("memories_add", user_id=USER, messages=[message("My name is Ada. I like chess.")])
-    held = next(one for one in call("memories_list", user_id=USER)["results"] if "Ada" in one["memory"])
-    call("memories_update", user_id=USER, memory_id=held["id"], memory=f"Likes {HOSTILE} {LONG[:800]}")
+    held = next(
+        one for one in call("memories_list", user_id=USER)["results"] if "Ada" in one["memory"]
+    )
+    call(
+        "memories_update",
+        user_id=USER,
+        memory_id=held["id"],
+        memory=f"Likes {HOSTILE} {LONG[:800]}",
+    )
 
 
 def _knowledge(call: Caller) -> None:
     blocks = [
-        call("elfmem_remember", content=text, tags=["self/values"], category="knowledge")["block_id"]
-        for text in (f"Keep {MARKUP}", "Ships to Oslo leave at noon.", "Ships to Bergen leave at night.")
+        call("elfmem_remember", content=text, tags=["self/values"], category="knowledge")[
+            "block_id"
+        ]
+        for text in (
+            f"Keep {MARKUP}",
+            "Ships to Oslo leave at noon.",
+            "Ships to Bergen leave at night.",
+        )
     ]
     gone = call("elfmem_remember", content="Ships are slow.")["block_id"]
     call("elfmem_forget", block_id=gone)
     call("elfmem_dream", no_llm=True)
-    call("elfmem_connect", source=blocks[1], target=blocks[2], relation="supports", if_exists="update")
+    call(
+        "elfmem_connect",
+        source=blocks[1],
+        target=blocks[2],
+        relation="supports",
+        if_exists="update",
+    )

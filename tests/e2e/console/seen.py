@@ -22,7 +22,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A part of a page as a screen reader says it; `level` is that of a heading, 0 for anything else."""
+    """A part of a page as a screen reader says it; `level` is that of a heading, 0 for anything
+    else."""
 
     role: str
     name: str
@@ -31,8 +32,8 @@ class Spoken:
 
 @dataclass
 class Seen:
-    """A tab, its context, and what went wrong in it. `base` is where its project's pages are; a question is answered
-    with yes where the test `agrees`."""
+    """A tab, its context, and what went wrong in it. `base` is where its project's pages are; a
+    question is answered with yes where the test `agrees`."""
 
     context: Any
     tab: Any
@@ -77,11 +78,14 @@ class Seen:
         return moved
 
     def barriers(self, *rules: str) -> list[str]:
-        """What would keep somebody from using the page, by axe, of those that are serious or critical."""
+        """What would keep somebody from using the page, by axe, of those that are serious or
+        critical."""
         only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": STANDARDS}
         if not self.tab.evaluate("'axe' in window"):
             self.tab.evaluate(AXE)
-        found = self.tab.evaluate("(only) => axe.run(document, {resultTypes: ['violations'], runOnly: only})", only)
+        found = self.tab.evaluate(
+            "(only) => axe.run(document, {resultTypes: ['violations'], runOnly: only})", only
+        )
         return [
             f"{one['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"
             for one in found["violations"]
@@ -90,7 +94,8 @@ class Seen:
         ]
 
     def spoken(self) -> list[Spoken]:
-        """The page as a screen reader is told of it, in order: the tree that Chromium makes for it."""
+        """The page as a screen reader is told of it, in order: the tree that Chromium makes for
+        it."""
         wire = self.context.new_cdp_session(self.tab)
         try:
             told = wire.send("Accessibility.getFullAXTree")["nodes"]
@@ -100,8 +105,17 @@ class Seen:
 
         def below(node: dict[str, Any]) -> Iterator[Spoken]:
             if not node.get("ignored"):
-                level = next((one["value"]["value"] for one in node.get("properties", ()) if one["name"] == "level"), 0)
-                yield Spoken(node["role"]["value"], node.get("name", {}).get("value", "").strip(), level)
+                level = next(
+                    (
+                        one["value"]["value"]
+                        for one in node.get("properties", ())
+                        if one["name"] == "level"
+                    ),
+                    0,
+                )
+                yield Spoken(
+                    node["role"]["value"], node.get("name", {}).get("value", "").strip(), level
+                )
             for child in node.get("childIds", ()):
                 if child in nodes:
                     yield from below(nodes[child])
@@ -115,7 +129,8 @@ class Seen:
 
 
 def new_context(browser: Any, url: str, **options: Any) -> Seen:
-    """A context with one tab, in which anything that goes elsewhere, fails or asks in a dialogue is noted."""
+    """A context with one tab, in which anything that goes elsewhere, fails or asks in a dialogue is
+    noted."""
     context = browser.new_context(viewport=WIDE, reduced_motion="reduce", locale="en-GB", **options)
     context.set_default_timeout(20_000)
     context.add_init_script(WATCH)
@@ -135,7 +150,10 @@ def new_context(browser: Any, url: str, **options: Any) -> Seen:
 
     context.on("request", requested)
     context.on("dialog", asked)
-    context.on("console", lambda said: said.type == "error" and seen.note(f"console: {said.text} {said.location}"))
+    context.on(
+        "console",
+        lambda said: said.type == "error" and seen.note(f"console: {said.text} {said.location}"),
+    )
     context.on("weberror", lambda error: seen.note(f"script: {error.error}"))
     seen.tab = context.new_page()
     return seen

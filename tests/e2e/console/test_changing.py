@@ -1,4 +1,5 @@
-"""What somebody changes in the console: with scripts and without, and without losing what others write meanwhile."""
+"""What somebody changes in the console: with scripts and without, and without losing what others
+write meanwhile."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +14,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=[True, False], ids=["with scripts", "without scripts"])
-def editing(request: pytest.FixtureRequest, signed_in: Seen, without_scripts: Seen) -> Iterator[Seen]:
+def editing(
+    request: pytest.FixtureRequest, signed_in: Seen, without_scripts: Seen
+) -> Iterator[Seen]:
     """Somebody who changes things, and agrees to every question."""
     seen = signed_in if request.param else without_scripts
     seen.as_new()
@@ -57,7 +60,9 @@ def test_a_file_is_made_edited_moved_and_deleted(editing: Seen, call: Caller) ->
     assert not call("file_stat", path=f"{name}.txt")["exists"]
 
 
-def test_what_somebody_else_wrote_meanwhile_is_shown_and_nothing_is_lost(editing: Seen, call: Caller) -> None:
+def test_what_somebody_else_wrote_meanwhile_is_shown_and_nothing_is_lost(
+    editing: Seen, call: Caller
+) -> None:
     path = "/notes/shared.md"
     call("file_write", path=path, content="one\ntwo\nthree\n", mode="TRUNCATE")
     tab = editing.go("edit-file", path=path)
@@ -77,7 +82,9 @@ def test_what_somebody_else_wrote_meanwhile_is_shown_and_nothing_is_lost(editing
     assert tab.locator("li", has_text="Compare with now").count() >= 2
 
 
-def test_a_file_that_was_deleted_while_it_was_edited_is_not_made_again_unasked(editing: Seen, call: Caller) -> None:
+def test_a_file_that_was_deleted_while_it_was_edited_is_not_made_again_unasked(
+    editing: Seen, call: Caller
+) -> None:
     path = "/notes/vanishing.md"
     call("file_write", path=path, content="here", mode="TRUNCATE")
     tab = editing.go("edit-file", path=path)
@@ -149,7 +156,10 @@ def test_a_fact_is_forgotten(editing: Seen, call: Caller) -> None:
         tab.locator("tr", has_text="Lima").get_by_role("button", name="Forget").click()
     assert "Lima" not in tab.inner_text("main")
     assert tab.locator("tbody tr").count() == before - 1
-    assert all(one["value"] != "Lima" for one in call("memory_list_facts", user_id="fay", reach="user")["facts"])
+    assert all(
+        one["value"] != "Lima"
+        for one in call("memory_list_facts", user_id="fay", reach="user")["facts"]
+    )
 
 
 def test_a_memory_is_deleted(editing: Seen, call: Caller) -> None:
@@ -197,7 +207,9 @@ def test_a_tool_is_called_in_the_playground(editing: Seen) -> None:
     assert "INVALID_PATH" in tab.inner_text("#outcome")
 
 
-def test_nothing_is_deleted_when_the_question_is_answered_with_no(signed_in: Seen, call: Caller) -> None:
+def test_nothing_is_deleted_when_the_question_is_answered_with_no(
+    signed_in: Seen, call: Caller
+) -> None:
     signed_in.as_new()
     path = "/notes/kept.md"
     call("file_write", path=path, content="here", mode="TRUNCATE")
@@ -207,12 +219,17 @@ def test_nothing_is_deleted_when_the_question_is_answered_with_no(signed_in: See
     assert signed_in.complaints == []
 
 
-def test_a_form_of_another_session_changes_nothing(console: Console, opened: Callable[..., Seen], call: Caller) -> None:
+def test_a_form_of_another_session_changes_nothing(
+    console: Console, opened: Callable[..., Seen], call: Caller
+) -> None:
     seen = opened()
     seen.sign_in(console.keys.full)
     call("file_write", path="/notes/guarded.md", content="here", mode="TRUNCATE")
     tab = seen.go("file", path="/notes/guarded.md")
-    tab.evaluate("document.querySelectorAll('[name=form_token]').forEach((one) => { one.value = 'another'; })")
+    tab.evaluate(
+        "document.querySelectorAll('[name=form_token]').forEach((one) => { one.value = 'another';"
+        " })"
+    )
     seen.agrees = True
     seen.expected = ("status of 403",)
     submit(seen, "Delete")

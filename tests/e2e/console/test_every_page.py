@@ -1,4 +1,5 @@
-"""Each page of the console in a browser: it shows what there is, to everybody, on a phone, and without scripts."""
+"""Each page of the console in a browser: it shows what there is, to everybody, on a phone, and
+without scripts."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -16,7 +17,19 @@ Query = dict[str, str]
 
 SHIFT_MAX = 0.05
 CONTROLS = frozenset(
-    {"link", "button", "textbox", "searchbox", "combobox", "checkbox", "spinbutton", "img", "image", "meter", "Date"}
+    {
+        "link",
+        "button",
+        "textbox",
+        "searchbox",
+        "combobox",
+        "checkbox",
+        "spinbutton",
+        "img",
+        "image",
+        "meter",
+        "Date",
+    }
 )
 
 PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
@@ -72,8 +85,16 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "calls": ("calls", lambda call: {"tool": "memory_import_session"}, "memory_import_session"),
     "playground": ("playground", lambda call: {}, "file_write"),
     "tool": ("playground", lambda call: {"tool": "memory_after_turn"}, "session_id"),
-    "session from a turn": ("session", lambda call: {"id": HOSTILE, "turn": "t1"}, "The whole session"),
-    "archived knowledge": ("knowledge", lambda call: {"where": "archived"}, "Its text was forgotten."),
+    "session from a turn": (
+        "session",
+        lambda call: {"id": HOSTILE, "turn": "t1"},
+        "The whole session",
+    ),
+    "archived knowledge": (
+        "knowledge",
+        lambda call: {"where": "archived"},
+        "Its text was forgotten.",
+    ),
     "jobs": ("jobs", lambda call: {}, "Failed for good"),
     "settings": ("settings", lambda call: {}, "How long it is kept"),
     "keys": ("keys", lambda call: {}, "full <b>key</b>"),
@@ -89,15 +110,23 @@ def _fact(call: Caller) -> str:
 
 
 def _memory(call: Caller) -> str:
-    return next(str(one["id"]) for one in call("memories_list", user_id=USER)["results"] if "img" in one["memory"])
+    return next(
+        str(one["id"])
+        for one in call("memories_list", user_id=USER)["results"]
+        if "img" in one["memory"]
+    )
 
 
 def _block(call: Caller) -> str:
-    return next(str(one["id"]) for one in call("elfmem_ls")["result"] if "Oslo leave" in one["content"])
+    return next(
+        str(one["id"]) for one in call("elfmem_ls")["result"] if "Oslo leave" in one["content"]
+    )
 
 
 def _board_version(call: Caller) -> str:
-    return str(call("whiteboard_history", user_id=USER, conversation_id=HOSTILE)["versions"][-1]["version"])
+    return str(
+        call("whiteboard_history", user_id=USER, conversation_id=HOSTILE)["versions"][-1]["version"]
+    )
 
 
 def _document_version(call: Caller) -> str:
@@ -115,7 +144,9 @@ def known() -> dict[str, Query]:
 
 
 @pytest.fixture(params=PAGES)
-def wanted(request: pytest.FixtureRequest, known: dict[str, Query], call: Caller) -> tuple[str, Query, str]:
+def wanted(
+    request: pytest.FixtureRequest, known: dict[str, Query], call: Caller
+) -> tuple[str, Query, str]:
     """A page, and words that stand on it."""
     place, query, words = PAGES[request.param]
     if request.param not in known:
@@ -124,7 +155,8 @@ def wanted(request: pytest.FixtureRequest, known: dict[str, Query], call: Caller
 
 
 def check_spoken(page: list[Spoken]) -> None:
-    """A page says where one is in it, in an order that makes sense, and what each of its controls is for."""
+    """A page says where one is in it, in an order that makes sense, and what each of its controls
+    is for."""
     assert [one.role for one in page if one.role in ("banner", "main")] == ["banner", "main"]
     assert "Console" in [one.name for one in page if one.role == "navigation"]
     levels = [one.level for one in page if one.role == "heading"]
@@ -135,9 +167,11 @@ def check_spoken(page: list[Spoken]) -> None:
     assert "status" in [one.role for one in page]
 
 
-def test_a_page_shows_what_there_is_to_everybody(seen: Seen, wanted: tuple[str, Query, str]) -> None:
-    """By its words, without moving while it loads; for screen readers, keyboards and eyes, in light and in dark, on a
-    phone too; and nothing that anybody wrote has run."""
+def test_a_page_shows_what_there_is_to_everybody(
+    seen: Seen, wanted: tuple[str, Query, str]
+) -> None:
+    """By its words, without moving while it loads; for screen readers, keyboards and eyes, in light
+    and in dark, on a phone too; and nothing that anybody wrote has run."""
     place, query, words = wanted
     tab = seen.go(place, **query)
     assert words in tab.inner_text("main")
@@ -154,7 +188,9 @@ def test_a_page_shows_what_there_is_to_everybody(seen: Seen, wanted: tuple[str, 
 
 
 @pytest.mark.parametrize(("place", "menu"), [("file", "Move"), ("block", "Edit")])
-def test_a_menu_opens_on_the_screen_of_a_phone(seen: Seen, call: Caller, place: str, menu: str) -> None:
+def test_a_menu_opens_on_the_screen_of_a_phone(
+    seen: Seen, call: Caller, place: str, menu: str
+) -> None:
     query = {"path": "/notes/versions.md"} if place == "file" else {"id": _block(call)}
     seen.tab.set_viewport_size(NARROW)
     tab = seen.go(place, **query)
@@ -170,7 +206,9 @@ def test_a_page_says_it_without_scripts(plain: Seen, wanted: tuple[str, Query, s
     assert words in plain.go(place, **query).inner_text("main")
 
 
-@pytest.mark.parametrize("place", ["", "sessions", "facts", "memories", "knowledge", "boards", "notebook", "files"])
+@pytest.mark.parametrize(
+    "place", ["", "sessions", "facts", "memories", "knowledge", "boards", "notebook", "files"]
+)
 def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
     console: Console, opened: Callable[..., Seen], place: str
 ) -> None:
@@ -200,7 +238,9 @@ def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
         ("key", {"id": "no-key"}, "That did not work"),
     ],
 )
-def test_what_is_not_there_is_told_and_the_way_on_is_shown(seen: Seen, place: str, query: Query, words: str) -> None:
+def test_what_is_not_there_is_told_and_the_way_on_is_shown(
+    seen: Seen, place: str, query: Query, words: str
+) -> None:
     seen.expected = ("status of 4",)
     tab = seen.go(place, **query)
     assert words in tab.inner_text("main")

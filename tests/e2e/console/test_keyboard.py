@@ -27,7 +27,8 @@ CURRENT_IN_VIEW = """() => {
 
 
 @pytest.mark.parametrize(
-    ("place", "query"), [("sessions", {}), ("file", {"path": "/notes/versions.md"}), ("facts", {"user": USER})]
+    ("place", "query"),
+    [("sessions", {}), ("file", {"path": "/notes/versions.md"}), ("facts", {"user": USER})],
 )
 def test_the_keyboard_goes_through_a_page_in_its_order_and_is_seen_where_it_is(
     seen: Seen, place: str, query: dict[str, str]
@@ -56,7 +57,9 @@ def test_the_keyboard_goes_through_a_page_in_its_order_and_is_seen_where_it_is(
     assert reached >= min(wanted, 20)
 
 
-def test_on_a_narrow_screen_the_place_one_is_at_is_in_view_and_the_keyboard_begins_before_it(seen: Seen) -> None:
+def test_on_a_narrow_screen_the_place_one_is_at_is_in_view_and_the_keyboard_begins_before_it(
+    seen: Seen,
+) -> None:
     seen.tab.set_viewport_size(NARROW)
     tab = seen.go("settings")
     assert tab.evaluate("document.querySelector('.places').scrollLeft > 0")
@@ -65,7 +68,9 @@ def test_on_a_narrow_screen_the_place_one_is_at_is_in_view_and_the_keyboard_begi
     assert tab.evaluate(PLACE) == ["A", "Skip to the content"]
 
 
-@pytest.mark.parametrize("place", ["sessions", "files", "notebook", "boards", "memories", "knowledge"])
+@pytest.mark.parametrize(
+    "place", ["sessions", "files", "notebook", "boards", "memories", "knowledge"]
+)
 def test_a_stroke_goes_to_the_search(seen: Seen, place: str) -> None:
     tab = seen.go(place)
     tab.keyboard.press("/")
@@ -94,7 +99,8 @@ def test_a_long_session_is_read_to_its_beginning(seen: Seen) -> None:
 
 
 def test_somebody_finds_out_why_an_agent_knew_something(seen: Seen) -> None:
-    """From a session to what its prompts had, to the fact, to the turn in which it was said, and what that one had."""
+    """From a session to what its prompts had, to the fact, to the turn in which it was said, and
+    what that one had."""
     tab = seen.go("session", id=HOSTILE)
     tab.get_by_role("link", name="Recalls").click()
     recalled = tab.locator("tr", has_text="home").filter(has_text="How it changed").first

@@ -1,4 +1,5 @@
-"""What the console says when something is out of reach: that it is, and never that there is nothing."""
+"""What the console says when something is out of reach: that it is, and never that there is
+nothing."""
 
 import pytest
 
@@ -48,7 +49,9 @@ def again(seen: Seen) -> None:
     raise AssertionError(seen.tab.inner_text("body"))
 
 
-def test_without_its_database_a_page_says_so_and_shows_nothing_as_empty(console: Console, seen: Seen) -> None:
+def test_without_its_database_a_page_says_so_and_shows_nothing_as_empty(
+    console: Console, seen: Seen
+) -> None:
     seen.expected = ("status of 503",)
     with console.path.cut():
         for place, query in PAGES:
@@ -60,7 +63,9 @@ def test_without_its_database_a_page_says_so_and_shows_nothing_as_empty(console:
     assert HOSTILE in seen.go("sessions").inner_text("main")
 
 
-def test_without_its_database_the_overview_says_so_and_shows_no_numbers(console: Console, seen: Seen) -> None:
+def test_without_its_database_the_overview_says_so_and_shows_no_numbers(
+    console: Console, seen: Seen
+) -> None:
     seen.expected = ("status of 503",)
     with console.path.cut():
         tab = seen.go("")
@@ -72,7 +77,9 @@ def test_without_its_database_the_overview_says_so_and_shows_no_numbers(console:
     assert HOSTILE in tab.inner_text("main")
 
 
-def test_a_list_that_is_searched_while_the_database_is_out_of_reach_says_so(console: Console, seen: Seen) -> None:
+def test_a_list_that_is_searched_while_the_database_is_out_of_reach_says_so(
+    console: Console, seen: Seen
+) -> None:
     seen.expected = ("status of 503", "htmx:")
     tab = seen.go("sessions")
     with console.path.cut():
@@ -83,7 +90,9 @@ def test_a_list_that_is_searched_while_the_database_is_out_of_reach_says_so(cons
     tab.locator("#rows tbody tr").wait_for()
 
 
-def test_without_the_database_nobody_comes_in_and_no_key_is_called_wrong(console: Console, seen: Seen) -> None:
+def test_without_the_database_nobody_comes_in_and_no_key_is_called_wrong(
+    console: Console, seen: Seen
+) -> None:
     seen.expected = ("status of 503",)
     with console.path.cut():
         tab = seen.tab

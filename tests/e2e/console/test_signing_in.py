@@ -38,8 +38,12 @@ def test_a_wrong_key_and_one_that_expired_are_told_apart_by_nobody(
     assert seen.context.cookies() == []
 
 
-def test_whoever_guesses_keys_is_told_to_wait(console: Console, opened: Callable[..., Seen], tmp_path: Path) -> None:
-    with Served(tmp_path / "data", **served_on(console.urls), MEMSVC_AUTH__FAILURES_A_MINUTE="2") as served:
+def test_whoever_guesses_keys_is_told_to_wait(
+    console: Console, opened: Callable[..., Seen], tmp_path: Path
+) -> None:
+    with Served(
+        tmp_path / "data", **served_on(console.urls), MEMSVC_AUTH__FAILURES_A_MINUTE="2"
+    ) as served:
         seen = opened(url=served.url)
         seen.expected = ("status of 4",)
         for number in range(3):
@@ -49,7 +53,9 @@ def test_whoever_guesses_keys_is_told_to_wait(console: Console, opened: Callable
         assert "Too many wrong keys" in seen.tab.inner_text("[role=alert]")
 
 
-def test_signing_out_leaves_nothing_and_going_back_shows_nothing(console: Console, opened: Callable[..., Seen]) -> None:
+def test_signing_out_leaves_nothing_and_going_back_shows_nothing(
+    console: Console, opened: Callable[..., Seen]
+) -> None:
     seen = opened()
     seen.sign_in(console.keys.full)
     seen.go("session", id=HOSTILE)
@@ -68,11 +74,19 @@ def test_signing_out_leaves_nothing_and_going_back_shows_nothing(console: Consol
         assert HOSTILE not in seen.tab.content()
         assert seen.tab.locator("#key").count() == 1
     assert seen.tab.evaluate("localStorage.length + sessionStorage.length") == 0
-    assert seen.tab.evaluate("async () => [await caches.keys(), await indexedDB.databases()]") == [[], []]
-    assert seen.tab.evaluate("async () => (await navigator.serviceWorker.getRegistrations()).length") == 0
+    assert seen.tab.evaluate("async () => [await caches.keys(), await indexedDB.databases()]") == [
+        [],
+        [],
+    ]
+    assert (
+        seen.tab.evaluate("async () => (await navigator.serviceWorker.getRegistrations()).length")
+        == 0
+    )
 
 
-def test_two_tabs_of_one_browser_are_two_tenants_at_once(console: Console, opened: Callable[..., Seen]) -> None:
+def test_two_tabs_of_one_browser_are_two_tenants_at_once(
+    console: Console, opened: Callable[..., Seen]
+) -> None:
     seen = opened()
     full = seen.sign_in(console.keys.full)
     other = seen.context.new_page()
@@ -87,7 +101,9 @@ def test_two_tabs_of_one_browser_are_two_tenants_at_once(console: Console, opene
     assert HOSTILE in seen.go("sessions").inner_text("main")
 
 
-def test_a_slot_does_not_open_to_the_cookie_of_another(console: Console, opened: Callable[..., Seen]) -> None:
+def test_a_slot_does_not_open_to_the_cookie_of_another(
+    console: Console, opened: Callable[..., Seen]
+) -> None:
     one, two = opened(), opened()
     one.sign_in(console.keys.full)
     two.sign_in(console.keys.empty)
@@ -114,7 +130,9 @@ def test_a_key_that_is_revoked_ends_at_the_next_click(
     seen.tab.wait_for_url(f"{console.url}/console/")
 
 
-def test_a_key_that_is_revoked_ends_while_somebody_types(console: Console, opened: Callable[..., Seen]) -> None:
+def test_a_key_that_is_revoked_ends_while_somebody_types(
+    console: Console, opened: Callable[..., Seen]
+) -> None:
     call = console.caller()
     made = call("keys_create", label="for a while", permissions=["read"])
     seen = opened()
@@ -127,7 +145,9 @@ def test_a_key_that_is_revoked_ends_while_somebody_types(console: Console, opene
     seen.tab.wait_for_url(f"{console.url}/console/")
 
 
-def test_a_key_that_may_only_read_is_shown_no_forms_that_write(console: Console, opened: Callable[..., Seen]) -> None:
+def test_a_key_that_may_only_read_is_shown_no_forms_that_write(
+    console: Console, opened: Callable[..., Seen]
+) -> None:
     call = console.caller()
     made = call("keys_create", label="reader", permissions=["read"])
     call.close()

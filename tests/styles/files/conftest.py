@@ -12,7 +12,8 @@ PROJECT = "default"
 
 
 class FileDoor:
-    """The file tools, with the project filled in and the answers cut down to what most tests look at."""
+    """The file tools, with the project filled in and the answers cut down to what most tests look
+    at."""
 
     def __init__(self, call: Door, project: str = PROJECT) -> None:
         self.call = call
@@ -22,7 +23,9 @@ class FileDoor:
         return await self.call(f"file_{tool}", **{"project": self.project} | arguments)
 
     async def refuses(self, code: str, tool: str, **arguments: Any) -> dict[str, Any]:
-        return await self.call.refuses(code, f"file_{tool}", **{"project": self.project} | arguments)
+        return await self.call.refuses(
+            code, f"file_{tool}", **{"project": self.project} | arguments
+        )
 
     async def write(self, path: str, content: str = "x", **arguments: Any) -> str:
         """The version that the write led to."""
@@ -53,10 +56,14 @@ def in_project(call: Door) -> Callable[[str], FileDoor]:
 
 
 @pytest.fixture
-def with_limits(database: Any, clock: Any, tokens: Any, meter: Any, scope: Any) -> Callable[..., FileDoor]:
+def with_limits(
+    database: Any, clock: Any, tokens: Any, meter: Any, scope: Any
+) -> Callable[..., FileDoor]:
     """File tools with limits other than the defaults."""
 
-    return lambda **limits: FileDoor(open_door(database, clock, tokens, meter, scope, files=FilesOptions(**limits)))
+    return lambda **limits: FileDoor(
+        open_door(database, clock, tokens, meter, scope, files=FilesOptions(**limits))
+    )
 
 
 Remember = Callable[[str], Awaitable[None]]

@@ -28,7 +28,8 @@ from tests.styles.files.conftest import FileDoor
 
 @dataclass
 class Past:
-    """The file tools of one caller in one project, history among them, and the purge of that project."""
+    """The file tools of one caller in one project, history among them, and the purge of that
+    project."""
 
     files: FileDoor
     scope: Scope
@@ -49,7 +50,9 @@ class Past:
 
     async def listed(self, path: str, **arguments: Any) -> list[str]:
         """The ids of a page of a path's history."""
-        return [one["id"] for one in (await self("list_versions", path=path, **arguments))["versions"]]
+        return [
+            one["id"] for one in (await self("list_versions", path=path, **arguments))["versions"]
+        ]
 
     async def contents(self, path: str) -> list[str]:
         """What each version of a path's history holds, newest first."""
@@ -64,12 +67,15 @@ class Past:
         await self.upkeep.run(self.scope)
 
     def elsewhere(self, scope: Scope, projects: frozenset[str] | None = None) -> "Past":
-        """The same service for another tenant or project, or with a key that is confined to some projects."""
+        """The same service for another tenant or project, or with a key that is confined to some
+        projects."""
         door = Door(self.files.call.dispatch, Caller(scope.tenant, "test", projects=projects))
         return Past(FileDoor(door, scope.project), scope, self.upkeep, self.history, self.writing)
 
 
-def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope: Scope, **limits: Any) -> Past:
+def open_past(
+    database: Database, clock: FakeClock, meter: RecordingMeter, scope: Scope, **limits: Any
+) -> Past:
     """The tools over a database, with limits other than the defaults."""
     options = FilesOptions(**limits)
     indexing = FileIndex(database, clock, has_embeddings=False)
@@ -83,7 +89,9 @@ def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope
         *history_tools(history),
         *project_tools(Projects(database)),
     ]
-    dispatch = Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
+    dispatch = Dispatch(
+        Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock
+    )
     files = FileDoor(Door(dispatch, Caller(scope.tenant, "test")), scope.project)
     return Past(files, scope, FileMaintenance(database, clock, options), history, writing)
 
@@ -91,11 +99,13 @@ def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope
 async def orphans(admin: asyncpg.Connection) -> tuple[int, int]:
     """Rows that should not exist: streams of no file, and blocks of no stream."""
     streams = await admin.fetchval(
-        """SELECT count(*) FROM streams AS s WHERE NOT EXISTS (SELECT FROM files AS f WHERE f.tenant = s.tenant
+        """SELECT count(*) FROM streams AS s WHERE NOT EXISTS (SELECT FROM files AS f
+            WHERE f.tenant = s.tenant
         AND f.project = s.project AND f.incarnation = s.incarnation)"""
     )
     blocks = await admin.fetchval(
-        """SELECT count(*) FROM blocks AS b WHERE NOT EXISTS (SELECT FROM streams AS s WHERE s.tenant = b.tenant
+        """SELECT count(*) FROM blocks AS b WHERE NOT EXISTS (SELECT FROM streams AS s
+            WHERE s.tenant = b.tenant
         AND s.project = b.project AND s.stream = b.stream)"""
     )
     return streams, blocks

@@ -22,10 +22,16 @@ def past(database: Database, clock: FakeClock, meter: RecordingMeter, scope: Sco
 
 async def test_a_first_write_makes_no_version(past: Past) -> None:
     await past.write("/f", "one")
-    assert await past("list_versions", path="/f") == {"versions": [], "has_more": False, "next_cursor": None}
+    assert await past("list_versions", path="/f") == {
+        "versions": [],
+        "has_more": False,
+        "next_cursor": None,
+    }
 
 
-async def test_every_change_of_content_makes_what_was_there_a_version(past: Past, clock: FakeClock) -> None:
+async def test_every_change_of_content_makes_what_was_there_a_version(
+    past: Past, clock: FakeClock
+) -> None:
     first = await past.files.write("/f", "one")
     clock.advance(minutes=1)
     second = await past.files.write("/f", " two")
@@ -66,7 +72,9 @@ async def test_a_version_of_many_blocks_is_one_version(past: Past) -> None:
     assert await past.contents("/f") == [wholes[1] * 6, wholes[0] * 6]
 
 
-async def test_what_was_deleted_stays_in_the_history_of_its_path(past: Past, clock: FakeClock) -> None:
+async def test_what_was_deleted_stays_in_the_history_of_its_path(
+    past: Past, clock: FakeClock
+) -> None:
     versions = await past.write("/d/f", "one", "two")
     await past("delete", path="/d", recursive=True)
     assert await past.listed("/d/f") == versions[::-1]
@@ -92,7 +100,9 @@ async def test_a_moved_file_takes_its_history_along(past: Past, source: str, tar
     assert await past.files.text(path) == "one"
 
 
-async def test_a_move_is_no_change_of_content_and_its_token_still_names_what_was_there(past: Past) -> None:
+async def test_a_move_is_no_change_of_content_and_its_token_still_names_what_was_there(
+    past: Past,
+) -> None:
     await past.write("/a", "one")
     await past("rename", from_path="/a", to_path="/b")
     moved = (await past("stat", path="/b"))["version"]
@@ -101,7 +111,9 @@ async def test_a_move_is_no_change_of_content_and_its_token_still_names_what_was
     assert (await past("read_version", path="/b", history_id=moved))["content"] == "one"
 
 
-async def test_a_file_that_was_overwritten_by_a_move_is_in_the_history_of_its_path(past: Past) -> None:
+async def test_a_file_that_was_overwritten_by_a_move_is_in_the_history_of_its_path(
+    past: Past,
+) -> None:
     await past.write("/a", "one")
     await past.write("/b", "old", "two")
     await past("rename", from_path="/a", to_path="/b", overwrite=True)
@@ -133,7 +145,9 @@ async def test_pages_of_any_size_make_the_same_history(past: Past, clock: FakeCl
     assert await past.listed("/f", before_id=whole[-1]) == []
 
 
-async def test_a_page_goes_on_where_the_last_one_ended_whatever_was_written_meanwhile(past: Past) -> None:
+async def test_a_page_goes_on_where_the_last_one_ended_whatever_was_written_meanwhile(
+    past: Past,
+) -> None:
     versions = await past.write("/f", *"abcdef")
     page = await past("list_versions", path="/f", limit=2)
     await past.write("/f", "g", "h")
@@ -147,7 +161,11 @@ async def test_a_page_goes_on_where_the_last_one_ended_whatever_was_written_mean
 async def test_limits_are_checked_and_the_default_is_fifty(past: Past) -> None:
     await past.write("/f", *(f"{number}" for number in range(53)))
     page = await past("list_versions", path="/f")
-    assert (len(page["versions"]), page["has_more"], page["next_cursor"]) == (50, True, page["versions"][-1]["id"])
+    assert (len(page["versions"]), page["has_more"], page["next_cursor"]) == (
+        50,
+        True,
+        page["versions"][-1]["id"],
+    )
     assert len(await past.listed("/f", limit=200)) == 52
     for limit in (0, -1, 201, "x", 1.5):
         await past.refuses("INVALID_ARGUMENT", "list_versions", path="/f", limit=limit)
@@ -159,7 +177,9 @@ async def test_restoring_writes_the_old_content_and_keeps_what_it_replaces(past:
     assert restored == {"bytes_written": 3, "version": (await past("stat", path="/f"))["version"]}
     assert await past.files.text("/f") == "one"
     assert await past.listed("/f") == [second, first]
-    await past("restore_version", path="/f", history_id=second, expected_version=restored["version"])
+    await past(
+        "restore_version", path="/f", history_id=second, expected_version=restored["version"]
+    )
     assert await past.contents("/f") == ["one", "two", "one"]
 
 
@@ -175,7 +195,9 @@ async def test_restoring_what_is_there_already_leaves_it_there(past: Past) -> No
 async def test_a_deleted_file_is_restored_as_a_new_one(past: Past, create_only: bool) -> None:
     version = await past.files.write("/d/f", "one")
     await past("delete", path="/d/f")
-    restored = await past("restore_version", path="/d/f", history_id=version, create_only=create_only)
+    restored = await past(
+        "restore_version", path="/d/f", history_id=version, create_only=create_only
+    )
     assert restored["version"].split(":")[0] != version.split(":")[0]
     assert await past.files.text("/d/f") == "one"
     assert await past.listed("/d/f") == [version]
@@ -199,8 +221,14 @@ async def test_binary_versions_are_read_as_base64_and_restored(past: Past) -> No
     binary = await past.files.write("/f", base64.b64encode(raw).decode(), content_encoding="base64")
     await past.write("/f", "text")
     read = await past("read_version", path="/f", history_id=binary)
-    assert (read["content_encoding"], base64.b64decode(read["content"]), read["size"]) == ("base64", raw, len(raw))
-    assert (await past("restore_version", path="/f", history_id=binary))["bytes_written"] == len(raw)
+    assert (read["content_encoding"], base64.b64decode(read["content"]), read["size"]) == (
+        "base64",
+        raw,
+        len(raw),
+    )
+    assert (await past("restore_version", path="/f", history_id=binary))["bytes_written"] == len(
+        raw
+    )
     assert (await past("read", path="/f"))["content"] == read["content"]
 
 
@@ -215,11 +243,18 @@ async def test_what_grew_beyond_one_payload_is_restored_whole(
     assert await past.files.text("/f") == "x" * 30
 
 
-async def test_unknown_versions_and_those_of_others_are_not_found(past: Past, scope: Scope, other_scope: Scope) -> None:
+async def test_unknown_versions_and_those_of_others_are_not_found(
+    past: Past, scope: Scope, other_scope: Scope
+) -> None:
     version = (await past.write("/f", "one", "two", "three"))[0]
     other_path = (await past.write("/g", "one", "two"))[0]
     incarnation = version.split(":")[0]
-    unknown = (other_path, f"{'0' * 32}:1", f"{incarnation}:4", f"{incarnation}:9999999999999999999")
+    unknown = (
+        other_path,
+        f"{'0' * 32}:1",
+        f"{incarnation}:4",
+        f"{incarnation}:9999999999999999999",
+    )
     strangers = past.elsewhere(other_scope), past.elsewhere(Scope(scope.tenant, "elsewhere"))
     for stranger in strangers:
         await stranger.write("/f", "mine")
@@ -258,7 +293,9 @@ async def test_of_concurrent_writes_each_makes_the_one_before_it_a_version(past:
     await past.write("/f", "start")
     contents = [f"{number:02d}" for number in range(20)]
     await asyncio.gather(*(past.write("/f", content) for content in contents))
-    assert sorted([await past.files.text("/f"), *await past.contents("/f")]) == sorted([*contents, "start"])
+    assert sorted([await past.files.text("/f"), *await past.contents("/f")]) == sorted(
+        [*contents, "start"]
+    )
 
 
 async def test_of_concurrent_appends_every_prefix_is_a_version(past: Past) -> None:
@@ -267,7 +304,9 @@ async def test_of_concurrent_appends_every_prefix_is_a_version(past: Past) -> No
     history = await past.contents("/f")
     assert len(history) == 19
     assert all(whole.startswith(content) for content in history)
-    assert [len(content) for content in history] == sorted({len(content) for content in history}, reverse=True)
+    assert [len(content) for content in history] == sorted(
+        {len(content) for content in history}, reverse=True
+    )
 
 
 async def test_of_concurrent_restores_that_saw_one_version_one_wins(past: Past) -> None:
@@ -287,6 +326,10 @@ async def test_of_concurrent_restores_that_saw_one_version_one_wins(past: Past) 
 
 async def test_a_write_that_fails_makes_no_version(past: Past) -> None:
     versions = await past.write("/f", "one", "two")
-    await past.refuses("VERSION_CONFLICT", "write", path="/f", content="x", expected_version=versions[0])
-    await past.refuses("INVALID_OFFSET", "write", path="/f", content="x", mode="OVERWRITE", offset=99)
+    await past.refuses(
+        "VERSION_CONFLICT", "write", path="/f", content="x", expected_version=versions[0]
+    )
+    await past.refuses(
+        "INVALID_OFFSET", "write", path="/f", content="x", mode="OVERWRITE", offset=99
+    )
     assert await past.listed("/f") == versions[:1]

@@ -15,7 +15,8 @@ from tests.styles.files.conftest import FileDoor
 
 pytestmark = pytest.mark.anyio
 
-# Names around `/` in byte order, so that `/a`, `/a-b`, `/a.txt`, `/a/b` and `/a0` interleave in every way.
+# Names around `/` in byte order, so that `/a`, `/a-b`, `/a.txt`, `/a/b` and `/a0` interleave in
+# every way.
 NAMES = st.text("a-.%_0", min_size=1, max_size=3).filter(lambda name: name not in (".", ".."))
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
 TREES = st.sets(PATHS, min_size=1, max_size=14)
@@ -35,10 +36,14 @@ def without_conflicts(paths: set[str]) -> set[str]:
 
 def listed(tree: set[str], directory: str, depth: int) -> list[tuple[str, str]]:
     """The model of a listing: paths with their types, sorted by path."""
-    kinds = {above: "DIRECTORY" for path in tree for above in ancestors(path)} | dict.fromkeys(tree, "FILE")
+    kinds = {above: "DIRECTORY" for path in tree for above in ancestors(path)} | dict.fromkeys(
+        tree, "FILE"
+    )
     level = directory.count("/") + depth
     return sorted(
-        (path, kind) for path, kind in kinds.items() if path.startswith(directory + "/") and path.count("/") <= level
+        (path, kind)
+        for path, kind in kinds.items()
+        if path.startswith(directory + "/") and path.count("/") <= level
     )
 
 
@@ -47,7 +52,9 @@ async def pages(files: FileDoor, directory: str, depth: int, limit: int) -> list
     entries: list[tuple[str, str]] = []
     cursor = ""
     while True:
-        page = await files("list", path=directory, depth=depth, limit=limit, cursor=cursor, directory_times=False)
+        page = await files(
+            "list", path=directory, depth=depth, limit=limit, cursor=cursor, directory_times=False
+        )
         entries += [(entry["path"], entry["type"]) for entry in page["entries"]]
         assert len(page["entries"]) <= limit
         assert page["has_more"] == (page["next_cursor"] is not None)
@@ -59,8 +66,14 @@ async def pages(files: FileDoor, directory: str, depth: int, limit: int) -> list
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tree=TREES.map(without_conflicts), removed=st.sets(st.integers(0, 13), max_size=3), limit=st.integers(1, 5))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    tree=TREES.map(without_conflicts),
+    removed=st.sets(st.integers(0, 13), max_size=3),
+    limit=st.integers(1, 5),
+)
 @example(tree={"/a/b", "/a.txt", "/a-b", "/b", "/c"}, removed=set(), limit=1)
 @example(tree={"/a/x", "/a-/x", "/a--/x", "/a--b/x", "/b", "/c"}, removed=set(), limit=1)
 @example(tree={"/a%/x", "/a_b/x", "/a0", "/a-0/%/_", "/a/0/a/a", "/a/0.0"}, removed={0}, limit=2)
@@ -84,8 +97,15 @@ async def test_a_listing_is_what_a_plain_model_says_at_every_depth_and_page_size
             assert await pages(files, directory, depth, limit) == expected
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tree=TREES.map(without_conflicts), cursor=PATHS, depth=st.integers(1, 3), limit=st.integers(1, 3))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    tree=TREES.map(without_conflicts),
+    cursor=PATHS,
+    depth=st.integers(1, 3),
+    limit=st.integers(1, 3),
+)
 async def test_any_path_is_a_cursor_even_one_that_does_not_exist(
     call: Door, tree: set[str], cursor: str, depth: int, limit: int
 ) -> None:
@@ -101,7 +121,9 @@ async def test_any_path_is_a_cursor_even_one_that_does_not_exist(
 async def test_an_entry_tells_name_size_and_times(files: FileDoor, clock: FakeClock) -> None:
     await files.write("/d/f.txt", "é")
     entries = (await files("list", depth=2))["entries"]
-    assert [{name: entry[name] for name in ("name", "path", "type", "size")} for entry in entries] == [
+    assert [
+        {name: entry[name] for name in ("name", "path", "type", "size")} for entry in entries
+    ] == [
         {"name": "d", "path": "/d", "type": "DIRECTORY", "size": 0},
         {"name": "f.txt", "path": "/d/f.txt", "type": "FILE", "size": 2},
     ]
@@ -123,9 +145,15 @@ async def test_depth_nought_is_the_path_itself(files: FileDoor) -> None:
         assert await files.paths(root, depth=0) == ["/"]
 
 
-async def test_an_empty_root_has_no_entries_and_a_missing_directory_is_not_found(files: FileDoor) -> None:
+async def test_an_empty_root_has_no_entries_and_a_missing_directory_is_not_found(
+    files: FileDoor,
+) -> None:
     for root in ("", "/"):
-        assert await files("list", path=root) == {"entries": [], "has_more": False, "next_cursor": None}
+        assert await files("list", path=root) == {
+            "entries": [],
+            "has_more": False,
+            "next_cursor": None,
+        }
     await files.write("/dir/f")
     for path in ("/nothing", "/di", "/dir/f/g", "/dir/"[:3]):
         for depth in (0, 1, 5):
@@ -150,18 +178,29 @@ async def test_limits_and_depths_outside_their_bounds_are_refused(files: FileDoo
 
 
 async def test_a_page_has_256_entries_unless_asked_and_never_more_than_1024(
-    with_limits: Callable[..., FileDoor], files: FileDoor, database: Database, scope: Scope, clock: FakeClock
+    with_limits: Callable[..., FileDoor],
+    files: FileDoor,
+    database: Database,
+    scope: Scope,
+    clock: FakeClock,
 ) -> None:
     small = with_limits(list_limit_default=3, list_limit_max=5)
     for number in range(7):
         await small.write(f"/f{number}")
-    for arguments, most in (({}, 3), ({"limit": 4}, 4), ({"limit": 5}, 5), ({"limit": 6}, 5), ({"limit": 2**53}, 5)):
+    for arguments, most in (
+        ({}, 3),
+        ({"limit": 4}, 4),
+        ({"limit": 5}, 5),
+        ({"limit": 6}, 5),
+        ({"limit": 2**53}, 5),
+    ):
         page = await small("list", **arguments)
         assert (len(page["entries"]), page["has_more"]) == (most, True)
     async with database.begin(scope) as tx:
         await tx.execute(
             """
-            INSERT INTO files SELECT $1, $2, gen_random_uuid(), '/many/' || n, 1, n, 0, true, '', $3, $3, NULL
+            INSERT INTO files SELECT $1, $2, gen_random_uuid(), '/many/' || n, 1, n, 0, true, '',
+                $3, $3, NULL
             FROM generate_series(1, 1100) AS n
             """,
             clock.now(),
@@ -171,11 +210,19 @@ async def test_a_page_has_256_entries_unless_asked_and_never_more_than_1024(
         assert (len(page["entries"]), page["has_more"]) == (most, True)
 
 
-async def test_a_session_is_listed_completely_whatever_the_page_size(files: FileDoor, call: Door) -> None:
+async def test_a_session_is_listed_completely_whatever_the_page_size(
+    files: FileDoor, call: Door
+) -> None:
     await call(
-        "memory_after_turn", session_id="s", turn_id="t", input_items=[{"role": "user", "content": "I like tea"}]
+        "memory_after_turn",
+        session_id="s",
+        turn_id="t",
+        input_items=[{"role": "user", "content": "I like tea"}],
     )
-    whole = [(entry["path"], entry["type"]) for entry in (await files("list", path="/memory/s", depth=9))["entries"]]
+    whole = [
+        (entry["path"], entry["type"])
+        for entry in (await files("list", path="/memory/s", depth=9))["entries"]
+    ]
     assert len(whole) > 12
     for limit in (1, 2, 3, 7):
         assert await pages(files, "/memory/s", 9, limit) == whole

@@ -1,4 +1,5 @@
-"""The tool `memory` answers each command in the words of the local file system tool of the anthropic package."""
+"""The tool `memory` answers each command in the words of the local file system tool of the
+anthropic package."""
 
 import asyncio
 import base64
@@ -29,11 +30,16 @@ class MemoryDoor:
 
     async def refuses(self, code: str, command: str, **arguments: Any) -> str:
         """The sentence of a call that has to fail with this code."""
-        return str((await self.call.refuses(code, "memory", command=command, **arguments))["message"])
+        return str(
+            (await self.call.refuses(code, "memory", command=command, **arguments))["message"]
+        )
 
     async def made(self, path: str, file_text: str) -> None:
         """Makes a file."""
-        assert await self("create", path=path, file_text=file_text) == f"File created successfully at: {path}"
+        assert (
+            await self("create", path=path, file_text=file_text)
+            == f"File created successfully at: {path}"
+        )
 
     async def text(self, stored: str) -> str:
         """The content of a file, by its path in the store."""
@@ -45,7 +51,10 @@ def memory(call: Door) -> MemoryDoor:
     return MemoryDoor(call)
 
 
-EMPTY = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0B\t/memories"
+EMPTY = (
+    "Here're the files and directories up to 2 levels deep in /memories, excluding hidden"
+    " items:\n0B\t/memories"
+)
 
 
 async def test_the_directory_is_there_before_anything_is_in_it(memory: MemoryDoor) -> None:
@@ -55,7 +64,9 @@ async def test_the_directory_is_there_before_anything_is_in_it(memory: MemoryDoo
     assert await memory("view", path="/memories") == EMPTY
 
 
-async def test_a_directory_is_shown_to_two_levels_with_the_sizes_of_all_below(memory: MemoryDoor) -> None:
+async def test_a_directory_is_shown_to_two_levels_with_the_sizes_of_all_below(
+    memory: MemoryDoor,
+) -> None:
     for path, size_bytes in (
         ("/memories/b/deep/er/x.md", 1024),
         ("/memories/b/y.md", 512),
@@ -66,7 +77,10 @@ async def test_a_directory_is_shown_to_two_levels_with_the_sizes_of_all_below(me
     ):
         await memory.made(path, "x" * size_bytes)
     assert (await memory("view", path="/memories")).split("\n") == [
-        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:",
+        (
+            "Here're the files and directories up to 2 levels deep in /memories, excluding hidden"
+            " items:"
+        ),
         "3.0K\t/memories",
         "1.5K\t/memories/a.md",
         "1.5K\t/memories/b/",
@@ -75,14 +89,19 @@ async def test_a_directory_is_shown_to_two_levels_with_the_sizes_of_all_below(me
         "0B\t/memories/b.md",
     ]
     assert (await memory("view", path="/memories/b/deep/")).split("\n") == [
-        "Here're the files and directories up to 2 levels deep in /memories/b/deep/, excluding hidden items:",
+        (
+            "Here're the files and directories up to 2 levels deep in /memories/b/deep/, excluding"
+            " hidden items:"
+        ),
         "1K\t/memories/b/deep/",
         "1K\t/memories/b/deep//er/",
         "1K\t/memories/b/deep//er/x.md",
     ]
 
 
-async def test_more_files_than_a_page_holds_are_all_shown(memory: MemoryDoor, monkeypatch: Any) -> None:
+async def test_more_files_than_a_page_holds_are_all_shown(
+    memory: MemoryDoor, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("memsvc.styles.files.memory_directory._PAGE_ENTRIES", 7)
     for number in range(40):
         await memory.made(f"/memories/d/{number:02}", "12")
@@ -96,7 +115,15 @@ async def test_more_files_than_a_page_holds_are_all_shown(memory: MemoryDoor, mo
 
 @pytest.mark.parametrize(
     ("size_bytes", "told"),
-    [(0, "0B"), (1, "1B"), (1023, "1023B"), (1024, "1K"), (1536, "1.5K"), (1048576, "1M"), (5 * 2**40, "5120G")],
+    [
+        (0, "0B"),
+        (1, "1B"),
+        (1023, "1023B"),
+        (1024, "1K"),
+        (1536, "1.5K"),
+        (1048576, "1M"),
+        (5 * 2**40, "5120G"),
+    ],
 )
 def test_sizes_are_told_in_units_of_1024(size_bytes: int, told: str) -> None:
     assert size(size_bytes) == told
@@ -119,7 +146,9 @@ async def test_a_file_is_shown_with_the_numbers_of_its_lines(memory: MemoryDoor)
         ([3, 2], []),
         ([1, -2], lines[:-2]),
     ):
-        assert await memory("view", path="/memories/a.md", view_range=view_range) == whole + "\n".join(shown)
+        assert await memory(
+            "view", path="/memories/a.md", view_range=view_range
+        ) == whole + "\n".join(shown)
 
 
 async def test_an_empty_file_is_one_empty_line(memory: MemoryDoor) -> None:
@@ -132,10 +161,12 @@ async def test_an_empty_file_is_one_empty_line(memory: MemoryDoor) -> None:
 async def test_a_file_of_too_many_lines_is_not_shown(memory: MemoryDoor) -> None:
     await memory.made("/memories/most", "\n" * 999_998)
     await memory.made("/memories/more", "\n" * 999_999)
-    assert (await memory("view", path="/memories/most", view_range=[999_999, -1])).endswith("\n999999\t")
-    assert await memory.refuses("INVALID_CONTENT", "view", path="/memories/more", view_range=[1, 2]) == (
-        "File /memories/more exceeds maximum line limit of 999,999 lines."
+    assert (await memory("view", path="/memories/most", view_range=[999_999, -1])).endswith(
+        "\n999999\t"
     )
+    assert await memory.refuses(
+        "INVALID_CONTENT", "view", path="/memories/more", view_range=[1, 2]
+    ) == ("File /memories/more exceeds maximum line limit of 999,999 lines.")
 
 
 async def test_what_is_not_there_cannot_be_shown_or_changed(memory: MemoryDoor) -> None:
@@ -144,18 +175,32 @@ async def test_what_is_not_there_cannot_be_shown_or_changed(memory: MemoryDoor) 
         missing = f"The path {path} does not exist. Please provide a valid path."
         assert await memory.refuses("NOT_FOUND", "view", path=path) == missing
         assert await memory.refuses("NOT_FOUND", "str_replace", path=path, old_str="a") == missing
-        assert await memory.refuses("NOT_FOUND", "insert", path=path, insert_line=0, insert_text="a") == missing
+        assert (
+            await memory.refuses("NOT_FOUND", "insert", path=path, insert_line=0, insert_text="a")
+            == missing
+        )
         gone = f"The path {path} does not exist"
         assert await memory.refuses("NOT_FOUND", "delete", path=path) == gone
-        assert await memory.refuses("NOT_FOUND", "rename", old_path=path, new_path="/memories/c") == gone
+        assert (
+            await memory.refuses("NOT_FOUND", "rename", old_path=path, new_path="/memories/c")
+            == gone
+        )
 
 
 async def test_a_directory_is_not_a_file(memory: MemoryDoor) -> None:
     await memory.made("/memories/d/a.md", "x")
     for path in ("/memories", "/memories/d"):
         told = f"The path {path} is not a file."
-        assert await memory.refuses("IS_DIRECTORY", "str_replace", path=path, old_str="a", new_str="b") == told
-        assert await memory.refuses("IS_DIRECTORY", "insert", path=path, insert_line=0, insert_text="a") == told
+        assert (
+            await memory.refuses("IS_DIRECTORY", "str_replace", path=path, old_str="a", new_str="b")
+            == told
+        )
+        assert (
+            await memory.refuses(
+                "IS_DIRECTORY", "insert", path=path, insert_line=0, insert_text="a"
+            )
+            == told
+        )
         exists = f"File {path} already exists"
         assert await memory.refuses("ALREADY_EXISTS", "create", path=path, file_text="a") == exists
 
@@ -163,18 +208,21 @@ async def test_a_directory_is_not_a_file(memory: MemoryDoor) -> None:
 async def test_a_file_is_made_once(memory: MemoryDoor) -> None:
     await memory.made("/memories/a.md", "x")
     for text in ("x", "y"):
-        assert await memory.refuses("ALREADY_EXISTS", "create", path="/memories/a.md", file_text=text) == (
-            "File /memories/a.md already exists"
-        )
+        assert await memory.refuses(
+            "ALREADY_EXISTS", "create", path="/memories/a.md", file_text=text
+        ) == ("File /memories/a.md already exists")
     assert await memory.text("/memories/a.md") == "x"
 
 
 async def test_a_text_is_replaced_and_shown_among_its_neighbours(memory: MemoryDoor) -> None:
     await memory.made("/memories/a.md", "1\n2\n3\n4\n5\n6\n7\n")
-    edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-    assert await memory("str_replace", path="/memories/a.md", old_str="4\n", new_str="four\nfour and a half\n") == (
-        edited + "     2\t2\n     3\t3\n     4\tfour\n     5\tfour and a half\n     6\t5"
+    edited = (
+        "The memory file has been edited. Here is the snippet showing the change (with line"
+        " numbers):\n"
     )
+    assert await memory(
+        "str_replace", path="/memories/a.md", old_str="4\n", new_str="four\nfour and a half\n"
+    ) == (edited + "     2\t2\n     3\t3\n     4\tfour\n     5\tfour and a half\n     6\t5")
     assert await memory("str_replace", path="/memories/a.md", old_str="1\n") == edited + (
         "     1\t2\n     2\t3\n     3\tfour"
     )
@@ -183,14 +231,18 @@ async def test_a_text_is_replaced_and_shown_among_its_neighbours(memory: MemoryD
 
 async def test_a_text_that_is_not_there_just_once_is_not_replaced(memory: MemoryDoor) -> None:
     await memory.made("/memories/a.md", "ab\nb\n\nab ab\n")
-    assert await memory.refuses("INVALID_ARGUMENT", "str_replace", path="/memories/a.md", old_str="zz") == (
-        "No replacement was performed, old_str `zz` did not appear verbatim in /memories/a.md."
-    )
-    assert await memory.refuses("INVALID_ARGUMENT", "str_replace", path="/memories/a.md", old_str="ab") == (
+    assert await memory.refuses(
+        "INVALID_ARGUMENT", "str_replace", path="/memories/a.md", old_str="zz"
+    ) == ("No replacement was performed, old_str `zz` did not appear verbatim in /memories/a.md.")
+    assert await memory.refuses(
+        "INVALID_ARGUMENT", "str_replace", path="/memories/a.md", old_str="ab"
+    ) == (
         "No replacement was performed. Multiple occurrences of old_str `ab` in lines: 1, 4, 4. "
         "Please ensure it is unique"
     )
-    long = await memory.refuses("INVALID_ARGUMENT", "str_replace", path="/memories/a.md", old_str="z" * 100_000)
+    long = await memory.refuses(
+        "INVALID_ARGUMENT", "str_replace", path="/memories/a.md", old_str="z" * 100_000
+    )
     assert len(long) < 1200
     assert await memory.text("/memories/a.md") == "ab\nb\n\nab ab\n"
 
@@ -266,25 +318,33 @@ async def test_nothing_is_renamed_onto_something(memory: MemoryDoor) -> None:
     await memory.made("/memories/d/b.md", "x")
     for taken in ("/memories/d/b.md", "/memories/d", "/memories/a.md", "/memories"):
         for source in ("/memories/a.md", "/memories/nothing"):
-            assert await memory.refuses("ALREADY_EXISTS", "rename", old_path=source, new_path=taken) == (
-                f"The destination {taken} already exists"
-            )
-    assert await memory.refuses("PERMISSION_DENIED", "rename", old_path="/memories", new_path="/memories/c") == (
-        "Cannot rename the /memories directory itself"
-    )
+            assert await memory.refuses(
+                "ALREADY_EXISTS", "rename", old_path=source, new_path=taken
+            ) == (f"The destination {taken} already exists")
+    assert await memory.refuses(
+        "PERMISSION_DENIED", "rename", old_path="/memories", new_path="/memories/c"
+    ) == ("Cannot rename the /memories directory itself")
     await memory.refuses("INVALID_PATH", "rename", old_path="/memories/d", new_path="/memories/d/e")
 
 
-@pytest.mark.parametrize("path", ["/memories/../etc/passwd", "/memories/a/../b", "/memories//a", "/memories/./a"])
+@pytest.mark.parametrize(
+    "path", ["/memories/../etc/passwd", "/memories/a/../b", "/memories//a", "/memories/./a"]
+)
 async def test_a_path_stays_inside(memory: MemoryDoor, path: str) -> None:
-    assert await memory.refuses("INVALID_PATH", "view", path=path) == f"Path {path} would escape /memories directory"
+    assert (
+        await memory.refuses("INVALID_PATH", "view", path=path)
+        == f"Path {path} would escape /memories directory"
+    )
     await memory.refuses("INVALID_PATH", "create", path=path, file_text="x")
     await memory.refuses("INVALID_PATH", "rename", old_path="/memories/a", new_path=path)
 
 
 @pytest.mark.parametrize("path", ["", "/", "memories/a", "/memory/a", "/memoriesa", "/etc/passwd"])
 async def test_a_path_starts_with_memories(memory: MemoryDoor, path: str) -> None:
-    assert await memory.refuses("INVALID_PATH", "view", path=path) == f"Path must start with /memories, got: {path}"
+    assert (
+        await memory.refuses("INVALID_PATH", "view", path=path)
+        == f"Path must start with /memories, got: {path}"
+    )
 
 
 async def test_a_path_is_not_longer_than_others(memory: MemoryDoor) -> None:
@@ -328,18 +388,33 @@ async def test_concurrent_edits_of_one_file_are_all_there(memory: MemoryDoor) ->
     await memory.made("/memories/a.md", "".join(f"line {number}: old\n" for number in range(20)))
     await asyncio.gather(
         *(
-            memory("str_replace", path="/memories/a.md", old_str=f"line {number}: old", new_str=f"line {number}: new")
+            memory(
+                "str_replace",
+                path="/memories/a.md",
+                old_str=f"line {number}: old",
+                new_str=f"line {number}: new",
+            )
             for number in range(20)
         )
     )
-    assert await memory.text("/memories/a.md") == "".join(f"line {number}: new\n" for number in range(20))
+    assert await memory.text("/memories/a.md") == "".join(
+        f"line {number}: new\n" for number in range(20)
+    )
 
 
 async def test_concurrent_inserts_of_the_same_text_are_all_there(memory: MemoryDoor) -> None:
     await memory.made("/memories/a.md", "# Log\n")
     await asyncio.gather(
-        *(memory("insert", path="/memories/a.md", insert_line=1, insert_text="- done") for _ in range(8)),
-        *(memory("str_replace", path="/memories/a.md", old_str="# Log\n", new_str="# Log\n- note\n") for _ in range(8)),
+        *(
+            memory("insert", path="/memories/a.md", insert_line=1, insert_text="- done")
+            for _ in range(8)
+        ),
+        *(
+            memory(
+                "str_replace", path="/memories/a.md", old_str="# Log\n", new_str="# Log\n- note\n"
+            )
+            for _ in range(8)
+        ),
     )
     assert sorted((await memory.text("/memories/a.md")).split()) == sorted(
         ["#", "Log", *["-", "done"] * 8, *["-", "note"] * 8]
@@ -370,14 +445,26 @@ async def test_of_concurrent_creates_one_succeeds(memory: MemoryDoor) -> None:
         ("rename", "new_path"),
     ],
 )
-async def test_what_a_command_needs_is_asked_for(memory: MemoryDoor, command: str, missing: str) -> None:
-    whole = {"path": "/memories/a", "file_text": "x", "old_str": "x", "insert_line": 0, "insert_text": "x"}
+async def test_what_a_command_needs_is_asked_for(
+    memory: MemoryDoor, command: str, missing: str
+) -> None:
+    whole = {
+        "path": "/memories/a",
+        "file_text": "x",
+        "old_str": "x",
+        "insert_line": 0,
+        "insert_text": "x",
+    }
     whole |= {"old_path": "/memories/a", "new_path": "/memories/b"}
     del whole[missing]
-    assert await memory.refuses("INVALID_ARGUMENT", command, **whole) == (f"{missing}: the command {command} needs it")
+    assert await memory.refuses("INVALID_ARGUMENT", command, **whole) == (
+        f"{missing}: the command {command} needs it"
+    )
 
 
-async def test_projects_and_tenants_keep_memories_apart(memory: MemoryDoor, other_scope: Scope) -> None:
+async def test_projects_and_tenants_keep_memories_apart(
+    memory: MemoryDoor, other_scope: Scope
+) -> None:
     await memory.made("/memories/a.md", "x")
     assert await memory("view", path="/memories", project="other") == EMPTY
     assert await MemoryDoor(memory.call.as_tenant(other_scope))("view", path="/memories") == EMPTY
@@ -387,7 +474,9 @@ async def test_the_log_keeps_paths_and_no_content(memory: MemoryDoor) -> None:
     tool = memory.call.dispatch.catalogue.get("memory")
     assert tool is not None
     names = ("file_text", "old_str", "new_str", "insert_text")
-    kept = shape({"command": "create", "path": "/memories/a", **dict.fromkeys(names, "secret")}, tool)
+    kept = shape(
+        {"command": "create", "path": "/memories/a", **dict.fromkeys(names, "secret")}, tool
+    )
     assert kept == {"command": "create", "path": "/memories/a"} | {
         name: {"redacted": True, "bytes": 6} for name in names
     }

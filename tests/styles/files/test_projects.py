@@ -29,7 +29,11 @@ async def names(past: Past, **asked: Any) -> list[str]:
 async def test_projects_are_listed_in_byte_order_a_page_at_a_time(past: Past) -> None:
     whole = sorted(NAMES)
     assert await past("projects") == {"projects": whole, "has_more": False, "next_cursor": None}
-    assert await past.files.call("file_projects") == {"projects": whole, "has_more": False, "next_cursor": None}
+    assert await past.files.call("file_projects") == {
+        "projects": whole,
+        "has_more": False,
+        "next_cursor": None,
+    }
     first = await past("projects", limit=2)
     assert first == {"projects": whole[:2], "has_more": True, "next_cursor": whole[1]}
     assert await names(past, limit=3, after=first["next_cursor"]) == whole[2:]

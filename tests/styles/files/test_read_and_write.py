@@ -44,7 +44,9 @@ async def test_overwrite_keeps_what_is_around_and_grows_the_file(files: FileDoor
         assert await files.text("/f") == whole
 
 
-async def test_offsets_that_no_write_can_have_are_refused_and_change_nothing(files: FileDoor) -> None:
+async def test_offsets_that_no_write_can_have_are_refused_and_change_nothing(
+    files: FileDoor,
+) -> None:
     version = await files.write("/f", "abc")
     for arguments in (
         {"mode": "OVERWRITE", "offset": 4},
@@ -55,7 +57,9 @@ async def test_offsets_that_no_write_can_have_are_refused_and_change_nothing(fil
         {"mode": ""},
     ):
         await files.refuses("INVALID_OFFSET", "write", path="/f", content="x", **arguments)
-    await files.refuses("INVALID_OFFSET", "write", path="/new", content="x", mode="OVERWRITE", offset=1)
+    await files.refuses(
+        "INVALID_OFFSET", "write", path="/new", content="x", mode="OVERWRITE", offset=1
+    )
     assert (await files("stat", path="/f"))["version"] == version
     assert (await files("stat", path="/new"))["exists"] is False
 
@@ -88,7 +92,9 @@ async def test_integers_beyond_what_json_carries_exactly_are_refused(files: File
     for value in (2**53 + 1, 2**63, 10**30, 1.5, "one", [1], {"a": 1}):
         await files.refuses("INVALID_ARGUMENT", "read", path="/f", offset=value)
         await files.refuses("INVALID_ARGUMENT", "read", path="/f", length=value)
-        await files.refuses("INVALID_ARGUMENT", "write", path="/f", content="x", mode="OVERWRITE", offset=value)
+        await files.refuses(
+            "INVALID_ARGUMENT", "write", path="/f", content="x", mode="OVERWRITE", offset=value
+        )
 
 
 async def test_reading_what_is_not_a_file_says_why(files: FileDoor) -> None:
@@ -119,10 +125,42 @@ async def test_a_sibling_whose_name_begins_alike_is_no_parent(files: FileDoor) -
 
 
 async def test_a_path_outside_the_rules_is_refused_by_every_tool(files: FileDoor) -> None:
-    hostile = ["a", "a/b", "/a/", "//", "/a//b", "/.", "/..", "/a/../b", "/a/.", "/a b", "/a\n", "/é", "/メモ", "/a\\b"]
-    hostile += ["/a\u202eb", "/a\u0000", "/" + "x" * 512, "/a?b", "/a*", "\u0000", " /a", "/😀", "/a\n\n", "/" * 600]
+    hostile = [
+        "a",
+        "a/b",
+        "/a/",
+        "//",
+        "/a//b",
+        "/.",
+        "/..",
+        "/a/../b",
+        "/a/.",
+        "/a b",
+        "/a\n",
+        "/é",
+        "/メモ",
+        "/a\\b",
+    ]
+    hostile += [
+        "/a\u202eb",
+        "/a\u0000",
+        "/" + "x" * 512,
+        "/a?b",
+        "/a*",
+        "\u0000",
+        " /a",
+        "/😀",
+        "/a\n\n",
+        "/" * 600,
+    ]
     for path in hostile:
-        for tool, arguments in (("stat", {}), ("read", {}), ("write", {"content": "x"}), ("delete", {}), ("list", {})):
+        for tool, arguments in (
+            ("stat", {}),
+            ("read", {}),
+            ("write", {"content": "x"}),
+            ("delete", {}),
+            ("list", {}),
+        ):
             await files.refuses("INVALID_PATH", tool, path=path, **arguments)
         await files.refuses("INVALID_PATH", "list", cursor=path)
 
@@ -136,7 +174,18 @@ async def test_a_path_of_512_bytes_is_a_path_like_any_other(files: FileDoor) -> 
 
 
 async def test_text_comes_back_character_for_character(files: FileDoor) -> None:
-    for content in ("", "a", "naïve", "メモ帳", "🙂" * 3, "e\u0301", "\u0000\u0001", "\r\n", "\ufeffx", "\u202e"):
+    for content in (
+        "",
+        "a",
+        "naïve",
+        "メモ帳",
+        "🙂" * 3,
+        "e\u0301",
+        "\u0000\u0001",
+        "\r\n",
+        "\ufeffx",
+        "\u202e",
+    ):
         await files.write("/f", content, mode="TRUNCATE")
         assert await files.text("/f") == content
         assert (await files("stat", path="/f"))["size"] == len(content.encode())
@@ -157,7 +206,9 @@ async def test_a_range_never_splits_a_character(files: FileDoor) -> None:
 async def test_an_overwrite_that_would_split_a_character_is_refused(files: FileDoor) -> None:
     version = await files.write("/f", "aé🙂z")
     for offset, content in ((2, "x"), (1, "x"), (3, "xyz"), (4, "x"), (0, "xy")):
-        await files.refuses("INVALID_OFFSET", "write", path="/f", content=content, mode="OVERWRITE", offset=offset)
+        await files.refuses(
+            "INVALID_OFFSET", "write", path="/f", content=content, mode="OVERWRITE", offset=offset
+        )
     assert await files.text("/f", expected_version=version) == "aé🙂z"
     await files.write("/f", "xy", mode="OVERWRITE", offset=1)
     await files.write("/f", "ü", mode="OVERWRITE", offset=1)
@@ -172,15 +223,22 @@ async def test_a_long_file_is_read_across_its_blocks(files: FileDoor) -> None:
         whole += "the end"
         assert await files.text("/f") == whole
         for border in (BLOCK_BYTES, size_bytes):
-            assert await files.text("/f", offset=border - 3, length=7) == whole[border - 3 : border + 4]
+            assert (
+                await files.text("/f", offset=border - 3, length=7)
+                == whole[border - 3 : border + 4]
+            )
             assert await files.text("/f", offset=border, length=3) == whole[border : border + 3]
         await files.write("/f", "XXXXXX", mode="OVERWRITE", offset=BLOCK_BYTES - 3)
-        assert await files.text("/f") == whole[: BLOCK_BYTES - 3] + "XXXXXX" + whole[BLOCK_BYTES + 3 :]
+        assert (
+            await files.text("/f") == whole[: BLOCK_BYTES - 3] + "XXXXXX" + whole[BLOCK_BYTES + 3 :]
+        )
 
 
 async def test_binary_content_goes_both_ways_as_base64(files: FileDoor) -> None:
     raw = bytes(range(256))
-    written = await files("write", path="/b", content=base64.b64encode(raw).decode(), content_encoding=" BASE64 ")
+    written = await files(
+        "write", path="/b", content=base64.b64encode(raw).decode(), content_encoding=" BASE64 "
+    )
     assert written["bytes_written"] == 256
     read = await files("read", path="/b")
     assert (base64.b64decode(read["content"]), read["content_encoding"]) == (raw, "base64")
@@ -192,19 +250,34 @@ async def test_binary_content_goes_both_ways_as_base64(files: FileDoor) -> None:
 
 async def test_text_with_binary_appended_is_binary_and_loses_no_byte(files: FileDoor) -> None:
     await files.write("/f", "é")
-    await files("write", path="/f", content=base64.b64encode(b"\xff\xc3").decode(), content_encoding="base64")
+    await files(
+        "write",
+        path="/f",
+        content=base64.b64encode(b"\xff\xc3").decode(),
+        content_encoding="base64",
+    )
     read = await files("read", path="/f")
-    assert (base64.b64decode(read["content"]), read["content_encoding"]) == (b"\xc3\xa9\xff\xc3", "base64")
+    assert (base64.b64decode(read["content"]), read["content_encoding"]) == (
+        b"\xc3\xa9\xff\xc3",
+        "base64",
+    )
 
 
 async def test_base64_that_is_text_is_read_as_text(files: FileDoor) -> None:
-    await files("write", path="/f", content=base64.b64encode("é".encode()).decode(), content_encoding="base64")
+    await files(
+        "write",
+        path="/f",
+        content=base64.b64encode("é".encode()).decode(),
+        content_encoding="base64",
+    )
     assert await files.text("/f") == "é"
 
 
 async def test_content_that_is_not_in_its_encoding_is_refused(files: FileDoor) -> None:
     for content in ("not base64!", "YWJ", "YQ==YQ==", "é", "YW Jj", "\u0000"):
-        await files.refuses("INVALID_CONTENT", "write", path="/f", content=content, content_encoding="base64")
+        await files.refuses(
+            "INVALID_CONTENT", "write", path="/f", content=content, content_encoding="base64"
+        )
     for encoding in ("latin-1", "utf8", "", "utf-16", "base64url", "\ud800"):
         code = "INVALID_ARGUMENT" if encoding == "\ud800" else "INVALID_QUERY"
         await files.refuses(code, "write", path="/f", content="x", content_encoding=encoding)
@@ -232,4 +305,6 @@ async def test_writing_and_reading_need_their_arguments(files: FileDoor) -> None
         await files.call.refuses("INVALID_ARGUMENT", f"file_{tool}", path="/f", content="x")
         content = {"content": "x"} if tool == "write" else {}
         for project in ("a/b", "..\u0000", "x" * 129, "é", "a b", "*"):
-            await files.call.refuses("INVALID_PATH", f"file_{tool}", path="/f", project=project, **content)
+            await files.call.refuses(
+                "INVALID_PATH", f"file_{tool}", path="/f", project=project, **content
+            )

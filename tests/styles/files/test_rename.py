@@ -18,7 +18,11 @@ WithLimits = Callable[..., FileDoor]
 
 async def tree(files: FileDoor) -> dict[str, str]:
     """Every file of the project that is text, with its content."""
-    paths = [entry["path"] for entry in (await files("list", depth=64))["entries"] if entry["type"] == "FILE"]
+    paths = [
+        entry["path"]
+        for entry in (await files("list", depth=64))["entries"]
+        if entry["type"] == "FILE"
+    ]
     return {path: await files.text(path) for path in paths}
 
 
@@ -28,7 +32,9 @@ async def move(files: FileDoor, source: str, destination: str, **arguments: Any)
     return int(moved["moved_count"])
 
 
-async def test_a_file_moves_with_its_content_and_its_times(files: FileDoor, clock: FakeClock) -> None:
+async def test_a_file_moves_with_its_content_and_its_times(
+    files: FileDoor, clock: FakeClock
+) -> None:
     version = await files.write("/a/f", "walrus")
     before = await files("stat", path="/a/f")
     clock.advance(hours=1)
@@ -62,16 +68,30 @@ async def test_a_directory_moves_with_all_that_is_in_it(files: FileDoor) -> None
     assert (await files("stat", path="/x/y/e"))["type"] == "DIRECTORY"
     assert await move(files, "/x/y/e", "/d") == 3
     assert await move(files, "/x", "/z") == 1
-    assert sorted(await tree(files)) == ["/d.txt", "/d/2", "/d/f/3", "/d/f/4", "/d0", "/de/5", "/z/y/1"]
+    assert sorted(await tree(files)) == [
+        "/d.txt",
+        "/d/2",
+        "/d/f/3",
+        "/d/f/4",
+        "/d0",
+        "/de/5",
+        "/z/y/1",
+    ]
 
 
-@pytest.mark.parametrize(("source", "destination"), [("/a_b", "/c"), ("/a%b", "/c"), ("/a%", "/c"), ("/a_", "/c_%")])
-async def test_the_characters_of_a_path_mean_themselves(files: FileDoor, source: str, destination: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "destination"), [("/a_b", "/c"), ("/a%b", "/c"), ("/a%", "/c"), ("/a_", "/c_%")]
+)
+async def test_the_characters_of_a_path_mean_themselves(
+    files: FileDoor, source: str, destination: str
+) -> None:
     directories = ("/a_b", "/axb", "/a%b", "/aab", "/a%", "/a_", "/ab")
     for directory in directories:
         await files.write(f"{directory}/f", directory)
     assert await move(files, source, destination) == 1
-    assert await tree(files) == {f"{destination if one == source else one}/f": one for one in directories}
+    assert await tree(files) == {
+        f"{destination if one == source else one}/f": one for one in directories
+    }
 
 
 async def test_a_path_moved_to_itself_stays_as_it_is(files: FileDoor) -> None:
@@ -81,10 +101,14 @@ async def test_a_path_moved_to_itself_stays_as_it_is(files: FileDoor) -> None:
         assert await move(files, path, path, overwrite=True) == 0
     assert (await files("stat", path="/d/f"))["version"] == version
     await files.refuses("NOT_FOUND", "rename", from_path="/none", to_path="/none")
-    await files.refuses("VERSION_CONFLICT", "rename", from_path="/d/f", to_path="/d/f", content_sha256="0" * 64)
+    await files.refuses(
+        "VERSION_CONFLICT", "rename", from_path="/d/f", to_path="/d/f", content_sha256="0" * 64
+    )
 
 
-async def test_what_is_not_there_cannot_be_moved(files: FileDoor, in_project: Callable[[str], FileDoor]) -> None:
+async def test_what_is_not_there_cannot_be_moved(
+    files: FileDoor, in_project: Callable[[str], FileDoor]
+) -> None:
     await files.write("/deleted")
     await files("delete", path="/deleted")
     await in_project("two").write("/f")
@@ -103,7 +127,9 @@ async def test_the_root_stays_where_it_is(files: FileDoor) -> None:
 @pytest.mark.parametrize("destination", ["/d/x", "/d/e/x", "/d/e/f", "/d/d"])
 async def test_a_directory_cannot_be_moved_into_itself(files: FileDoor, destination: str) -> None:
     await files.write("/d/e/f", "walrus")
-    await files.refuses("INVALID_PATH", "rename", from_path="/d", to_path=destination, overwrite=True)
+    await files.refuses(
+        "INVALID_PATH", "rename", from_path="/d", to_path=destination, overwrite=True
+    )
     assert await tree(files) == {"/d/e/f": "walrus"}
 
 
@@ -168,7 +194,9 @@ async def test_a_version_from_before_a_move_is_stale(files: FileDoor) -> None:
     stale = await files.write("/f", "walrus")
     await move(files, "/f", "/g")
     await files.refuses("VERSION_CONFLICT", "write", path="/g", content="x", expected_version=stale)
-    await files.refuses("VERSION_CONFLICT", "rename", from_path="/g", to_path="/h", expected_version=stale)
+    await files.refuses(
+        "VERSION_CONFLICT", "rename", from_path="/g", to_path="/h", expected_version=stale
+    )
     current = (await files("stat", path="/g"))["version"]
     assert await files.write("/g", "!", expected_version=current) != current
 
@@ -187,7 +215,10 @@ async def test_a_move_may_demand_what_it_moves(files: FileDoor) -> None:
 
 async def test_only_a_file_can_be_demanded(files: FileDoor) -> None:
     version = await files.write("/d/f", "walrus")
-    for demand in ({"expected_version": version}, {"content_sha256": sha256(b"walrus").hexdigest()}):
+    for demand in (
+        {"expected_version": version},
+        {"content_sha256": sha256(b"walrus").hexdigest()},
+    ):
         await files.refuses("VERSION_CONFLICT", "rename", from_path="/d", to_path="/e", **demand)
     assert await tree(files) == {"/d/f": "walrus"}
 
@@ -197,7 +228,9 @@ async def test_a_move_may_demand_what_is_in_its_way(files: FileDoor) -> None:
     stale = await files.write("/g", "old")
     version = await files.write("/g", "er")
     to_there = {"from_path": "/f", "to_path": "/g", "overwrite": True}
-    await files.refuses("VERSION_CONFLICT", "rename", **to_there, expected_destination_version=stale)
+    await files.refuses(
+        "VERSION_CONFLICT", "rename", **to_there, expected_destination_version=stale
+    )
     await files.refuses("ALREADY_EXISTS", "rename", **to_there, destination_must_not_exist=True)
     free = to_there | {"to_path": "/free"}
     await files.refuses("VERSION_CONFLICT", "rename", **free, expected_destination_version=version)
@@ -205,13 +238,21 @@ async def test_a_move_may_demand_what_is_in_its_way(files: FileDoor) -> None:
     both = {"expected_destination_version": version, "destination_must_not_exist": True}
     for destination in (to_there, free):
         await files.refuses("INVALID_ARGUMENT", "rename", **destination, **both)
-    await files.refuses("ALREADY_EXISTS", "rename", from_path="/f", to_path="/g", expected_destination_version=version)
+    await files.refuses(
+        "ALREADY_EXISTS",
+        "rename",
+        from_path="/f",
+        to_path="/g",
+        expected_destination_version=version,
+    )
     assert await move(files, "/f", "/g", overwrite=True, expected_destination_version=version) == 1
     assert await move(files, "/g", "/free", overwrite=True, destination_must_not_exist=True) == 1
     assert await tree(files) == {"/free": "new"}
 
 
-async def test_what_the_memory_itself_keeps_is_moved_neither_away_nor_to(files: FileDoor, remember: Remember) -> None:
+async def test_what_the_memory_itself_keeps_is_moved_neither_away_nor_to(
+    files: FileDoor, remember: Remember
+) -> None:
     await remember("s1")
     await files.write("/d/f")
     (session, *_) = await files.paths("/memory")
@@ -243,7 +284,9 @@ async def test_nothing_moves_when_one_path_would_be_too_long(files: FileDoor) ->
     assert await files.text(fits + long) == "2"
 
 
-async def test_a_move_takes_no_room_and_what_it_replaces_gives_room(with_limits: WithLimits) -> None:
+async def test_a_move_takes_no_room_and_what_it_replaces_gives_room(
+    with_limits: WithLimits,
+) -> None:
     files = with_limits(project_bytes_max=10, tenant_bytes_max=10)
     await files.write("/f", "12345")
     await files.write("/g", "12345")
@@ -283,7 +326,10 @@ async def test_of_two_moves_in_a_row_the_last_name_finds(files: FileDoor) -> Non
 
 
 async def test_tenants_and_projects_move_their_own_files(
-    files: FileDoor, in_project: Callable[[str], FileDoor], other_call: Door, admin: asyncpg.Connection
+    files: FileDoor,
+    in_project: Callable[[str], FileDoor],
+    other_call: Door,
+    admin: asyncpg.Connection,
 ) -> None:
     others = (in_project("two"), FileDoor(other_call))
     for one in (files, *others):

@@ -1,4 +1,5 @@
-"""What was written is found by the next call, what is gone by none, and every passage cites the bytes that it shows."""
+"""What was written is found by the next call, what is gone by none, and every passage cites the
+bytes that it shows."""
 
 import base64
 from collections.abc import Callable
@@ -17,7 +18,10 @@ from tests.door import Door
 from tests.styles.files.conftest import FileDoor, Remember
 
 pytestmark = pytest.mark.anyio
-LONG = "".join(f"## Part {n}\n\nThe walrus {n} said: kumquat, and marzipan. {'Etc. ' * 60}\n\n" for n in range(12))
+LONG = "".join(
+    f"## Part {n}\n\nThe walrus {n} said: kumquat, and marzipan. {'Etc. ' * 60}\n\n"
+    for n in range(12)
+)
 
 
 async def found(files: FileDoor, query: str, **arguments: Any) -> list[str]:
@@ -73,7 +77,9 @@ async def test_a_deleted_file_is_found_by_nobody(files: FileDoor) -> None:
     assert await found(files, "walrus") == ["/f"]
 
 
-async def test_no_piece_of_a_deleted_directory_stays_in_the_index(files: FileDoor, admin: Any) -> None:
+async def test_no_piece_of_a_deleted_directory_stays_in_the_index(
+    files: FileDoor, admin: Any
+) -> None:
     for number in range(60):
         await files.write(f"/d/{number}", f"walrus {number}")
     await files.write("/keep", "walrus")
@@ -81,11 +87,19 @@ async def test_no_piece_of_a_deleted_directory_stays_in_the_index(files: FileDoo
     await files.call.work()
     assert await admin.fetchval("SELECT count(*) FROM entries") == 1
     assert await admin.fetchval("SELECT entries FROM books") == 1
-    folded = await admin.fetchval("SELECT coalesce(sum(cardinality(hits)), 0) FROM postings WHERE term = 'walrus'")
-    assert folded + await admin.fetchval("SELECT count(*) FROM fresh_terms WHERE 'walrus' = ANY (terms)") == 1
+    folded = await admin.fetchval(
+        "SELECT coalesce(sum(cardinality(hits)), 0) FROM postings WHERE term = 'walrus'"
+    )
+    assert (
+        folded
+        + await admin.fetchval("SELECT count(*) FROM fresh_terms WHERE 'walrus' = ANY (terms)")
+        == 1
+    )
 
 
-async def test_a_file_that_becomes_binary_is_found_by_nobody_until_it_is_text_again(files: FileDoor) -> None:
+async def test_a_file_that_becomes_binary_is_found_by_nobody_until_it_is_text_again(
+    files: FileDoor,
+) -> None:
     broken = base64.b64encode(b"\xff\xfe").decode()
     for path, mode in (("/appended", "APPEND"), ("/replaced", "TRUNCATE")):
         await files.write(path, "walrus")
@@ -95,7 +109,9 @@ async def test_a_file_that_becomes_binary_is_found_by_nobody_until_it_is_text_ag
     assert await found(files, "walrus") == []
     await files.write("/appended", "walrus again", mode="TRUNCATE")
     assert await found(files, "walrus") == ["/appended"]
-    await files.write("/binary", base64.b64encode(b"walrus \xff").decode(), content_encoding="base64")
+    await files.write(
+        "/binary", base64.b64encode(b"walrus \xff").decode(), content_encoding="base64"
+    )
     assert await found(files, "walrus") == ["/appended"]
 
 
@@ -133,13 +149,19 @@ async def test_a_prefix_names_a_file_or_directory_and_means_its_characters(
     assert sorted(await found(files, "walrus", path_prefix=prefix)) == paths
 
 
-@pytest.mark.parametrize("prefix", ["notes", "/a\\b", "/a//b", "/../a", "/a b", "/" + "x" * 512, "*"])
+@pytest.mark.parametrize(
+    "prefix", ["notes", "/a\\b", "/a//b", "/../a", "/a b", "/" + "x" * 512, "*"]
+)
 async def test_a_prefix_that_can_be_no_path_is_refused(files: FileDoor, prefix: str) -> None:
     await files.refuses("INVALID_PATH", "search", query="walrus", path_prefix=prefix)
 
 
-async def test_a_directory_is_searched_whole_though_better_files_stand_elsewhere(files: FileDoor) -> None:
-    await files.write("/better", "\n\n".join(f"# Walrus {n}\n\nWalrus {'walrus ' * 150}" for n in range(450)))
+async def test_a_directory_is_searched_whole_though_better_files_stand_elsewhere(
+    files: FileDoor,
+) -> None:
+    await files.write(
+        "/better", "\n\n".join(f"# Walrus {n}\n\nWalrus {'walrus ' * 150}" for n in range(450))
+    )
     await files.write("/d/worse", f"A walrus, {'and other things that nobody asked about. ' * 10}")
     await files.call.work()
     assert "/d/worse" not in await found(files, "walrus")
@@ -155,7 +177,9 @@ async def test_twenty_passages_are_an_answer_unless_fewer_are_asked_for(files: F
         await files.refuses("INVALID_ARGUMENT", "search", query="walrus", limit=limit)
 
 
-async def test_the_operator_sets_how_many_passages_an_answer_has(with_limits: Callable[..., FileDoor]) -> None:
+async def test_the_operator_sets_how_many_passages_an_answer_has(
+    with_limits: Callable[..., FileDoor],
+) -> None:
     files = with_limits(search=SearchOptions(limit_default=2, limit_max=3))
     for number in range(5):
         await files.write(f"/{number}", "walrus")
@@ -170,14 +194,25 @@ async def test_the_operator_can_do_without_search(with_limits: Callable[..., Fil
 
 
 @pytest.mark.parametrize(
-    "query", ["", "   ", "\n\t\u3000", "x" * (QUERY_BYTES_MAX + 1), "é" * (QUERY_BYTES_MAX // 2 + 1)]
+    "query",
+    ["", "   ", "\n\t\u3000", "x" * (QUERY_BYTES_MAX + 1), "é" * (QUERY_BYTES_MAX // 2 + 1)],
 )
 async def test_a_query_that_is_blank_or_too_long_is_refused(files: FileDoor, query: str) -> None:
     await files.refuses("INVALID_QUERY", "search", query=query)
 
 
 @pytest.mark.parametrize(
-    "query", ["walrus", "the", "?!", "\x00", "'; DROP TABLE files; --", "%", "a" * QUERY_BYTES_MAX, " & | ! :* <->"]
+    "query",
+    [
+        "walrus",
+        "the",
+        "?!",
+        "\x00",
+        "'; DROP TABLE files; --",
+        "%",
+        "a" * QUERY_BYTES_MAX,
+        " & | ! :* <->",
+    ],
 )
 async def test_a_query_without_hits_has_an_empty_answer(files: FileDoor, query: str) -> None:
     assert await files("search", query=query) == {"chunks": []}
@@ -210,25 +245,37 @@ async def test_all_projects_are_searched_at_once_and_named(
     assert "project" not in own
 
 
-async def test_the_best_passage_is_best_whichever_project_it_is_in(in_project: Callable[[str], FileDoor]) -> None:
+async def test_the_best_passage_is_best_whichever_project_it_is_in(
+    in_project: Callable[[str], FileDoor],
+) -> None:
     for number in range(3):
-        await in_project("big").write(f"/{number}", f"walrus and other things, {number}: {'etc. ' * 80}")
+        await in_project("big").write(
+            f"/{number}", f"walrus and other things, {number}: {'etc. ' * 80}"
+        )
     await in_project("small").write("/walrus", "zeppelin walrus")
     chunks = (await in_project("*")("search", query="zeppelin walrus"))["chunks"]
     assert (chunks[0]["project"], chunks[0]["file_path"]) == ("small", "/walrus")
-    assert [chunk["score"] for chunk in chunks] == sorted((chunk["score"] for chunk in chunks), reverse=True)
+    assert [chunk["score"] for chunk in chunks] == sorted(
+        (chunk["score"] for chunk in chunks), reverse=True
+    )
 
 
-async def test_a_key_confined_to_projects_searches_no_others(call: Door, in_project: Callable[[str], FileDoor]) -> None:
+async def test_a_key_confined_to_projects_searches_no_others(
+    call: Door, in_project: Callable[[str], FileDoor]
+) -> None:
     for project in ("one", "two", "three"):
         await in_project(project).write("/a", "walrus")
-    confined = call.as_caller(Caller(call.caller.tenant, "k", projects=frozenset({"one", "three", "empty"})))
+    confined = call.as_caller(
+        Caller(call.caller.tenant, "k", projects=frozenset({"one", "three", "empty"}))
+    )
     chunks = (await confined("file_search", project="*", query="walrus"))["chunks"]
     assert sorted(chunk["project"] for chunk in chunks) == ["one", "three"]
     await confined.refuses("PERMISSION_DENIED", "file_search", project="two", query="walrus")
 
 
-async def test_a_tenant_without_files_finds_nothing_in_all_its_projects(other_call: Door, files: FileDoor) -> None:
+async def test_a_tenant_without_files_finds_nothing_in_all_its_projects(
+    other_call: Door, files: FileDoor
+) -> None:
     await files.write("/a", "walrus")
     assert await other_call("file_search", project="*", query="walrus") == {"chunks": []}
     assert await other_call("file_search", project="default", query="walrus") == {"chunks": []}
@@ -252,7 +299,9 @@ async def test_no_other_tool_spans_projects(
     await in_project("*").refuses("INVALID_PATH", tool, **arguments)
 
 
-@pytest.mark.parametrize("text", [LONG, LONG.replace("\n", "\r\n"), LONG.replace("Etc.", "Ünïcödé 漢字 🦭.")])
+@pytest.mark.parametrize(
+    "text", [LONG, LONG.replace("\n", "\r\n"), LONG.replace("Etc.", "Ünïcödé 漢字 🦭.")]
+)
 async def test_a_passage_is_the_bytes_that_it_cites(files: FileDoor, text: str) -> None:
     half = len(text) // 2
     await files.write("/f", text[:half])
@@ -263,7 +312,9 @@ async def test_a_passage_is_the_bytes_that_it_cites(files: FileDoor, text: str) 
         assert chunk["chunk_content"] == await cited(files, chunk)
         assert len(chunk["chunk_content"].encode()) <= CHUNK_BYTES_MAX
         assert chunk["is_full_file"] is False
-    covered = sorted((chunk["file_seek_start_bytes"], chunk["file_seek_end_bytes"]) for chunk in chunks)
+    covered = sorted(
+        (chunk["file_seek_start_bytes"], chunk["file_seek_end_bytes"]) for chunk in chunks
+    )
     assert all(after[0] <= before[1] + 8 for before, after in pairwise(covered))
 
 
@@ -274,8 +325,14 @@ async def test_a_passage_is_the_full_file_only_when_nothing_is_left_out(files: F
     chunks = (await files("search", query="walrus"))["chunks"]
     assert {chunk["file_path"] for chunk in chunks if chunk["is_full_file"]} == {"/whole"}
     await files.write("/whole", "!")
-    whole = [chunk for chunk in (await files("search", query="walrus"))["chunks"] if chunk["file_path"] == "/whole"]
-    assert [(chunk["is_full_file"], chunk["chunk_content"]) for chunk in whole] == [(True, "walrus\n!")]
+    whole = [
+        chunk
+        for chunk in (await files("search", query="walrus"))["chunks"]
+        if chunk["file_path"] == "/whole"
+    ]
+    assert [(chunk["is_full_file"], chunk["chunk_content"]) for chunk in whole] == [
+        (True, "walrus\n!")
+    ]
 
 
 async def test_a_file_is_found_by_its_name_and_a_passage_by_its_heading(files: FileDoor) -> None:
@@ -304,7 +361,9 @@ async def test_a_nul_is_shown_as_a_space_and_moves_no_other_byte(files: FileDoor
     assert chunk["chunk_content"].strip() == "walrus zeppelin   kumquat"
 
 
-async def test_a_text_with_nuls_that_is_written_again_keeps_its_pieces(files: FileDoor, admin: Any) -> None:
+async def test_a_text_with_nuls_that_is_written_again_keeps_its_pieces(
+    files: FileDoor, admin: Any
+) -> None:
     text = LONG.replace("walrus", "\x00walrus\x00") + "\x00"
     await files.write("/f", text[:2000])
     await files.write("/f", text[2000:])
@@ -350,7 +409,9 @@ async def test_an_answer_stays_within_its_size_whatever_the_files_hold(files: Fi
     assert len(text) + len(orjson.dumps(text.decode())) <= 128 * 1024
 
 
-async def test_what_the_memory_itself_keeps_is_no_file_to_be_found(files: FileDoor, remember: Remember) -> None:
+async def test_what_the_memory_itself_keeps_is_no_file_to_be_found(
+    files: FileDoor, remember: Remember
+) -> None:
     await remember("s1")
     assert await files.paths("/memory")
     for query in ("Ada", "name", "memory s1"):

@@ -28,13 +28,20 @@ DOWN = MemsvcError(Code.UNAVAILABLE, "the model is down")
 
 @pytest.fixture
 async def with_ports(
-    database_urls: DatabaseUrls, database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope
+    database_urls: DatabaseUrls,
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
 ) -> Open:
     """File tools with an embedder, a reranker or both."""
     await make_ready(database_urls)
 
     def make(*, embedder: Embedder | None = None, reranker: Reranker | None = None) -> FileDoor:
-        return FileDoor(open_door(database, clock, tokens, meter, scope, embedder=embedder, reranker=reranker))
+        return FileDoor(
+            open_door(database, clock, tokens, meter, scope, embedder=embedder, reranker=reranker)
+        )
 
     return make
 
@@ -51,7 +58,9 @@ def files(with_ports: Open, embedder: FakeEmbedder) -> FileDoor:
 
 async def found(files: FileDoor, query: str, **arguments: Any) -> list[str]:
     chunks = (await files("search", query=query, **arguments))["chunks"]
-    assert [chunk["score"] for chunk in chunks] == sorted((chunk["score"] for chunk in chunks), reverse=True)
+    assert [chunk["score"] for chunk in chunks] == sorted(
+        (chunk["score"] for chunk in chunks), reverse=True
+    )
     return [chunk["file_path"] for chunk in chunks]
 
 
@@ -64,7 +73,9 @@ async def test_a_passage_is_found_by_what_it_means(files: FileDoor) -> None:
     assert (await found(files, "marzipan"))[0] == "/b"
 
 
-async def test_what_is_gone_is_not_found_by_its_meaning_either(files: FileDoor, admin: asyncpg.Connection) -> None:
+async def test_what_is_gone_is_not_found_by_its_meaning_either(
+    files: FileDoor, admin: asyncpg.Connection
+) -> None:
     for path in ("/deleted", "/replaced", "/d/tree", "/moved/a", "/kept"):
         await files.write(path, "my red automobile")
     await files.call.work()
@@ -83,8 +94,12 @@ async def test_what_is_gone_is_not_found_by_its_meaning_either(files: FileDoor, 
     )
 
 
-async def test_an_append_asks_for_the_vector_of_the_last_piece_alone(files: FileDoor, embedder: FakeEmbedder) -> None:
-    await files.write("/f", "".join(f"Line {number} is about nothing in particular.\n" for number in range(90)))
+async def test_an_append_asks_for_the_vector_of_the_last_piece_alone(
+    files: FileDoor, embedder: FakeEmbedder
+) -> None:
+    await files.write(
+        "/f", "".join(f"Line {number} is about nothing in particular.\n" for number in range(90))
+    )
     await files.call.work()
     before = len(embedder.texts)
     assert before > 3
@@ -104,7 +119,9 @@ async def test_while_the_embedder_is_down_words_find_and_vectors_come_afterwards
     assert await found(files, "automobile") == ["/a"]
     assert await found(files, "vehicle") == []
     with pytest.raises(MemsvcError, match="down"):
-        await files.call.jobs[EMBED_JOB].run(Scope(files.call.caller.tenant, files.project), await subject(files))
+        await files.call.jobs[EMBED_JOB].run(
+            Scope(files.call.caller.tenant, files.project), await subject(files)
+        )
     embedder.failing = None
     await files.call.work()
     assert await found(files, "vehicle") == []  # nobody waits for it so soon again
@@ -114,8 +131,14 @@ async def test_while_the_embedder_is_down_words_find_and_vectors_come_afterwards
 
 async def subject(files: FileDoor) -> str:
     """What the job that waits for vectors is about."""
-    async with files.call.database.begin_tenant(Scope(files.call.caller.tenant, "*"), read_only=True) as tx:
-        return str(await tx.fetchval("SELECT subject FROM job_refs WHERE tenant = $1 AND name = $2", EMBED_JOB))
+    async with files.call.database.begin_tenant(
+        Scope(files.call.caller.tenant, "*"), read_only=True
+    ) as tx:
+        return str(
+            await tx.fetchval(
+                "SELECT subject FROM job_refs WHERE tenant = $1 AND name = $2", EMBED_JOB
+            )
+        )
 
 
 async def test_a_change_of_model_goes_on_by_words_until_it_is_done(with_ports: Open) -> None:
@@ -136,12 +159,17 @@ async def test_all_projects_are_searched_by_meaning(files: FileDoor) -> None:
     await FileDoor(files.call, "two").write("/b", "a green car")
     await files.call.work()
     chunks = (await FileDoor(files.call, "*")("search", query="vehicle"))["chunks"]
-    assert {(chunk["project"], chunk["file_path"]) for chunk in chunks} == {("one", "/a"), ("two", "/b")}
+    assert {(chunk["project"], chunk["file_path"]) for chunk in chunks} == {
+        ("one", "/a"),
+        ("two", "/b"),
+    }
     (one,) = (await FileDoor(files.call, "one")("search", query="vehicle"))["chunks"]
     assert one["file_path"] == "/a"
 
 
-async def test_a_directory_is_searched_by_meaning_however_much_is_nearer_elsewhere(files: FileDoor) -> None:
+async def test_a_directory_is_searched_by_meaning_however_much_is_nearer_elsewhere(
+    files: FileDoor,
+) -> None:
     for number in range(30):
         await files.write(f"/near/{number}", "car")
     await files.write("/d/a", "automobile of my aunt")
@@ -177,7 +205,9 @@ async def three(with_ports: Open) -> tuple[FileDoor, FakeReranker]:
     return files, judge
 
 
-async def test_a_reranker_has_the_last_word_on_the_order(three: tuple[FileDoor, FakeReranker]) -> None:
+async def test_a_reranker_has_the_last_word_on_the_order(
+    three: tuple[FileDoor, FakeReranker],
+) -> None:
     files, judge = three
     assert await found(files, "walrus") == ["/1", "/2", "/3"]
     assert await found(files, "walrus", limit=1) == ["/1"]
@@ -186,7 +216,9 @@ async def test_a_reranker_has_the_last_word_on_the_order(three: tuple[FileDoor, 
     assert len(judge.asked) == 2
 
 
-async def test_a_reranker_that_fails_leaves_the_order_as_it_was(three: tuple[FileDoor, FakeReranker]) -> None:
+async def test_a_reranker_that_fails_leaves_the_order_as_it_was(
+    three: tuple[FileDoor, FakeReranker],
+) -> None:
     files, judge = three
     judge.failing = DOWN
     assert (await found(files, "walrus"))[0] == "/3"
@@ -203,7 +235,9 @@ async def test_a_reranker_that_is_slow_leaves_the_order_as_it_was(with_ports: Op
             assert await found(files, "walrus") == ["/2", "/1"]
 
 
-async def test_a_file_that_goes_while_the_reranker_thinks_does_no_harm(three: tuple[FileDoor, FakeReranker]) -> None:
+async def test_a_file_that_goes_while_the_reranker_thinks_does_no_harm(
+    three: tuple[FileDoor, FakeReranker],
+) -> None:
     files, judge = three
     judge.between = lambda: files("delete", path="/1")
     assert await found(files, "walrus") == ["/1", "/2", "/3"]  # it was there when the search began

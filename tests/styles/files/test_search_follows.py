@@ -1,4 +1,5 @@
-"""Whatever is done to files in whatever order, search finds what they hold now, and the index is what they hold."""
+"""Whatever is done to files in whatever order, search finds what they hold now, and the index is
+what they hold."""
 
 import random
 import re
@@ -36,10 +37,24 @@ class Model:
 
     def text(self) -> str:
         """A few words, or many with headings and line ends of all kinds."""
-        ends = (" ", " ", " ", "\n", "\n\n", "\r\n", " \x00 ", "\n# Part ", "\n```\n", "。 ", " Etc. ")
+        ends = (
+            " ",
+            " ",
+            " ",
+            "\n",
+            "\n\n",
+            "\r\n",
+            " \x00 ",
+            "\n# Part ",
+            "\n```\n",
+            "。 ",
+            " Etc. ",
+        )
         known = WORDS[: self.chance.randint(1, len(WORDS))]
         words = self.chance.choices(known, k=self.chance.choice((0, 1, 3, 90, 300)))
-        return self.chance.choice(("", " ", "\n\n")) + "".join(word + self.chance.choice(ends) for word in words)
+        return self.chance.choice(("", " ", "\n\n")) + "".join(
+            word + self.chance.choice(ends) for word in words
+        )
 
     async def step(self) -> str:
         """One change, of the service and, unless it was refused, of the model; what it was."""
@@ -86,7 +101,9 @@ class Model:
     async def delete_tree(self) -> None:
         path = self.chance.choice(DIRECTORIES)
         await self.files("delete", path=path, recursive=True)
-        self.held = {one: content for one, content in self.held.items() if not one.startswith(path + "/")}
+        self.held = {
+            one: content for one, content in self.held.items() if not one.startswith(path + "/")
+        }
 
     async def rename(self) -> None:
         source, destination = self.live(), self.chance.choice(PATHS)
@@ -98,7 +115,9 @@ class Model:
         source, destination = self.chance.sample(DIRECTORIES, 2)
         await self.files("rename", from_path=source, to_path=destination)
         self.held = {
-            destination + path.removeprefix(source) if path.startswith(source + "/") else path: content
+            destination + path.removeprefix(source)
+            if path.startswith(source + "/")
+            else path: content
             for path, content in self.held.items()
         }
 
@@ -124,11 +143,17 @@ async def indexed(admin: asyncpg.Connection, path: str) -> list[tuple[int, int, 
 
 
 async def check_index(admin: asyncpg.Connection, texts: dict[str, str]) -> None:
-    """Once all jobs are done, there are the pieces of the files' present texts, and nothing else anywhere."""
+    """Once all jobs are done, there are the pieces of the files' present texts, and nothing else
+    anywhere."""
     pieces = 0
     for path, text in texts.items():
         wanted = [
-            (one.start, len(one.text.encode()), one.text, f"{path}\n{one.context}" if one.context else path)
+            (
+                one.start,
+                len(one.text.encode()),
+                one.text,
+                f"{path}\n{one.context}" if one.context else path,
+            )
             for one in chunks(text.replace("\x00", " "))
         ]
         assert await indexed(admin, path) == wanted
@@ -141,7 +166,8 @@ async def check_index(admin: asyncpg.Connection, texts: dict[str, str]) -> None:
         assert tuple(book) == (pieces, sum(map(len, entries.values())))
     hits = Counter[tuple[str, int]]()
     for row in await admin.fetch(
-        "SELECT term, unnest(hits) AS hit FROM postings UNION ALL SELECT unnest(terms), unnest(hits) FROM fresh_terms"
+        "SELECT term, unnest(hits) AS hit FROM postings UNION ALL SELECT unnest(terms),"
+        " unnest(hits) FROM fresh_terms"
     ):
         hits[row["term"], row["hit"] >> 32] += row["hit"] >> 16 & LENGTH_MAX
     assert hits == Counter((term, entry) for entry, held in entries.items() for term in held)
@@ -180,4 +206,11 @@ async def test_search_finds_what_the_files_hold_now(
             for word in WORDS:
                 wanted = {path for path, text in model.texts().items() if says(text, word)}
                 assert await found(files, word) == wanted, (steps, word)
-    assert Counter(map(str, steps)).keys() >= {"write", "append", "overwrite", "rename", "delete", "work"}
+    assert Counter(map(str, steps)).keys() >= {
+        "write",
+        "append",
+        "overwrite",
+        "rename",
+        "delete",
+        "work",
+    }

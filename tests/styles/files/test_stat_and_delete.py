@@ -34,7 +34,9 @@ async def test_the_root_is_a_directory_even_when_empty(files: FileDoor, clock: F
         assert (await files("stat", path=root))["updated_at"] == _json_time(clock)
 
 
-async def test_a_file_tells_when_it_was_made_and_last_changed(files: FileDoor, clock: FakeClock) -> None:
+async def test_a_file_tells_when_it_was_made_and_last_changed(
+    files: FileDoor, clock: FakeClock
+) -> None:
     made = _json_time(clock)
     await files.write("/f", "abc")
     clock.advance(hours=1)
@@ -50,7 +52,9 @@ async def test_a_file_tells_when_it_was_made_and_last_changed(files: FileDoor, c
     }
 
 
-async def test_a_directory_is_as_new_as_the_newest_file_inside_it(files: FileDoor, clock: FakeClock) -> None:
+async def test_a_directory_is_as_new_as_the_newest_file_inside_it(
+    files: FileDoor, clock: FakeClock
+) -> None:
     await files.write("/d/old/f")
     clock.advance(hours=1)
     newest = _json_time(clock)
@@ -85,7 +89,13 @@ async def test_deleting_what_is_not_there_says_so(files: FileDoor) -> None:
 
 
 async def test_the_root_cannot_be_deleted(files: FileDoor) -> None:
-    for arguments in ({"path": ""}, {"path": "/"}, {"path": "/", "recursive": True}, {"recursive": True}, {}):
+    for arguments in (
+        {"path": ""},
+        {"path": "/"},
+        {"path": "/", "recursive": True},
+        {"recursive": True},
+        {},
+    ):
         body = await files.refuses("PERMISSION_DENIED", "delete", **arguments)
         assert body["message"] == "root directory cannot be deleted"
     await files.write("/f")
@@ -111,7 +121,9 @@ async def test_wildcards_of_sql_are_letters_like_any_other(files: FileDoor) -> N
     assert await files.paths() == ["/a_bc", "/aab", "/axb"]
 
 
-async def test_a_path_can_be_used_again_after_its_file_was_deleted(files: FileDoor, admin: asyncpg.Connection) -> None:
+async def test_a_path_can_be_used_again_after_its_file_was_deleted(
+    files: FileDoor, admin: asyncpg.Connection
+) -> None:
     first = await files.write("/f", "one")
     await files("delete", path="/f")
     await files.refuses("NOT_FOUND", "read", path="/f")
@@ -122,7 +134,10 @@ async def test_a_path_can_be_used_again_after_its_file_was_deleted(files: FileDo
     await files.write("/f/now/a/directory")
     assert await files.paths(depth=3) == ["/f", "/f/now", "/f/now/a"]
     assert await admin.fetchval("SELECT count(*) FROM files WHERE deleted_at IS NOT NULL") == 2
-    assert await admin.fetchval("SELECT string_agg(content, '' ORDER BY content) FROM blocks") == b"onetwox"
+    assert (
+        await admin.fetchval("SELECT string_agg(content, '' ORDER BY content) FROM blocks")
+        == b"onetwox"
+    )
 
 
 async def test_files_of_other_tenants_and_projects_do_not_exist(
@@ -136,13 +151,17 @@ async def test_files_of_other_tenants_and_projects_do_not_exist(
         await stranger.refuses("NOT_FOUND", "delete", path="/d", recursive=True)
         await stranger.refuses("NOT_FOUND", "list", path="/d")
         assert await stranger.paths(depth=9) == []
-        await stranger.refuses("VERSION_CONFLICT", "write", path="/d/f", content="x", expected_version=version)
+        await stranger.refuses(
+            "VERSION_CONFLICT", "write", path="/d/f", content="x", expected_version=version
+        )
         await stranger.write("/d/f", "theirs", create_only=True)
         await stranger("delete", path="/d", recursive=True)
     assert await files.text("/d/f", expected_version=version) == "mine"
 
 
-async def test_what_memory_keeps_is_read_but_neither_written_nor_deleted(files: FileDoor, remember: Remember) -> None:
+async def test_what_memory_keeps_is_read_but_neither_written_nor_deleted(
+    files: FileDoor, remember: Remember
+) -> None:
     await remember("s1")
     listed = await files("list", path="/memory/s1", depth=20)
     kept = [entry for entry in listed["entries"] if entry["type"] == "FILE"]
@@ -150,22 +169,36 @@ async def test_what_memory_keeps_is_read_but_neither_written_nor_deleted(files: 
     for entry in kept:
         read = await files("read", path=entry["path"])
         assert (len(read["content"].encode()), read["content_encoding"]) == (entry["size"], "utf-8")
-        ours = entry["path"] == "/memory/s1/meta/policy.json"  # the one that callers write, as a whole
+        ours = (
+            entry["path"] == "/memory/s1/meta/policy.json"
+        )  # the one that callers write, as a whole
         for mode in ("APPEND", "OVERWRITE", "TRUNCATE"):
-            code = ("INVALID_CONTENT" if mode == "TRUNCATE" else "INVALID_ARGUMENT") if ours else "PERMISSION_DENIED"
+            code = (
+                ("INVALID_CONTENT" if mode == "TRUNCATE" else "INVALID_ARGUMENT")
+                if ours
+                else "PERMISSION_DENIED"
+            )
             await files.refuses(code, "write", path=entry["path"], content="x", mode=mode)
         await files.refuses("PERMISSION_DENIED", "delete", path=entry["path"])
-    for directory in [entry["path"] for entry in listed["entries"] if entry["type"] == "DIRECTORY"] + ["/memory"]:
+    for directory in [
+        entry["path"] for entry in listed["entries"] if entry["type"] == "DIRECTORY"
+    ] + ["/memory"]:
         await files.refuses("PERMISSION_DENIED", "delete", path=directory, recursive=True)
     assert await files("list", path="/memory/s1", depth=20) == listed
 
 
-async def test_rendered_files_stand_in_the_tree_beside_the_stored_ones(files: FileDoor, remember: Remember) -> None:
+async def test_rendered_files_stand_in_the_tree_beside_the_stored_ones(
+    files: FileDoor, remember: Remember
+) -> None:
     await remember("s1")
     await remember("s10")
     assert await files.paths("/memory") == ["/memory/s1", "/memory/s10"]
     paths = await files.paths("/memory/s1", depth=20)
-    assert {"/memory/s1/meta", "/memory/s1/meta/state.json", "/memory/s1/runtime/context/current.jsonl"} <= set(paths)
+    assert {
+        "/memory/s1/meta",
+        "/memory/s1/meta/state.json",
+        "/memory/s1/runtime/context/current.jsonl",
+    } <= set(paths)
     assert paths == sorted(paths)
     assert await files.paths("/memory/s1/meta") == [
         f"/memory/s1/meta/{name}.json" for name in ("metrics", "policy", "state", "watermarks")
@@ -179,7 +212,9 @@ async def test_rendered_files_stand_in_the_tree_beside_the_stored_ones(files: Fi
     await files.refuses("IS_DIRECTORY", "read", path="/memory/s1/meta")
 
 
-async def test_a_listing_from_above_the_sessions_shows_their_stored_files(files: FileDoor, remember: Remember) -> None:
+async def test_a_listing_from_above_the_sessions_shows_their_stored_files(
+    files: FileDoor, remember: Remember
+) -> None:
     await remember("s1")
     inside = await files("list", path="/memory/s1", depth=20)
     stored = [
@@ -192,7 +227,9 @@ async def test_a_listing_from_above_the_sessions_shows_their_stored_files(files:
     assert [entry for entry in above if entry["type"] == "FILE"] == stored
 
 
-async def test_nothing_can_be_planted_where_the_engine_keeps_its_files(files: FileDoor, remember: Remember) -> None:
+async def test_nothing_can_be_planted_where_the_engine_keeps_its_files(
+    files: FileDoor, remember: Remember
+) -> None:
     await remember("s1")
     for path in (
         "/memory",
@@ -213,7 +250,9 @@ async def test_a_delete_can_be_pinned_to_a_version(files: FileDoor) -> None:
     stale = await files.write("/d/f", "one")
     current = await files.write("/d/f", "two")
     await files.refuses("VERSION_CONFLICT", "delete", path="/d/f", expected_version=stale)
-    await files.refuses("VERSION_CONFLICT", "delete", path="/d", recursive=True, expected_version=current)
+    await files.refuses(
+        "VERSION_CONFLICT", "delete", path="/d", recursive=True, expected_version=current
+    )
     await files.refuses("VERSION_CONFLICT", "delete", path="/nothing", expected_version=current)
     assert (await files("delete", path="/d/f", expected_version=current))["deleted_count"] == 1
 

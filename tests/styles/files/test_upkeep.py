@@ -1,4 +1,5 @@
-"""What is past its time goes for good, whoever is at work meanwhile and wherever a purge is killed; the rest stays."""
+"""What is past its time goes for good, whoever is at work meanwhile and wherever a purge is killed;
+the rest stays."""
 
 import asyncio
 import random
@@ -43,7 +44,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_job_looks_after_every_project_four_times_a_day(past: Past) -> None:
-    assert file_maintenance.jobs(past.upkeep) == [Job(name="files.purge", run=past.upkeep.run, interval_s=6 * 3600)]
+    assert file_maintenance.jobs(past.upkeep) == [
+        Job(name="files.purge", run=past.upkeep.run, interval_s=6 * 3600)
+    ]
 
 
 async def test_the_newest_three_versions_stay_however_old(past: Past, clock: FakeClock) -> None:
@@ -59,7 +62,9 @@ async def test_the_newest_three_versions_stay_however_old(past: Past, clock: Fak
         await past.refuses("NOT_FOUND", "restore_version", path="/f", history_id=version)
 
 
-async def test_versions_of_the_last_seven_days_stay_however_many(past: Past, clock: FakeClock) -> None:
+async def test_versions_of_the_last_seven_days_stay_however_many(
+    past: Past, clock: FakeClock
+) -> None:
     await past.write("/f", *"abcdefghij")
     clock.advance(days=7, seconds=-1)
     await past.purge()
@@ -69,22 +74,35 @@ async def test_versions_of_the_last_seven_days_stay_however_many(past: Past, clo
     assert await past.contents("/f") == list("ihg")
 
 
-async def test_old_and_young_versions_are_told_apart_by_when_they_were_replaced(past: Past, clock: FakeClock) -> None:
+async def test_old_and_young_versions_are_told_apart_by_when_they_were_replaced(
+    past: Past, clock: FakeClock
+) -> None:
     await past.write("/f", *"abc")
     clock.advance(days=8)
     await past.write("/f", *"defgh")
     await past.purge()
-    assert await past.contents("/f") == list("gfedc"), "what was true until today can be had back for a week"
+    assert await past.contents("/f") == list("gfedc"), (
+        "what was true until today can be had back for a week"
+    )
     clock.advance(days=8)
     await past.purge()
     assert await past.contents("/f") == list("gfe")
 
 
-@pytest.mark.parametrize(("limits", "kept"), [({"versions_kept": 1}, "e"), ({"versions_kept": 0}, "")])
+@pytest.mark.parametrize(
+    ("limits", "kept"), [({"versions_kept": 1}, "e"), ({"versions_kept": 0}, "")]
+)
 async def test_how_much_is_kept_is_settable(
-    database: Database, clock: FakeClock, meter: RecordingMeter, scope: Scope, limits: dict[str, int], kept: str
+    database: Database,
+    clock: FakeClock,
+    meter: RecordingMeter,
+    scope: Scope,
+    limits: dict[str, int],
+    kept: str,
 ) -> None:
-    past = open_past(database, clock, meter, scope, versions_days=2, delete_retention_days=4, **limits)
+    past = open_past(
+        database, clock, meter, scope, versions_days=2, delete_retention_days=4, **limits
+    )
     await past.write("/f", *"abcdef")
     await past.write("/g", "deleted")
     await past("delete", path="/g")
@@ -101,7 +119,9 @@ async def test_how_much_is_kept_is_settable(
 async def test_deleted_files_go_for_good_after_their_retention(
     past: Past, clock: FakeClock, admin: asyncpg.Connection
 ) -> None:
-    versions = await past.write("/d/f", "canary one", "canary two", "canary three", "canary four", "canary five")
+    versions = await past.write(
+        "/d/f", "canary one", "canary two", "canary three", "canary four", "canary five"
+    )
     await past.write("/kept", "x")
     await past("delete", path="/d", recursive=True)
     clock.advance(days=30)
@@ -118,7 +138,10 @@ async def test_deleted_files_go_for_good_after_their_retention(
     await past.refuses("NOT_FOUND", "read_version", path="/d/f", history_id=versions[-1])
     assert await past.files.paths() == ["/kept"]
     assert await orphans(admin) == (0, 0)
-    held = "SELECT count(*) FROM {} AS t WHERE position('canary' IN t::text) > 0 OR position($1 IN t::text) > 0"
+    held = (
+        "SELECT count(*) FROM {} AS t WHERE position('canary' IN t::text) > 0 OR position($1"
+        " IN t::text) > 0"
+    )
     for table in ("files", "streams", "blocks", "entries", "postings", "fresh_terms"):
         assert await admin.fetchval(held.format(table), b"canary".hex()) == 0, table
 
@@ -138,12 +161,16 @@ async def test_only_the_project_that_is_asked_for_is_purged(
         assert len(await one.listed("/g")) == 1
 
 
-async def test_a_styles_own_files_keep_no_old_versions(past: Past, clock: FakeClock, admin: asyncpg.Connection) -> None:
+async def test_a_styles_own_files_keep_no_old_versions(
+    past: Past, clock: FakeClock, admin: asyncpg.Connection
+) -> None:
     await past.write("/f", *"abc")
     await past.write("/g", *"abc")
     await admin.execute("UPDATE files SET owner = 'turns'")
     await past("list_versions", path="/f")
-    await admin.execute("UPDATE files SET deleted_at = $1, revision = revision + 1 WHERE path = '/g'", clock.now())
+    await admin.execute(
+        "UPDATE files SET deleted_at = $1, revision = revision + 1 WHERE path = '/g'", clock.now()
+    )
     clock.advance(days=7)
     await past.purge()
     assert await past.listed("/f") == []
@@ -162,10 +189,16 @@ async def test_appends_become_few_blocks_once_their_versions_are_gone(
     versions = [await past.files.write("/log", line) for line in lines]
     clock.advance(days=8)
     await past.purge()
-    assert await admin.fetchval("SELECT count(*) FROM blocks") == 4  # three versions end between them
+    assert (
+        await admin.fetchval("SELECT count(*) FROM blocks") == 4
+    )  # three versions end between them
     assert await past.listed("/log") == versions[-2:-5:-1]
     assert await past.files.text("/log") == "".join(lines)
-    assert await past.contents("/log") == ["".join(lines[:-1]), "".join(lines[:-2]), "".join(lines[:-3])]
+    assert await past.contents("/log") == [
+        "".join(lines[:-1]),
+        "".join(lines[:-2]),
+        "".join(lines[:-3]),
+    ]
     at = len("".join(lines[:30]).encode())
     assert await past.files.text("/log", offset=at, length=4) == "0030"
     written = await admin.fetch("SELECT ctid FROM blocks")
@@ -183,14 +216,17 @@ async def test_merged_blocks_are_no_larger_than_blocks_are(
     whole = await past.files.text("/log")
     clock.advance(days=8)
     await past.purge()
-    sizes = [row[0] for row in await admin.fetch("SELECT length(content) FROM blocks ORDER BY start")]
+    sizes = [
+        row[0] for row in await admin.fetch("SELECT length(content) FROM blocks ORDER BY start")
+    ]
     assert sizes == [240_000] * 3 + [60_000] * 4
     assert await past.files.text("/log") == whole
 
 
 @dataclass
 class Life:
-    """One incarnation in the model: its states as (version, content, written at), and when it was deleted."""
+    """One incarnation in the model: its states as (version, content, written at), and when it was
+    deleted."""
 
     states: list[tuple[str, str, datetime]] = field(default_factory=list)
     deleted_at: datetime | None = None
@@ -263,11 +299,15 @@ class Model:
     def purge(self) -> None:
         for path, lives in self.lives.items():
             for life in list(lives):
-                if life.deleted_at is not None and life.deleted_at < self.clock.now() - timedelta(days=12):
+                if life.deleted_at is not None and life.deleted_at < self.clock.now() - timedelta(
+                    days=12
+                ):
                     self.gone += [(path, state[0]) for state in life.states]
                     lives.remove(life)
                 else:
-                    self.gone += [(path, version) for version in life.purge(self.clock.now(), kept=3, days=7)]
+                    self.gone += [
+                        (path, version) for version in life.purge(self.clock.now(), kept=3, days=7)
+                    ]
 
     async def kept_as_expected(self) -> None:
         """Every state that must be there reads back as it was, whether or not more is there."""
@@ -419,13 +459,17 @@ async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
 
     async def say(turn: str, text: str) -> None:
         said: list[Any] = [{"role": "user", "content": text}]
-        await door("memory_after_turn", session_id="s1", turn_id=turn, input_items=said, output_items=[])
+        await door(
+            "memory_after_turn", session_id="s1", turn_id=turn, input_items=said, output_items=[]
+        )
 
     async def where() -> set[str]:
         """The directories of a session whose files ever held the word."""
         rows = await admin.fetch(
-            """SELECT DISTINCT f.path FROM blocks AS b JOIN streams AS s USING (tenant, project, stream)
-            JOIN files AS f USING (tenant, project, incarnation) WHERE position('zanzibar'::bytea IN b.content) > 0"""
+            """SELECT DISTINCT f.path FROM blocks AS b JOIN streams AS s
+                USING (tenant, project, stream)
+            JOIN files AS f USING (tenant, project, incarnation)
+                WHERE position('zanzibar'::bytea IN b.content) > 0"""
         )
         return {row["path"].split("/")[3] for row in rows}
 

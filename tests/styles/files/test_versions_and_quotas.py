@@ -13,7 +13,9 @@ pytestmark = pytest.mark.anyio
 WithLimits = Callable[..., FileDoor]
 
 
-async def test_every_change_gives_the_file_a_new_version_of_one_incarnation(files: FileDoor) -> None:
+async def test_every_change_gives_the_file_a_new_version_of_one_incarnation(
+    files: FileDoor,
+) -> None:
     versions = [
         await files.write("/f", "abc"),
         await files.write("/f", "def"),
@@ -72,25 +74,46 @@ async def test_what_cannot_be_a_version_is_an_invalid_argument(files: FileDoor) 
     ]
     for token in (*tokens, version.upper(), f" {version}", 5, ["a"], True):
         for tool, arguments in (("write", {"content": "x"}), ("read", {}), ("delete", {})):
-            await files.refuses("INVALID_ARGUMENT", tool, path="/f", expected_version=token, **arguments)
+            await files.refuses(
+                "INVALID_ARGUMENT", tool, path="/f", expected_version=token, **arguments
+            )
     assert await files.text("/f", expected_version=version) == "x"
 
 
 async def test_a_rendered_file_is_never_at_a_version(files: FileDoor, call: Door) -> None:
-    await call("memory_after_turn", session_id="s1", turn_id="t", input_items=[{"role": "user", "content": "hello"}])
+    await call(
+        "memory_after_turn",
+        session_id="s1",
+        turn_id="t",
+        input_items=[{"role": "user", "content": "hello"}],
+    )
     version = await files.write("/f")
-    await files.refuses("VERSION_CONFLICT", "read", path="/memory/s1/meta/state.json", expected_version=version)
+    await files.refuses(
+        "VERSION_CONFLICT", "read", path="/memory/s1/meta/state.json", expected_version=version
+    )
 
 
 async def test_create_only_makes_a_file_once(files: FileDoor) -> None:
     version = await files.write("/f", "one", create_only=True)
     for mode in ("APPEND", "OVERWRITE", "TRUNCATE"):
-        await files.refuses("ALREADY_EXISTS", "write", path="/f", content="two", mode=mode, create_only=True)
+        await files.refuses(
+            "ALREADY_EXISTS", "write", path="/f", content="two", mode=mode, create_only=True
+        )
     await files.refuses(
-        "INVALID_ARGUMENT", "write", path="/f", content="two", create_only=True, expected_version=version
+        "INVALID_ARGUMENT",
+        "write",
+        path="/f",
+        content="two",
+        create_only=True,
+        expected_version=version,
     )
     await files.refuses(
-        "INVALID_ARGUMENT", "write", path="/new", content="two", create_only=True, expected_version=version
+        "INVALID_ARGUMENT",
+        "write",
+        path="/new",
+        content="two",
+        create_only=True,
+        expected_version=version,
     )
     assert await files.text("/f") == "one"
 
@@ -107,7 +130,9 @@ async def test_of_many_writers_that_saw_the_same_version_one_wins(files: FileDoo
 
 
 async def test_of_many_creators_one_wins(files: FileDoor) -> None:
-    tried = await _all_at_once(20, lambda number: files.write("/d/f", f"{number}", create_only=True))
+    tried = await _all_at_once(
+        20, lambda number: files.write("/d/f", f"{number}", create_only=True)
+    )
     winners = [number for number, error in enumerate(tried) if error is None]
     assert len(winners) == 1
     assert {error for error in tried if error} == {"ALREADY_EXISTS"}
@@ -122,7 +147,10 @@ async def test_readers_who_edit_with_versions_lose_no_update(files: FileDoor) ->
             read = await files("read", path="/counter")
             try:
                 await files.write(
-                    "/counter", str(int(read["content"]) + 1), mode="TRUNCATE", expected_version=read["version"]
+                    "/counter",
+                    str(int(read["content"]) + 1),
+                    mode="TRUNCATE",
+                    expected_version=read["version"],
                 )
             except Refused as refused:
                 if refused.code != "VERSION_CONFLICT":
@@ -144,7 +172,9 @@ async def test_two_hundred_concurrent_appends_are_all_there_and_whole(
     tried = await _all_at_once(200, lambda number: files.write("/log", lines[number]))
     assert [error for error in tried if error] == []
     assert sorted((await files.text("/log")).splitlines(keepends=True)) == sorted(lines)
-    assert await admin.fetchval("SELECT size_bytes FROM projects") == sum(len(line.encode()) for line in lines)
+    assert await admin.fetchval("SELECT size_bytes FROM projects") == sum(
+        len(line.encode()) for line in lines
+    )
     assert (await files("stat", path="/log"))["version"].endswith(f":{200 + exists}")
 
 
@@ -175,7 +205,10 @@ async def test_appends_store_what_is_appended_and_nothing_that_grows_with_the_fi
     files: FileDoor, admin: asyncpg.Connection
 ) -> None:
     await files.write("/log", "x" * 1_000_000)
-    rows = "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM streams) + (SELECT count(*) FROM projects)"
+    rows = (
+        "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM streams) + (SELECT"
+        " count(*) FROM projects)"
+    )
     others = await admin.fetchval(rows)
     blocks = await admin.fetchval("SELECT count(*) FROM blocks")
     for number in range(1, 21):
@@ -193,7 +226,9 @@ async def test_a_payload_at_its_bound_is_taken_and_one_over_is_not(with_limits: 
     assert await files.text("/f") == "é" * 5
 
 
-async def test_a_file_at_its_bound_is_kept_and_one_byte_more_is_refused(with_limits: WithLimits) -> None:
+async def test_a_file_at_its_bound_is_kept_and_one_byte_more_is_refused(
+    with_limits: WithLimits,
+) -> None:
     files = with_limits(payload_bytes_max=20, file_bytes_max=10)
     await files.write("/f", "x" * 10)
     for arguments in (
@@ -236,7 +271,10 @@ async def test_quotas_are_exact_whoever_writes_at_the_same_time(
     tried = await _all_at_once(30, lambda number: files.write(f"/f{number % 15}", "x" * 7))
     assert sum(error is None for error in tried) == 14
     assert {error for error in tried if error} == {"QUOTA_EXCEEDED"}
-    assert await admin.fetchval("SELECT sum(size_bytes)::int FROM files WHERE deleted_at IS NULL") == 98
+    assert (
+        await admin.fetchval("SELECT sum(size_bytes)::int FROM files WHERE deleted_at IS NULL")
+        == 98
+    )
     assert await admin.fetchval("SELECT size_bytes FROM projects") == 98
 
 
@@ -245,7 +283,10 @@ async def test_what_memory_keeps_is_not_charged_to_the_callers_files(
 ) -> None:
     files = with_limits(project_bytes_max=10)
     await files.call(
-        "memory_after_turn", session_id="s", turn_id="t", input_items=[{"role": "user", "content": "hello"}]
+        "memory_after_turn",
+        session_id="s",
+        turn_id="t",
+        input_items=[{"role": "user", "content": "hello"}],
     )
     await files.write("/f", "x" * 10)
     assert await admin.fetchval("SELECT size_bytes FROM projects") == 10

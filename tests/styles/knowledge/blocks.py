@@ -11,7 +11,9 @@ PATIENT = KnowledgeOptions(inbox_threshold=1000)
 
 async def remember(door: Door, content: str, *tags: str, **more: Any) -> str:
     """Keep a block; its id."""
-    return str((await door("elfmem_remember", content=content, tags=list(tags), **more))["block_id"])
+    return str(
+        (await door("elfmem_remember", content=content, tags=list(tags), **more))["block_id"]
+    )
 
 
 async def learn(door: Door, content: str, *tags: str, **more: Any) -> str:
@@ -37,7 +39,9 @@ def dropped(recalled: dict[str, Any]) -> dict[str, str]:
 
 async def listed(door: Door, **more: Any) -> dict[str, dict[str, Any]]:
     """The blocks that are not archived, by text."""
-    return {block["content"]: block for block in (await door("elfmem_ls", limit=1000, **more))["result"]}
+    return {
+        block["content"]: block for block in (await door("elfmem_ls", limit=1000, **more))["result"]
+    }
 
 
 async def block(door: Door, content: str) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from tests.styles.knowledge.blocks import PATIENT
 
 
 @pytest.fixture
-def door(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Door:
+def door(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Door:
     return open_door(database, clock, tokens, meter, scope, knowledge=PATIENT)
 
 

@@ -1,4 +1,5 @@
-"""What consolidation makes of what waits: by a model that is shown the identity, and by rules without one."""
+"""What consolidation makes of what waits: by a model that is shown the identity, and by rules
+without one."""
 
 import asyncio
 from collections import Counter
@@ -14,12 +15,23 @@ from memsvc.store.database import Database
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter, ScriptedLlm
-from tests.styles.knowledge.blocks import PATIENT, block, dropped, learn, listed, recall, remember, shown
+from tests.styles.knowledge.blocks import (
+    PATIENT,
+    block,
+    dropped,
+    learn,
+    listed,
+    recall,
+    remember,
+    shown,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-def judgement(alignment: float = 0.5, tags: list[str] | None = None, **contradictions: float) -> dict[str, Any]:
+def judgement(
+    alignment: float = 0.5, tags: list[str] | None = None, **contradictions: float
+) -> dict[str, Any]:
     return {
         "alignment": alignment,
         "tags": tags or [],
@@ -57,7 +69,10 @@ async def test_blocks_are_promoted_and_what_says_the_same_is_superseded(call: Do
 
 
 async def test_what_differs_in_a_number_or_adds_a_word_is_no_duplicate(call: Door) -> None:
-    long = "the deploy of the billing service to the production cluster in Frankfurt on weekdays waits for {} minutes"
+    long = (
+        "the deploy of the billing service to the production cluster in Frankfurt on weekdays"
+        " waits for {} minutes"
+    )
     await remember(call, long.format(5))
     await remember(call, long.format(6))
     done = await call("elfmem_dream")
@@ -66,7 +81,10 @@ async def test_what_differs_in_a_number_or_adds_a_word_is_no_duplicate(call: Doo
 
 
 async def test_near_duplicates_are_both_kept_and_one_is_shown(call: Door) -> None:
-    text = "our weekly report about giraffes goes to the zoo director every monday before lunch by {} mail"
+    text = (
+        "our weekly report about giraffes goes to the zoo director every monday before lunch"
+        " by {} mail"
+    )
     await learn(call, text.format("plain"))
     await remember(call, text.format("registered"))
     done = await call("elfmem_dream")
@@ -99,11 +117,15 @@ async def test_a_block_gets_five_edges_at_the_most(call: Door, admin: asyncpg.Co
     assert ends[newest] == 5
 
 
-async def test_rules_measure_alignment_against_the_identity(call: Door, admin: asyncpg.Connection) -> None:
+async def test_rules_measure_alignment_against_the_identity(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     await learn(call, "I care for giraffes in the zoo.", "self/value")
     await learn(call, "Giraffes in the zoo need care.")
     await learn(call, "Copper conducts heat.")
-    rows = await admin.fetch("SELECT n.alignment, n.scored_by, e.text FROM notions n JOIN entries e USING (entry)")
+    rows = await admin.fetch(
+        "SELECT n.alignment, n.scored_by, e.text FROM notions n JOIN entries e USING (entry)"
+    )
     aligned = {row["text"]: row["alignment"] for row in rows}
     assert aligned["I care for giraffes in the zoo."] == 0.9
     assert aligned["Giraffes in the zoo need care."] > 0.8
@@ -114,7 +136,9 @@ async def test_rules_measure_alignment_against_the_identity(call: Door, admin: a
     assert confidence["Copper conducts heat."] == 0.5
 
 
-async def test_the_model_is_shown_the_identity_the_block_and_what_is_like_it(judged: Door, llm: ScriptedLlm) -> None:
+async def test_the_model_is_shown_the_identity_the_block_and_what_is_like_it(
+    judged: Door, llm: ScriptedLlm
+) -> None:
     llm.answers.append(judgement(0.9, ["self/value"]))
     await learn(judged, "I care for giraffes.", "self/value")
     llm.answers.append(judgement())
@@ -168,7 +192,9 @@ async def test_a_doubtful_contradiction_is_none(judged: Door, llm: ScriptedLlm) 
     "answer",
     [MemsvcError(Code.UNAVAILABLE, "away"), MemsvcError(Code.INTERNAL_ERROR, "refused")],
 )
-async def test_where_the_model_fails_the_rules_judge(judged: Door, llm: ScriptedLlm, answer: MemsvcError) -> None:
+async def test_where_the_model_fails_the_rules_judge(
+    judged: Door, llm: ScriptedLlm, answer: MemsvcError
+) -> None:
     llm.always = answer
     await remember(judged, "giraffe tall")
     done = await judged("elfmem_dream")
@@ -211,7 +237,10 @@ async def test_what_changes_while_the_model_thinks_is_not_decided_by_what_it_saw
     llm.meanwhile = edit
     done = await judged("elfmem_dream")
     assert done["promoted"] == 1
-    assert [question.shown["block"]["content"] for question in llm.asked] == ["giraffe tall", "walrus wide"]
+    assert [question.shown["block"]["content"] for question in llm.asked] == [
+        "giraffe tall",
+        "walrus wide",
+    ]
 
     forgotten = await remember(judged, "okapi shy")
 
@@ -270,7 +299,9 @@ async def test_an_embedder_tells_what_is_the_same_and_gives_every_block_its_vect
     assert await admin.fetchval("SELECT count(*) FROM embeddings") == 1
 
 
-async def test_an_embedder_out_of_reach_holds_up_nothing(embedded: Door, embedder: FakeEmbedder) -> None:
+async def test_an_embedder_out_of_reach_holds_up_nothing(
+    embedded: Door, embedder: FakeEmbedder
+) -> None:
     embedder.failing = MemsvcError(Code.UNAVAILABLE, "away")
     await remember(embedded, "giraffe tall")
     assert (await embedded("elfmem_dream"))["promoted"] == 1

@@ -41,7 +41,9 @@ def test_a_frame_has_its_weights(frame: str, weights: ScoreWeights) -> None:
     assert FRAMES[frame].weights == weights
 
 
-@pytest.mark.parametrize("wrong", [(0.5, 0.5, 0.5, 0, 0), (1.2, -0.2, 0, 0, 0), (0.2, 0.2, 0.2, 0.2, 0.1998)])
+@pytest.mark.parametrize(
+    "wrong", [(0.5, 0.5, 0.5, 0, 0), (1.2, -0.2, 0, 0, 0), (0.2, 0.2, 0.2, 0.2, 0.1998)]
+)
 def test_weights_sum_to_one_and_are_not_negative(wrong: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="weight"):
         ScoreWeights(*wrong)
@@ -94,23 +96,33 @@ def test_a_twentieth_is_left_after_60_300_and_3000_hours() -> None:
     assert hours == [59.9, 299.6, 2995.7]
 
 
-def test_an_edge_fades_half_as_fast_as_its_more_lasting_end_and_slower_once_it_is_established() -> None:
+def test_an_edge_fades_half_as_fast_as_its_more_lasting_end_and_slower_once_it_is_established() -> (
+    None
+):
     assert edge_decay_per_h(DecayTier.STANDARD, DecayTier.EPHEMERAL) == 0.005
     assert edge_decay_per_h(DecayTier.EPHEMERAL, DecayTier.DURABLE, reinforcements=9) == 0.0005
     assert edge_decay_per_h(DecayTier.EPHEMERAL, DecayTier.DURABLE, reinforcements=10) == 0.00025
 
 
 def test_the_score_is_the_weighted_sum_and_a_bonus_for_what_is_uncertain() -> None:
-    parts = ScoreComponents(similarity=0.8, confidence=0.6, recency=0.5, centrality=0.4, reinforcement=0.2)
+    parts = ScoreComponents(
+        similarity=0.8, confidence=0.6, recency=0.5, centrality=0.4, reinforcement=0.2
+    )
     plain = 0.35 * 0.8 + 0.15 * 0.6 + 0.25 * 0.5 + 0.15 * 0.4 + 0.10 * 0.2
-    assert isclose(score(parts, FRAMES["attention"].weights, alpha=0.5, beta=0.5), plain + 0.05 * sqrt(0.125))
+    assert isclose(
+        score(parts, FRAMES["attention"].weights, alpha=0.5, beta=0.5), plain + 0.05 * sqrt(0.125)
+    )
     assert round(exploration(0.5, 0.5), 5) == 0.01768
     assert exploration(50, 50) < exploration(1, 1) < exploration(0.5, 0.5)
 
 
 def test_the_same_block_is_worth_another_thing_in_each_frame() -> None:
-    parts = ScoreComponents(similarity=0.9, confidence=0.35, recency=0.7, centrality=0.1, reinforcement=0.5)
-    assert len({score(parts, frame.weights, alpha=1, beta=1) for frame in FRAMES.values()}) == len(FRAMES)
+    parts = ScoreComponents(
+        similarity=0.9, confidence=0.35, recency=0.7, centrality=0.1, reinforcement=0.5
+    )
+    assert len({score(parts, frame.weights, alpha=1, beta=1) for frame in FRAMES.values()}) == len(
+        FRAMES
+    )
 
 
 def test_attention_looks_at_similarity_first() -> None:
@@ -128,7 +140,14 @@ def test_use_counts_by_its_logarithm() -> None:
 
 @pytest.mark.parametrize(
     ("degree", "greatest", "recency", "expected"),
-    [(0, 0, 1, 0.5), (0, 10, 0.8, 0.4), (0.99, 10, 0.71, 0.355), (1, 10, 1, 0.1), (0, 10, 0.70, 0), (5, 10, 0.1, 0.5)],
+    [
+        (0, 0, 1, 0.5),
+        (0, 10, 0.8, 0.4),
+        (0.99, 10, 0.71, 0.355),
+        (1, 10, 1, 0.1),
+        (0, 10, 0.70, 0),
+        (5, 10, 0.1, 0.5),
+    ],
 )
 def test_what_is_fresh_is_not_beaten_for_having_no_edges(
     degree: float, greatest: float, recency: float, expected: float
@@ -222,7 +241,9 @@ def test_a_bridge_has_a_degree_at_the_80th_percentile_of_those_above_zero() -> N
         (7, 20, ("good", "Memory healthy. No action required.")),
     ],
 )
-def test_health_follows_from_how_full_the_inbox_is(inbox: int, stored: int, expected: tuple[str, str]) -> None:
+def test_health_follows_from_how_full_the_inbox_is(
+    inbox: int, stored: int, expected: tuple[str, str]
+) -> None:
     assert health(inbox, 10, stored) == expected
 
 
@@ -244,14 +265,18 @@ def test_the_clock_runs_while_somebody_works_and_stands_still_otherwise() -> Non
 def test_an_unknown_frame_is_refused_with_those_there_are() -> None:
     with pytest.raises(MemsvcError) as refused:
         frame_named("bad")
-    assert refused.value.message == "Unknown frame: 'bad'. Available: ['self', 'attention', 'task', 'simulate']"
+    assert (
+        refused.value.message
+        == "Unknown frame: 'bad'. Available: ['self', 'attention', 'task', 'simulate']"
+    )
     assert refused.value.recovery == "Valid frames: 'self', 'attention', 'task', 'simulate'."
 
 
 def test_boosts_lift_identity_over_minds_over_decisions() -> None:
     simulate = FRAMES["simulate"]
     assert [
-        simulate.factor(category, tags) for category, tags in [("x", ("self/a",)), ("mind", ()), ("decision", ())]
+        simulate.factor(category, tags)
+        for category, tags in [("x", ("self/a",)), ("mind", ()), ("decision", ())]
     ] == [
         10,
         6,

@@ -28,7 +28,9 @@ async def hours(call: Door, clock: FakeClock, count: int) -> None:
         await call("elfmem_outcome", block_ids=["nobody"], signal=0.5)
 
 
-async def test_a_good_outcome_moves_confidence_and_tells_by_how_much(call: Door, admin: asyncpg.Connection) -> None:
+async def test_a_good_outcome_moves_confidence_and_tells_by_how_much(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     block_id = await learn(call, "giraffe tall")
     times = (await row(admin, block_id))["reinforcements"]
     told = await call("elfmem_outcome", block_ids=[block_id], signal=1.0, source="test_pass")
@@ -37,11 +39,22 @@ async def test_a_good_outcome_moves_confidence_and_tells_by_how_much(call: Door,
     after = await row(admin, block_id)
     assert (after["confidence"], after["reinforcements"]) == (pytest.approx(2 / 3), times + 1)
     audit = dict(await admin.fetchrow("SELECT * FROM outcomes") or {})
-    assert (audit["notion"], audit["number"], audit["signal"], audit["weight"]) == (block_id, 1, 1, 1)
-    assert (audit["source"], audit["before"], audit["after"]) == ("test_pass", 0.5, after["confidence"])
+    assert (audit["notion"], audit["number"], audit["signal"], audit["weight"]) == (
+        block_id,
+        1,
+        1,
+        1,
+    )
+    assert (audit["source"], audit["before"], audit["after"]) == (
+        "test_pass",
+        0.5,
+        after["confidence"],
+    )
 
 
-async def test_a_neutral_outcome_neither_reinforces_nor_penalises(call: Door, admin: asyncpg.Connection) -> None:
+async def test_a_neutral_outcome_neither_reinforces_nor_penalises(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     block_id = await learn(call, "giraffe tall")
     before = await row(admin, block_id)
     for signal in (0.5, 0.20):
@@ -74,37 +87,53 @@ async def test_blocks_that_helped_together_get_an_edge_and_then_a_stronger_one(
     second = await call("elfmem_outcome", block_ids=ids[:2], signal=1.0)
     assert (second["outcome_edges_created"], second["edges_reinforced"]) == (0, 1)
     edges = await admin.fetch("SELECT weight, relation, origin FROM edges ORDER BY weight")
-    assert [edge["weight"] for edge in edges] == [pytest.approx(0.72), pytest.approx(0.72), pytest.approx(0.82)]
+    assert [edge["weight"] for edge in edges] == [
+        pytest.approx(0.72),
+        pytest.approx(0.72),
+        pytest.approx(0.82),
+    ]
     assert {(edge["relation"], edge["origin"]) for edge in edges} == {("outcome", "outcome")}
     for _ in range(5):
         await call("elfmem_outcome", block_ids=ids[:2], signal=1.0)
     assert await admin.fetchval("SELECT max(weight) FROM edges") == 1
 
 
-async def test_what_cannot_learn_is_skipped_with_the_reason(call: Door, admin: asyncpg.Connection) -> None:
+async def test_what_cannot_learn_is_skipped_with_the_reason(
+    call: Door, admin: asyncpg.Connection
+) -> None:
     identity = await learn(call, "I tell the truth.", "self/constitutional")
     gone = await learn(call, "giraffe tall")
     await call("elfmem_forget", block_id=gone)
     waiting = await remember(call, "walrus wide")
-    told = await call("elfmem_outcome", block_ids=[identity, gone, waiting, "nope", "nope"], signal=0.9)
+    told = await call(
+        "elfmem_outcome", block_ids=[identity, gone, waiting, "nope", "nope"], signal=0.9
+    )
     assert {one["id"]: one["reason"] for one in told["skipped"]} == {
         identity: "constitutional",
         gone: "archived",
         waiting: "pending_inbox",
         "nope": "unmatched",
     }
-    assert told["summary"].startswith("Outcome recorded: nothing to update. Not scored: 1 archived; ")
+    assert told["summary"].startswith(
+        "Outcome recorded: nothing to update. Not scored: 1 archived; "
+    )
     assert await admin.fetchval("SELECT count(*) FROM outcomes") == 0
 
 
 async def test_an_outcome_that_is_none_changes_nothing(call: Door) -> None:
     block_id = await learn(call, "giraffe tall")
-    refused = await call.refuses("INVALID_ARGUMENT", "elfmem_outcome", block_ids=[block_id], signal=1.5)
+    refused = await call.refuses(
+        "INVALID_ARGUMENT", "elfmem_outcome", block_ids=[block_id], signal=1.5
+    )
     assert refused["message"] == "signal must be in [0.0, 1.0], got 1.5"
-    refused = await call.refuses("INVALID_ARGUMENT", "elfmem_outcome", block_ids=[block_id], signal=1, weight=0)
+    refused = await call.refuses(
+        "INVALID_ARGUMENT", "elfmem_outcome", block_ids=[block_id], signal=1, weight=0
+    )
     assert refused["message"] == "weight must be > 0.0, got 0.0"
     assert (await block(call, "giraffe tall"))["confidence"] == 0.5
-    assert (await call("elfmem_outcome", block_ids=[], signal=1))["summary"] == "Outcome recorded: nothing to update."
+    assert (await call("elfmem_outcome", block_ids=[], signal=1))[
+        "summary"
+    ] == "Outcome recorded: nothing to update."
 
 
 async def test_it_is_the_first_call_of_a_session_or_none(call: Door, clock: FakeClock) -> None:
@@ -113,25 +142,42 @@ async def test_it_is_the_first_call_of_a_session_or_none(call: Door, clock: Fake
     assert (await call("elfmem_status"))["session_active"] is False
     assert (await call("elfmem_outcome", block_ids=[block_id], signal=1))["blocks_updated"] == 1
     status = await call("elfmem_status")
-    assert (status["session_active"], status["session_hours"], status["total_active_hours"]) == (True, 0, 0)
+    assert (status["session_active"], status["session_hours"], status["total_active_hours"]) == (
+        True,
+        0,
+        0,
+    )
 
 
-async def test_the_clock_counts_what_is_between_calls_of_a_session(call: Door, clock: FakeClock) -> None:
+async def test_the_clock_counts_what_is_between_calls_of_a_session(
+    call: Door, clock: FakeClock
+) -> None:
     await remember(call, "alpha beaver")
     clock.advance(minutes=30)
     assert (await call("elfmem_status"))["total_active_hours"] == 0.5
     await remember(call, "gamma dolphin")
     clock.advance(minutes=31)
     status = await call("elfmem_status")
-    assert (status["session_active"], status["session_hours"], status["total_active_hours"]) == (False, None, 0.5)
-    assert status["summary"].startswith("Session: inactive | Inbox: 2/1000 | Active: 0 blocks | Health: good\n")
+    assert (status["session_active"], status["session_hours"], status["total_active_hours"]) == (
+        False,
+        None,
+        0.5,
+    )
+    assert status["summary"].startswith(
+        "Session: inactive | Inbox: 2/1000 | Active: 0 blocks | Health: good\n"
+    )
     await remember(call, "epsilon ferret")
     clock.advance(minutes=6)
     status = await call("elfmem_status")
-    assert (status["session_hours"], status["total_active_hours"]) == (pytest.approx(0.1), pytest.approx(0.6))
+    assert (status["session_hours"], status["total_active_hours"]) == (
+        pytest.approx(0.1),
+        pytest.approx(0.6),
+    )
 
 
-async def test_curation_archives_what_has_faded_and_nothing_else(call: Door, clock: FakeClock) -> None:
+async def test_curation_archives_what_has_faded_and_nothing_else(
+    call: Door, clock: FakeClock
+) -> None:
     await learn(call, "It rains in Rome.", category="observation")
     await learn(call, "Giraffes are tall.")
     await learn(call, "Ship the release.", "self/goal")
@@ -148,7 +194,11 @@ async def test_curation_archives_what_has_faded_and_nothing_else(call: Door, clo
     assert (await call("elfmem_status"))["archived_count"] == 1
     for asked in ({}, {"category": "observation"}):
         (gone,) = (await call("elfmem_ls", archived=True, **asked))["result"]
-        assert (gone["content"], gone["status"], gone["archive_reason"]) == ("It rains in Rome.", "archived", "decayed")
+        assert (gone["content"], gone["status"], gone["archive_reason"]) == (
+            "It rains in Rome.",
+            "archived",
+            "decayed",
+        )
     assert (await call("elfmem_ls", archived=True, category="knowledge"))["result"] == []
     await call.refuses("INVALID_ARGUMENT", "elfmem_ls", archived=True, tag="self/%")
 
@@ -195,7 +245,8 @@ async def test_weak_edges_go_faded_ones_too_and_an_agents_own_stay(
     await call("elfmem_outcome", block_ids=[ids[1], ids[2]], signal=0.6)
     await call("elfmem_outcome", block_ids=[ids[2], ids[3]], signal=0.6)
     await admin.execute(
-        "UPDATE edges SET weight = 0.09 WHERE low = least($1, $2) AND high = greatest($1, $2)", *ids[2:]
+        "UPDATE edges SET weight = 0.09 WHERE low = least($1, $2) AND high = greatest($1, $2)",
+        *ids[2:],
     )
     done = await call("elfmem_curate")
     assert (done["edges_pruned"], done["edges_decayed"], done["total_edges_after"]) == (1, 0, 2)
@@ -204,7 +255,9 @@ async def test_weak_edges_go_faded_ones_too_and_an_agents_own_stay(
     done = await call("elfmem_curate")
     assert (done["edges_pruned"], done["edges_decayed"], done["total_edges_after"]) == (0, 1, 1)
     assert "1 edges decayed (1 remain)" in done["summary"]
-    assert done["summary"].endswith("Tip: consider recall() to reactivate relevant knowledge clusters.")
+    assert done["summary"].endswith(
+        "Tip: consider recall() to reactivate relevant knowledge clusters."
+    )
     assert await admin.fetchval("SELECT origin FROM edges") == "agent"
 
 

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def connected(urls: DatabaseUrls, admin: asyncpg.Connection, wire: str, **settings: Any) -> AsyncIterator[Client]:
+async def connected(
+    urls: DatabaseUrls, admin: asyncpg.Connection, wire: str, **settings: Any
+) -> AsyncIterator[Client]:
     async with (
         served(urls, admin, **settings) as service,
         service.http() as http,
@@ -50,8 +52,12 @@ async def test_results_are_json_and_structured_errors_have_one_shape_and_the_gui
         assert guide.content[0].text.startswith("elfmem.learn()\n")
 
 
-async def test_knowledge_can_be_switched_off(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    off = Settings.model_validate({"settings": {"mcp": {"tools": {"knowledge": {"enabled": False}}}}}).settings
+async def test_knowledge_can_be_switched_off(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    off = Settings.model_validate(
+        {"settings": {"mcp": {"tools": {"knowledge": {"enabled": False}}}}}
+    ).settings
     async with connected(database_urls, admin, "2026-07-28", settings=off) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
     assert "file_read" in names

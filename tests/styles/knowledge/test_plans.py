@@ -24,7 +24,11 @@ async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Doo
     """A memory beside those of many other tenants, who have as much."""
     for number in range(BLOCKS):
         tags = ["self/goal"] if number % 9 == 0 else [f"tag{number % 5}"]
-        await remember(call, f"kumquat{number % 7} and zeppelin{number} meet marzipan{number % 5} in town", *tags)
+        await remember(
+            call,
+            f"kumquat{number % 7} and zeppelin{number} meet marzipan{number % 5} in town",
+            *tags,
+        )
         clock.advance(minutes=5)
     await call("elfmem_dream")
     for number in range(3):
@@ -32,19 +36,25 @@ async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Doo
     for table in TENANT_TABLES:
         columns = await admin.fetchval(
             """SELECT string_agg(attname, ', ') FROM pg_attribute
-            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'tenant'""",
+            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+                AND attname <> 'tenant'""",
             table,
         )
         await admin.execute(
             f"""INSERT INTO {table} (tenant, {columns})
-            SELECT sha256(n::text::bytea), {columns} FROM {table}, generate_series(1, {OTHERS}) AS n"""
+            SELECT sha256(n::text::bytea), {columns} FROM {table},
+                generate_series(1, {OTHERS}) AS n"""
         )
         await admin.execute(f"VACUUM ANALYZE {table}")
     return call
 
 
 async def ids(call: Door) -> list[str]:
-    return [block["id"] for block in (await call("elfmem_ls", limit=1000))["result"] if block["status"] == "active"]
+    return [
+        block["id"]
+        for block in (await call("elfmem_ls", limit=1000))["result"]
+        if block["status"] == "active"
+    ]
 
 
 async def test_no_statement_reads_a_table_but_by_an_index_that_begins_with_the_tenant(
@@ -68,7 +78,10 @@ async def test_no_statement_reads_a_table_but_by_an_index_that_begins_with_the_t
         ("elfmem_inbox", {}),
         ("elfmem_outcome", {"block_ids": [one, other, third], "signal": 0.9}),
         ("elfmem_outcome", {"block_ids": [one], "signal": 0.1}),
-        ("elfmem_connect", {"source": one, "target": other, "if_exists": "update", "relation": "supports"}),
+        (
+            "elfmem_connect",
+            {"source": one, "target": other, "if_exists": "update", "relation": "supports"},
+        ),
         ("elfmem_disconnect", {"source": one, "target": other}),
         ("elfmem_edit", {"block_id": one, "content": "something else now"}),
         ("elfmem_dream", {}),

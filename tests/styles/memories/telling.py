@@ -10,7 +10,10 @@ async def tell(door: Door, *said: str, user: str = "alex", **more: Any) -> dict[
     messages = [
         message
         for text in said
-        for message in ({"role": "user", "content": text}, {"role": "assistant", "content": "I see."})
+        for message in (
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": "I see."},
+        )
     ]
     return await door("memories_add", user_id=user, messages=messages, **more)
 

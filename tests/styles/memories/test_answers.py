@@ -4,7 +4,12 @@ from time import perf_counter
 
 import pytest
 
-from memsvc.styles.memories.model_output import InvalidAnswerError, MemoryProposal, facts_in, proposals_in
+from memsvc.styles.memories.model_output import (
+    InvalidAnswerError,
+    MemoryProposal,
+    facts_in,
+    proposals_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,18 @@ def test_of_an_answer_that_was_cut_off_what_is_whole_counts(answer: str, facts: 
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "I cannot", "null", "3", '{"facts": "x"}', '{"facts": [', '{"facts": [1]}', "[[[[", "{}", '{"a": []}'],
+    [
+        "",
+        "I cannot",
+        "null",
+        "3",
+        '{"facts": "x"}',
+        '{"facts": [',
+        '{"facts": [1]}',
+        "[[[[",
+        "{}",
+        '{"a": []}',
+    ],
 )
 def test_what_holds_no_facts_is_no_empty_list_of_them(answer: str) -> None:
     with pytest.raises(InvalidAnswerError):
@@ -65,7 +81,9 @@ def test_a_proposal_that_was_cut_off_is_left_out() -> None:
     assert proposals_in(answer) == [MemoryProposal("ADD", "m1", "x", "")]
 
 
-@pytest.mark.parametrize("answer", ["no", '{"memory": "x"}', '{"memory": [{"event": "BOOM"}]}', '{"memory": [[]]}'])
+@pytest.mark.parametrize(
+    "answer", ["no", '{"memory": "x"}', '{"memory": [{"event": "BOOM"}]}', '{"memory": [[]]}']
+)
 def test_what_holds_no_proposals_is_no_empty_list_of_them(answer: str) -> None:
     with pytest.raises(InvalidAnswerError):
         proposals_in(answer)
@@ -73,7 +91,13 @@ def test_what_holds_no_proposals_is_no_empty_list_of_them(answer: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["[" * 200_000, '{"a":"' * 40_000, '"' * 200_000, '{"facts":["' + "\\" * 200_000, '{"facts":[' + '{"a":' * 40_000],
+    [
+        "[" * 200_000,
+        '{"a":"' * 40_000,
+        '"' * 200_000,
+        '{"facts":["' + "\\" * 200_000,
+        '{"facts":[' + '{"a":' * 40_000,
+    ],
 )
 def test_no_answer_takes_long_to_read(answer: str) -> None:
     started = perf_counter()

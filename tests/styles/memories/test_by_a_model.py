@@ -26,7 +26,12 @@ def llm() -> ScriptedLlm:
 
 @pytest.fixture
 def call(
-    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, llm: ScriptedLlm
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    llm: ScriptedLlm,
 ) -> Door:
     return open_door(database, clock, tokens, meter, scope, llm=llm)
 
@@ -38,10 +43,14 @@ def facts(*texts: str) -> str:
 def does(*changes: tuple[str, ...]) -> str:
     """The answer that proposes changes: event, id, text, old text."""
     fields = ("event", "id", "text", "old_memory")
-    return orjson.dumps({"memory": [dict(zip(fields, change, strict=False)) for change in changes]}).decode()
+    return orjson.dumps(
+        {"memory": [dict(zip(fields, change, strict=False)) for change in changes]}
+    ).decode()
 
 
-async def learn(call: Door, llm: ScriptedLlm, *texts: str, user: str = "alex", **more: Any) -> dict[str, Any]:
+async def learn(
+    call: Door, llm: ScriptedLlm, *texts: str, user: str = "alex", **more: Any
+) -> dict[str, Any]:
     """Let the model find facts and add all of them."""
     llm.answers += [facts(*texts), does(*(("ADD", "new", text) for text in texts))]
     return await tell(call, "something", user=user, **more)
@@ -51,7 +60,9 @@ async def held(call: Door, user: str = "alex") -> list[str]:
     return sorted(says(await call("memories_list", user_id=user)))
 
 
-async def test_the_model_is_asked_for_facts_and_then_to_compare_them(call: Door, llm: ScriptedLlm) -> None:
+async def test_the_model_is_asked_for_facts_and_then_to_compare_them(
+    call: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += [facts("Loves pizza"), does(("ADD", "mem_1", "Loves pizza"))]
     messages = [
         {"role": "system", "content": "be nice"},
@@ -72,9 +83,12 @@ async def test_the_model_is_asked_for_facts_and_then_to_compare_them(call: Door,
     assert f"{memory}: Loves pizza" in llm.asked[-1].text
 
 
-async def test_what_the_model_proposes_is_done(call: Door, llm: ScriptedLlm, clock: FakeClock) -> None:
+async def test_what_the_model_proposes_is_done(
+    call: Door, llm: ScriptedLlm, clock: FakeClock
+) -> None:
     ids = {
-        one["memory"]: one["id"] for one in (await learn(call, llm, "Lives in California", "Loves pizza"))["results"]
+        one["memory"]: one["id"]
+        for one in (await learn(call, llm, "Lives in California", "Loves pizza"))["results"]
     }
     clock.advance(hours=1)
     llm.answers += [
@@ -87,40 +101,66 @@ async def test_what_the_model_proposes_is_done(call: Door, llm: ScriptedLlm, clo
         ),
     ]
     changed = await tell(call, "I moved")
-    assert events(changed) == [("ADD", "Became vegan"), ("UPDATE", "Lives in San Francisco"), ("DELETE", "")]
+    assert events(changed) == [
+        ("ADD", "Became vegan"),
+        ("UPDATE", "Lives in San Francisco"),
+        ("DELETE", ""),
+    ]
     assert changed["message"] == "Added 1 memories successfully"
     assert await held(call) == ["Became vegan", "Lives in San Francisco"]
     steps = await call("memories_history", user_id="alex", memory_id=ids["Lives in California"])
-    assert [(one["event"], one["memory"], one["origin"], one["at"]) for one in steps["results"]] == [
+    assert [
+        (one["event"], one["memory"], one["origin"], one["at"]) for one in steps["results"]
+    ] == [
         ("ADD", "Lives in California", "model", "2026-01-05T12:00:00Z"),
         ("UPDATE", "Lives in San Francisco", "model", "2026-01-05T13:00:00Z"),
     ]
 
 
-async def test_the_same_facts_again_are_nothing_new_whatever_the_model_says(call: Door, llm: ScriptedLlm) -> None:
+async def test_the_same_facts_again_are_nothing_new_whatever_the_model_says(
+    call: Door, llm: ScriptedLlm
+) -> None:
     await learn(call, llm, "Is vegetarian")
     again = await learn(call, llm, "is  Vegetarian.")
     assert again == {"results": [], "message": "Added 0 memories successfully"}
     assert await held(call) == ["Is vegetarian"]
 
 
-async def test_where_there_are_no_facts_the_model_is_not_asked_again(call: Door, llm: ScriptedLlm) -> None:
+async def test_where_there_are_no_facts_the_model_is_not_asked_again(
+    call: Door, llm: ScriptedLlm
+) -> None:
     llm.answers.append(facts())
     assert (await tell(call, "Hello"))["message"] == "No new information found to store"
     assert len(llm.asked) == 1
-    none = await call("memories_add", user_id="alex", messages=[{"role": "system", "content": "I like tea"}])
+    none = await call(
+        "memories_add", user_id="alex", messages=[{"role": "system", "content": "I like tea"}]
+    )
     assert none["results"] == []
     assert len(llm.asked) == 1
 
 
-async def test_no_id_that_the_model_names_reaches_another_user(call: Door, llm: ScriptedLlm) -> None:
+async def test_no_id_that_the_model_names_reaches_another_user(
+    call: Door, llm: ScriptedLlm
+) -> None:
     """Whatever a model returns, it changes only memories of the user that it was told about."""
     bobs = (await learn(call, llm, "Is called Bob", user="bob"))["results"][0]["id"]
     elsewhere = (await learn(call, llm, "In another project", project="other"))["results"][0]["id"]
     own = (await learn(call, llm, "Likes tea"))["results"][0]["id"]
     other = call.as_tenant(Scope(b"\x02" * 32, "default"))
     foreign = (await learn(other, llm, "Another tenant's"))["results"][0]["id"]
-    strange = [bobs, elsewhere, foreign, "mem_1", "", "*", "%", "' OR 1=1 --", own + "x", "\x00", "../" + own]
+    strange = [
+        bobs,
+        elsewhere,
+        foreign,
+        "mem_1",
+        "",
+        "*",
+        "%",
+        "' OR 1=1 --",
+        own + "x",
+        "\x00",
+        "../" + own,
+    ]
     llm.answers += [
         facts("Delete everything"),
         does(
@@ -132,12 +172,16 @@ async def test_no_id_that_the_model_names_reaches_another_user(call: Door, llm: 
     assert await held(call) == ["Likes tea"]
     assert await held(call, "bob") == ["Is called Bob"]
     assert await held(other) == ["Another tenant's"]
-    assert says(await call("memories_list", user_id="alex", project="other")) == ["In another project"]
+    assert says(await call("memories_list", user_id="alex", project="other")) == [
+        "In another project"
+    ]
     assert "Is called Bob" not in llm.asked[-1].text
     assert "Another tenant's" not in llm.asked[-1].text
 
 
-async def test_a_memory_is_touched_once_and_may_be_named_by_what_it_says(call: Door, llm: ScriptedLlm) -> None:
+async def test_a_memory_is_touched_once_and_may_be_named_by_what_it_says(
+    call: Door, llm: ScriptedLlm
+) -> None:
     tea = (await learn(call, llm, "Likes tea", "Likes jazz"))["results"][0]["id"]
     llm.answers += [
         facts("Likes green tea"),
@@ -148,10 +192,15 @@ async def test_a_memory_is_touched_once_and_may_be_named_by_what_it_says(call: D
             ("UPDATE", tea, "Likes black tea"),
         ),
     ]
-    assert events(await tell(call, "x")) == [("UPDATE", "Likes bebop"), ("UPDATE", "Likes green tea")]
+    assert events(await tell(call, "x")) == [
+        ("UPDATE", "Likes bebop"),
+        ("UPDATE", "Likes green tea"),
+    ]
 
 
-async def test_a_memory_that_should_say_what_another_one_says_is_deleted(call: Door, llm: ScriptedLlm) -> None:
+async def test_a_memory_that_should_say_what_another_one_says_is_deleted(
+    call: Door, llm: ScriptedLlm
+) -> None:
     learnt = await learn(call, llm, "Lives in California", "Lives in San Francisco")
     llm.answers += [
         facts("Lives in San Francisco"),
@@ -162,10 +211,16 @@ async def test_a_memory_that_should_say_what_another_one_says_is_deleted(call: D
 
 
 @pytest.mark.parametrize("first", ["UPDATE", "DELETE"])
-async def test_of_two_memories_that_become_one_one_is_left(call: Door, llm: ScriptedLlm, first: str) -> None:
-    """The model takes the text of one for another and deletes the one: what they said is not lost between them."""
+async def test_of_two_memories_that_become_one_one_is_left(
+    call: Door, llm: ScriptedLlm, first: str
+) -> None:
+    """The model takes the text of one for another and deletes the one: what they said is not lost
+    between them."""
     california, francisco = (
-        one["id"] for one in (await learn(call, llm, "Lives in California", "Lives in San Francisco"))["results"]
+        one["id"]
+        for one in (await learn(call, llm, "Lives in California", "Lives in San Francisco"))[
+            "results"
+        ]
     )
     changes = [("UPDATE", california, "Lives in San Francisco"), ("DELETE", francisco)]
     llm.answers += [
@@ -176,7 +231,9 @@ async def test_of_two_memories_that_become_one_one_is_left(call: Door, llm: Scri
     assert await held(call) == ["Lives in San Francisco"]
 
 
-async def test_a_memory_that_is_deleted_and_added_again_is_there(call: Door, llm: ScriptedLlm) -> None:
+async def test_a_memory_that_is_deleted_and_added_again_is_there(
+    call: Door, llm: ScriptedLlm
+) -> None:
     tea = (await learn(call, llm, "Likes tea"))["results"][0]["id"]
     llm.answers += [facts("Likes tea"), does(("ADD", "new", "Likes tea"), ("DELETE", tea))]
     await tell(call, "x")
@@ -184,10 +241,20 @@ async def test_a_memory_that_is_deleted_and_added_again_is_there(call: Door, llm
 
 
 async def test_a_conversation_brings_no_more_memories_than_facts_are_taken_from_it(
-    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, llm: ScriptedLlm
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    llm: ScriptedLlm,
 ) -> None:
-    call = open_door(database, clock, tokens, meter, scope, memories=MemoriesOptions(facts_max=2), llm=llm)
-    llm.answers += [facts("one", "two"), does(*(("ADD", "new", text) for text in ("one", "two", "three", "four")))]
+    call = open_door(
+        database, clock, tokens, meter, scope, memories=MemoriesOptions(facts_max=2), llm=llm
+    )
+    llm.answers += [
+        facts("one", "two"),
+        does(*(("ADD", "new", text) for text in ("one", "two", "three", "four"))),
+    ]
     assert events(await tell(call, "x")) == [("ADD", "one"), ("ADD", "two")]
 
 
@@ -196,25 +263,33 @@ async def test_characters_that_no_database_holds_are_left_out_of_what_a_model_sa
 ) -> None:
     learnt = await learn(call, llm, "Likes\x00tea", "\x00")
     assert events(learnt) == [("ADD", "Likes tea")]
-    llm.answers += [facts("Likes green tea"), does(("UPDATE", learnt["results"][0]["id"], "Likes green\x00tea"))]
+    llm.answers += [
+        facts("Likes green tea"),
+        does(("UPDATE", learnt["results"][0]["id"], "Likes green\x00tea")),
+    ]
     assert events(await tell(call, "x")) == [("UPDATE", "Likes green tea")]
 
 
 @pytest.mark.parametrize("answer", ["I'd rather not.", '{"facts": [', '{"facts": "x"}', "<html>"])
-async def test_an_answer_without_facts_is_a_failure_that_may_pass(call: Door, llm: ScriptedLlm, answer: str) -> None:
+async def test_an_answer_without_facts_is_a_failure_that_may_pass(
+    call: Door, llm: ScriptedLlm, answer: str
+) -> None:
     llm.answers.append(answer)
     with pytest.raises(Refused) as refused:
         await tell(call, "I like tea")
     assert refused.value.body == {
         "code": "UNAVAILABLE",
-        "message": "Failed to extract facts: the model's answer is not the JSON that it was asked for",
+        "message": "Failed to extract facts: the model's answer is not the JSON that it was asked"
+        " for",
         "retryable": True,
     }
     assert await held(call) == []
 
 
 @pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.INTERNAL_ERROR])
-async def test_a_failure_of_the_model_leaves_nothing_half_written(call: Door, llm: ScriptedLlm, code: Code) -> None:
+async def test_a_failure_of_the_model_leaves_nothing_half_written(
+    call: Door, llm: ScriptedLlm, code: Code
+) -> None:
     llm.answers += [facts("Likes tea"), MemsvcError(code, "the model is away")]
     with pytest.raises(Refused) as refused:
         await tell(call, "I like tea")
@@ -224,29 +299,47 @@ async def test_a_failure_of_the_model_leaves_nothing_half_written(call: Door, ll
     assert len((await learn(call, llm, "Likes tea"))["results"]) == 1
 
 
-async def test_fenced_and_cut_off_answers_are_read_as_far_as_they_are_whole(call: Door, llm: ScriptedLlm) -> None:
+async def test_fenced_and_cut_off_answers_are_read_as_far_as_they_are_whole(
+    call: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += [
         '```json\n{"facts": ["Likes tea", "Likes jazz", "Likes ca',
-        'Sure:\n```\n{"memory": [{"event": "ADD", "text": "Likes tea"}, {"event": "ADD", "text": "Likes ja',
+        (
+            'Sure:\n```\n{"memory": [{"event": "ADD", "text": "Likes tea"}, {"event": "ADD", "text":'
+            ' "Likes ja'
+        ),
     ]
     assert says(await tell(call, "x")) == ["Likes tea"]
 
 
 async def test_a_model_that_takes_too_long_is_not_waited_for(
-    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, llm: ScriptedLlm
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    llm: ScriptedLlm,
 ) -> None:
-    door = open_door(database, clock, tokens, meter, scope, llm=llm, memories=MemoriesOptions(deadline_s=0.05))
+    door = open_door(
+        database, clock, tokens, meter, scope, llm=llm, memories=MemoriesOptions(deadline_s=0.05)
+    )
     never = asyncio.Event()
     llm.meanwhile = never.wait
     with pytest.raises(Refused) as refused:
         await tell(door, "I like tea")
-    assert refused.value.body["message"] == "Failed to extract facts: the model took longer than 0.05 s"
+    assert (
+        refused.value.body["message"]
+        == "Failed to extract facts: the model took longer than 0.05 s"
+    )
     assert refused.value.code is Code.UNAVAILABLE
     assert meter.total("memsvc_model_calls_total", purpose="memories", status="error") == 1
 
 
-async def test_while_the_model_thinks_the_user_may_write_and_is_heard(call: Door, llm: ScriptedLlm) -> None:
-    """No lock and no connection is held meanwhile, and what was decided on what is outdated is decided again."""
+async def test_while_the_model_thinks_the_user_may_write_and_is_heard(
+    call: Door, llm: ScriptedLlm
+) -> None:
+    """No lock and no connection is held meanwhile, and what was decided on what is outdated is
+    decided again."""
     tea = (await learn(call, llm, "Likes tea"))["results"][0]["id"]
     changed = False
 
@@ -261,14 +354,18 @@ async def test_while_the_model_thinks_the_user_may_write_and_is_heard(call: Door
         facts("Likes green tea"),
         does(("UPDATE", tea, "Likes green tea", "Likes tea")),
         lambda question: (
-            does(("UPDATE", tea, "Likes green and white tea")) if "Likes white tea" in question.text else does()
+            does(("UPDATE", tea, "Likes green and white tea"))
+            if "Likes white tea" in question.text
+            else does()
         ),
     ]
     assert events(await tell(call, "I like green tea")) == [("UPDATE", "Likes green and white tea")]
     assert len(llm.asked) == 5
 
 
-async def test_what_is_deleted_while_the_model_thinks_stays_deleted(call: Door, llm: ScriptedLlm) -> None:
+async def test_what_is_deleted_while_the_model_thinks_stays_deleted(
+    call: Door, llm: ScriptedLlm
+) -> None:
     tea = (await learn(call, llm, "Likes tea"))["results"][0]["id"]
 
     async def meanwhile() -> None:
@@ -281,11 +378,17 @@ async def test_what_is_deleted_while_the_model_thinks_stays_deleted(call: Door, 
     assert await held(call) == []
 
 
-async def test_fifty_conversations_at_once_that_say_the_same_make_three_memories(call: Door, llm: ScriptedLlm) -> None:
+async def test_fifty_conversations_at_once_that_say_the_same_make_three_memories(
+    call: Door, llm: ScriptedLlm
+) -> None:
     said = ("Name is Alex", "Is vegetarian", "Allergic to nuts")
 
     def answered(question: Question) -> str:
-        return does(*(("ADD", "n", text) for text in said)) if "smart memory manager" in question.text else facts(*said)
+        return (
+            does(*(("ADD", "n", text) for text in said))
+            if "smart memory manager" in question.text
+            else facts(*said)
+        )
 
     llm.always = answered
     all_started = asyncio.Barrier(50)
@@ -322,9 +425,16 @@ async def test_secrets_are_not_told_to_the_model(call: Door, llm: ScriptedLlm) -
 
 
 async def test_of_many_memories_those_are_compared_that_are_about_the_same(
-    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, llm: ScriptedLlm
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    llm: ScriptedLlm,
 ) -> None:
-    door = open_door(database, clock, tokens, meter, scope, llm=llm, memories=MemoriesOptions(compared_max=3))
+    door = open_door(
+        database, clock, tokens, meter, scope, llm=llm, memories=MemoriesOptions(compared_max=3)
+    )
     await learn(door, llm, "Lives in Oslo", *(f"Likes song {number}" for number in range(10)))
     llm.answers += [facts("Moved from Oslo to Rome"), does()]
     await tell(door, "I moved")
@@ -333,7 +443,9 @@ async def test_of_many_memories_those_are_compared_that_are_about_the_same(
     assert any(line.endswith(": Lives in Oslo") for line in shown)
 
 
-async def test_a_hidden_memory_is_still_compared(call: Door, llm: ScriptedLlm, clock: FakeClock) -> None:
+async def test_a_hidden_memory_is_still_compared(
+    call: Door, llm: ScriptedLlm, clock: FakeClock
+) -> None:
     await call("memories_put_settings", decayDays=1)
     await learn(call, llm, "Likes tea")
     clock.advance(days=2)

@@ -40,7 +40,10 @@ async def test_what_is_known_is_not_added_again(call: Door) -> None:
 
 async def test_a_conversation_may_tell_nothing(call: Door) -> None:
     for said in ("What time is it?", ""):
-        assert await tell(call, said) == {"results": [], "message": "No new information found to store"}
+        assert await tell(call, said) == {
+            "results": [],
+            "message": "No new information found to store",
+        }
     none = await call("memories_add", user_id="alex", messages=[])
     assert none["message"] == "No new information found to store"
 
@@ -71,7 +74,10 @@ async def test_a_new_value_updates_the_memory_under_its_id(call: Door, clock: Fa
 async def test_what_is_taken_back_or_contradicted_is_deleted(call: Door) -> None:
     await tell(call, "I like pizza. I'm vegetarian.")
     assert events(await tell(call, "I'm no longer vegetarian.")) == [("DELETE", "")]
-    assert sorted(events(await tell(call, "I hate pizza."))) == [("ADD", "Dislikes pizza"), ("DELETE", "")]
+    assert sorted(events(await tell(call, "I hate pizza."))) == [
+        ("ADD", "Dislikes pizza"),
+        ("DELETE", ""),
+    ]
     assert says(await call("memories_list", user_id="alex")) == ["Dislikes pizza"]
 
 
@@ -97,7 +103,10 @@ async def test_secrets_and_errands_of_the_day_are_no_memories(call: Door) -> Non
     [
         ("I am Alex and I love hiking", "Name is Alex"),
         ("I am Alex and I love hiking", "Likes hiking"),
-        ("I'm working on a Python project using FastAPI", "Working on a Python project using FastAPI"),
+        (
+            "I'm working on a Python project using FastAPI",
+            "Working on a Python project using FastAPI",
+        ),
         ("I prefer dark mode in all my applications", "Prefers dark mode in all applications"),
         ("I like walking my dog", "Likes walking their dog"),
         ("I prefer watching My Fair Lady", "Prefers watching My Fair Lady"),
@@ -120,9 +129,18 @@ async def test_a_memory_begins_with_the_fact(call: Door, said: str, memory: str)
     ("said", "memories"),
     [
         ("Ich heiße Ada.", ["Ich heiße Ada"]),
-        ("Ich trinke gern grünen Tee und wohne in Köln", ["Ich trinke gern grünen Tee", "Ich wohne in Köln"]),
-        ("Ich wohne in Köln und arbeite als Koch bei Ford.", ["Ich wohne in Köln", "Ich arbeite als Koch"]),
-        ("Ich bin allergisch gegen Nüsse und Milch.", [f"Ich bin allergisch gegen {it}" for it in ("Nüsse", "Milch")]),
+        (
+            "Ich trinke gern grünen Tee und wohne in Köln",
+            ["Ich trinke gern grünen Tee", "Ich wohne in Köln"],
+        ),
+        (
+            "Ich wohne in Köln und arbeite als Koch bei Ford.",
+            ["Ich wohne in Köln", "Ich arbeite als Koch"],
+        ),
+        (
+            "Ich bin allergisch gegen Nüsse und Milch.",
+            [f"Ich bin allergisch gegen {it}" for it in ("Nüsse", "Milch")],
+        ),
         ("Ich mag Jazz und Rock, und du?", ["Ich mag Jazz und Rock"]),
         ("Ich wohne in Köln und Anna wohnt in Bonn", ["Ich wohne in Köln"]),
         ("ich bin nach Köln gezogen", ["Ich bin nach Köln gezogen"]),
@@ -138,15 +156,26 @@ async def test_a_memory_in_another_language_stays_in_the_users_words(
     assert says(await tell(call, said)) == memories
 
 
-async def test_what_is_said_in_another_language_is_updated_contradicted_and_taken_back(call: Door) -> None:
+async def test_what_is_said_in_another_language_is_updated_contradicted_and_taken_back(
+    call: Door,
+) -> None:
     home = await tell(call, "Ich wohne in Köln.")
     moved = await tell(call, "I moved from Köln to Paris.")
-    assert (events(moved), moved["results"][0]["id"]) == ([("UPDATE", "Lives in Paris")], home["results"][0]["id"])
+    assert (events(moved), moved["results"][0]["id"]) == (
+        [("UPDATE", "Lives in Paris")],
+        home["results"][0]["id"],
+    )
     await tell(call, "Ich mag Jazz. Ich bin Vegetarierin.")
-    assert sorted(events(await tell(call, "Ich hasse Jazz."))) == [("ADD", "Ich hasse Jazz"), ("DELETE", "")]
+    assert sorted(events(await tell(call, "Ich hasse Jazz."))) == [
+        ("ADD", "Ich hasse Jazz"),
+        ("DELETE", ""),
+    ]
     assert events(await tell(call, "I like Jazz.")) == [("ADD", "Likes Jazz"), ("DELETE", "")]
     assert events(await tell(call, "Ich bin keine Vegetarierin mehr.")) == [("DELETE", "")]
-    assert sorted(says(await call("memories_list", user_id="alex"))) == ["Likes Jazz", "Lives in Paris"]
+    assert sorted(says(await call("memories_list", user_id="alex"))) == [
+        "Likes Jazz",
+        "Lives in Paris",
+    ]
 
 
 @pytest.mark.parametrize("topic", ["every"])
@@ -155,6 +184,8 @@ async def test_every_topic_of_the_rules_has_words_of_its_own(topic: Any) -> None
     from memsvc.styles.memories import phrases  # noqa: PLC0415 - an internal of the rules
 
     del topic
-    ids = {rule.topic.fact_id for language in LANGUAGES for rule in language.rules if not rule.deletes}
+    ids = {
+        rule.topic.fact_id for language in LANGUAGES for rule in language.rules if not rule.deletes
+    }
     told = {fact_id: phrases.phrase_of(fact_id, "key", "value") for fact_id in ids - {"today_task"}}
     assert [fact_id for fact_id, text in told.items() if text == "Key: value"] == []

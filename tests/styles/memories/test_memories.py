@@ -1,4 +1,5 @@
-"""Memories as they are searched, listed, changed one by one, and hidden when nobody changed them for long."""
+"""Memories as they are searched, listed, changed one by one, and hidden when nobody changed them
+for long."""
 
 import asyncio
 from typing import Any
@@ -24,20 +25,30 @@ async def search(call: Door, query: str, **more: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("said", "question", "memory"),
     [
-        ("I'm a vegetarian and allergic to nuts.", "What are my food preferences?", "Is vegetarian"),
+        (
+            "I'm a vegetarian and allergic to nuts.",
+            "What are my food preferences?",
+            "Is vegetarian",
+        ),
         ("I am Alex and I love hiking", "outdoor activities", "Likes hiking"),
         (
             "I'm working on a Python project using FastAPI",
             "What programming language do I use?",
             "Working on a Python project using FastAPI",
         ),
-        ("I prefer dark mode in all my applications", "UI preferences", "Prefers dark mode in all applications"),
+        (
+            "I prefer dark mode in all my applications",
+            "UI preferences",
+            "Prefers dark mode in all applications",
+        ),
         ("I like Swimming", "does she swim?", "Likes Swimming"),
         ("I like rain.", "What do I like?", "Likes rain"),
         ("I live in Rome.", "Where do I live?", "Lives in Rome"),
     ],
 )
-async def test_a_search_needs_no_word_of_the_memory(call: Door, said: str, question: str, memory: str) -> None:
+async def test_a_search_needs_no_word_of_the_memory(
+    call: Door, said: str, question: str, memory: str
+) -> None:
     await tell(call, said, "My wife is called Ana.", "My phone number is +49 170 1234567.")
     assert memory in await search(call, question)
     assert await search(call, "quantum chromodynamics") == []
@@ -76,15 +87,28 @@ async def test_memories_are_listed_newest_first(call: Door, clock: FakeClock) ->
         clock.advance(seconds=1)
     listed = await call("memories_list", user_id="alex")
     assert says(listed) == ["Likes rain", "Likes jazz", "Likes tea"]
-    assert says(await call("memories_list", user_id="alex", limit=2)) == ["Likes rain", "Likes jazz"]
+    assert says(await call("memories_list", user_id="alex", limit=2)) == [
+        "Likes rain",
+        "Likes jazz",
+    ]
     first = listed["results"][-1]
     await call("memories_update", user_id="alex", memory_id=first["id"], memory="Likes green tea")
-    assert says(await call("memories_list", user_id="alex")) == ["Likes rain", "Likes jazz", "Likes green tea"]
+    assert says(await call("memories_list", user_id="alex")) == [
+        "Likes rain",
+        "Likes jazz",
+        "Likes green tea",
+    ]
 
 
 async def test_a_changed_memory_is_found_by_what_it_says_now(call: Door) -> None:
     memory = (await tell(call, "I like tea."))["results"][0]["id"]
-    await call("memories_update", user_id="alex", memory_id=memory, memory="Likes hiking", metadata={"a": [1]})
+    await call(
+        "memories_update",
+        user_id="alex",
+        memory_id=memory,
+        memory="Likes hiking",
+        metadata={"a": [1]},
+    )
     assert await search(call, "tea") == []
     assert await search(call, "outdoor") == ["Likes hiking"]
     one = await call("memories_get", user_id="alex", memory_id=memory)
@@ -92,7 +116,9 @@ async def test_a_changed_memory_is_found_by_what_it_says_now(call: Door) -> None
     same = await call("memories_update", user_id="alex", memory_id=memory, memory="Likes hiking")
     assert same["metadata"] == {"a": [1]}
     for bad in ("", "x" * 1025, "my password is hunter2", "a\x00b"):
-        await call.refuses("INVALID_ARGUMENT", "memories_update", user_id="alex", memory_id=memory, memory=bad)
+        await call.refuses(
+            "INVALID_ARGUMENT", "memories_update", user_id="alex", memory_id=memory, memory=bad
+        )
 
 
 async def test_a_deleted_memory_is_gone_for_everything_but_its_history(call: Door) -> None:
@@ -115,7 +141,9 @@ async def test_all_memories_of_one_user_go_at_once(call: Door) -> None:
     assert says(await call("memories_list", user_id="bob")) == ["Likes tea"]
 
 
-async def test_what_nobody_changed_for_long_is_hidden_and_not_deleted(call: Door, clock: FakeClock) -> None:
+async def test_what_nobody_changed_for_long_is_hidden_and_not_deleted(
+    call: Door, clock: FakeClock
+) -> None:
     await call("memories_put_settings", decayDays=6)
     memory = (await tell(call, "I like tea."))["results"][0]["id"]
     clock.advance(days=6)
@@ -161,7 +189,9 @@ async def test_conversations_at_once_that_say_the_same_make_one_memory_each(call
 async def test_a_user_has_no_more_memories_than_there_may_be(
     database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope
 ) -> None:
-    door = open_door(database, clock, tokens, meter, scope, memories=MemoriesOptions(per_user_max=2))
+    door = open_door(
+        database, clock, tokens, meter, scope, memories=MemoriesOptions(per_user_max=2)
+    )
     await tell(door, "I like tea. I'm vegetarian.")
     await door.refuses("QUOTA_EXCEEDED", "memories_add", **_like("jazz"))
     assert len((await door("memories_list", user_id="alex"))["results"]) == 2

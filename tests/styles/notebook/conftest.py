@@ -44,7 +44,11 @@ class NotebookDoor:
     async def missing(self, name: str) -> bool:
         """Whether there is no such document."""
         outcome = await self.call.dispatch.call(
-            self.call.caller, "read_document", {"project": self.project, "id": name}, surface="test", request_id="r"
+            self.call.caller,
+            "read_document",
+            {"project": self.project, "id": name},
+            surface="test",
+            request_id="r",
         )
         return outcome.error is not None and outcome.error.message == "Error: id: not found"
 
@@ -56,7 +60,9 @@ def notebook(call: Door) -> NotebookDoor:
 
 
 @pytest.fixture
-def with_options(database: Any, clock: Any, tokens: Any, meter: Any, scope: Any) -> Callable[..., NotebookDoor]:
+def with_options(
+    database: Any, clock: Any, tokens: Any, meter: Any, scope: Any
+) -> Callable[..., NotebookDoor]:
     """A notebook with options other than the defaults."""
     return lambda **options: NotebookDoor(
         open_door(database, clock, tokens, meter, scope, notebook=NotebookOptions(**options))

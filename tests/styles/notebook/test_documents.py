@@ -36,14 +36,24 @@ async def test_a_template_with_links_is_a_tree_before_and_after_the_first_write(
     assert await notebook.text() == "# Mine\n- [[people]]\n- [[places]]\n"
 
 
-async def test_the_first_write_keeps_the_template_as_the_past_of_the_root(notebook: NotebookDoor) -> None:
+async def test_the_first_write_keeps_the_template_as_the_past_of_the_root(
+    notebook: NotebookDoor,
+) -> None:
     assert await notebook.write("root", "new") == "Succeeded"
     (past,) = (await notebook("document_history"))["versions"]
     assert await notebook.text(version=past["version"]) == "# Notes\n"
 
 
 async def test_markdown_is_kept_byte_for_byte(notebook: NotebookDoor) -> None:
-    for text in ("", "\n", "# a\r\n\tb  \n\n", "🙂\u202e\u2028 e\u0301 é", "no newline", "a\x00b", "[[]] [[ ]]"):
+    for text in (
+        "",
+        "\n",
+        "# a\r\n\tb  \n\n",
+        "🙂\u202e\u2028 e\u0301 é",
+        "no newline",
+        "a\x00b",
+        "[[]] [[ ]]",
+    ):
         assert await notebook.write("root", text) == "Succeeded"
         assert await notebook.text() == text
 
@@ -57,7 +67,9 @@ async def test_links_make_documents_in_their_order_and_each_once(notebook: Noteb
     assert await notebook.text("fenced") == "# fenced\n\n"
 
 
-async def test_what_nothing_links_any_more_goes_with_all_below_it_in_the_same_call(notebook: NotebookDoor) -> None:
+async def test_what_nothing_links_any_more_goes_with_all_below_it_in_the_same_call(
+    notebook: NotebookDoor,
+) -> None:
     await notebook.write("root", "[[a]] [[b]]")
     await notebook.write("a", "[[a1]] [[a2]]")
     await notebook.write("a1", "[[deep]]")
@@ -78,7 +90,9 @@ async def test_a_removed_document_is_made_anew_by_a_link_and_its_text_comes_back
     await notebook.write("root", "nothing")
     versions = (await notebook("document_history", id="a"))["versions"]
     assert await notebook.text("a", version=versions[0]["version"]) == "the text of a, with [[b]]"
-    message, _ = await notebook.refused("NOT_FOUND", "restore_document", id="a", version=versions[0]["version"])
+    message, _ = await notebook.refused(
+        "NOT_FOUND", "restore_document", id="a", version=versions[0]["version"]
+    )
     assert message == "Error: id: not found"
     await notebook.write("root", "[[a]]")
     assert await notebook.text("a") == "# a\n\n"
@@ -90,8 +104,21 @@ async def test_a_removed_document_is_made_anew_by_a_link_and_its_text_comes_back
     assert await notebook.text("b") == "the text of b"
 
 
-async def test_a_document_that_is_not_there_is_not_found_by_any_tool(notebook: NotebookDoor) -> None:
-    for name in ("nothing", "", " root", "root ", "[x]", "a]]", "x" * 129, "a\nb", "a\x00", "../root"):
+async def test_a_document_that_is_not_there_is_not_found_by_any_tool(
+    notebook: NotebookDoor,
+) -> None:
+    for name in (
+        "nothing",
+        "",
+        " root",
+        "root ",
+        "[x]",
+        "a]]",
+        "x" * 129,
+        "a\nb",
+        "a\x00",
+        "../root",
+    ):
         for tool, given in {
             "read_document": {},
             "update_document": {"content": "x"},
@@ -131,14 +158,21 @@ async def test_links_that_make_no_tree_are_refused_in_the_order_of_the_checks_an
         ("b", "[[new]] [[a]]", (CROSS, {"link": "a", "other_parent_id": "root"})),
         ("b", "[[a]] [[a1]]", (MERGE, {"link": "a", "existing_link": "a1"})),
     ):
-        assert await notebook.refused("INVALID_CONTENT", "update_document", id=document, content=text) == expected
+        assert (
+            await notebook.refused("INVALID_CONTENT", "update_document", id=document, content=text)
+            == expected
+        )
     assert await rows(admin) == before
 
 
 async def rows(admin: asyncpg.Connection) -> list[str]:
     """All that is stored of the notebook."""
     tables = ("files", "streams", "outlines", "outline_nodes", "entries", "books", "job_refs")
-    return [row[0] for table in tables for row in await admin.fetch(f"SELECT t::text FROM {table} AS t ORDER BY 1")]
+    return [
+        row[0]
+        for table in tables
+        for row in await admin.fetch(f"SELECT t::text FROM {table} AS t ORDER BY 1")
+    ]
 
 
 async def test_the_same_text_again_makes_no_version(notebook: NotebookDoor) -> None:
@@ -147,7 +181,9 @@ async def test_the_same_text_again_makes_no_version(notebook: NotebookDoor) -> N
     assert (again["text"], again["version"]) == ("Succeeded", first["version"])
 
 
-async def test_an_update_that_expects_another_version_changes_nothing(notebook: NotebookDoor) -> None:
+async def test_an_update_that_expects_another_version_changes_nothing(
+    notebook: NotebookDoor,
+) -> None:
     await notebook.write("root", "one")
     version = await notebook.version()
     assert await notebook.write("root", "two", expected_version=version) == "Succeeded"
@@ -164,8 +200,12 @@ async def test_an_update_that_expects_another_version_changes_nothing(notebook: 
     assert (await notebook.text(), await notebook.tree()) == ("two", "root\n")
 
 
-async def test_a_notebook_that_nobody_wrote_is_at_no_version(notebook: NotebookDoor, admin: asyncpg.Connection) -> None:
-    await notebook.refused("VERSION_CONFLICT", "update_document", content="x", expected_version=f"{1:032x}:1")
+async def test_a_notebook_that_nobody_wrote_is_at_no_version(
+    notebook: NotebookDoor, admin: asyncpg.Connection
+) -> None:
+    await notebook.refused(
+        "VERSION_CONFLICT", "update_document", content="x", expected_version=f"{1:032x}:1"
+    )
     assert await admin.fetchval("SELECT count(*) FROM files") == 0
 
 
@@ -173,7 +213,9 @@ async def test_an_edit_replaces_what_stands_there_exactly_once(notebook: Noteboo
     await notebook.write("root", "one two two aaa [[a]]")
     assert (await notebook("edit_document", old_text="one", new_text="1"))["text"] == "Succeeded"
     for old, count in (("two", 2), ("three", 0), ("aa", 2)):
-        message, details = await notebook.refused("INVALID_ARGUMENT", "edit_document", old_text=old, new_text="")
+        message, details = await notebook.refused(
+            "INVALID_ARGUMENT", "edit_document", old_text=old, new_text=""
+        )
         assert (f"{count} times" in message, details) == (True, {"id": "root", "count": count})
     answer = await notebook("edit_document", old_text="[[a]]", new_text="[[b]] \\1")
     assert answer["text"] == "Succeeded\nCreated: b\nRemoved: a"
@@ -203,19 +245,30 @@ async def test_limits_of_depth_number_and_size_are_named_and_nothing_is_half_wri
     notebook = with_options(depth_max=2, documents_max=4, document_bytes_max=20)
     await notebook.write("root", "[[a]]")
     await notebook.write("a", "[[b]]")
-    message, details = await notebook.refused("INVALID_CONTENT", "update_document", id="b", content="[[c]]")
-    assert (message, details) == ("Error: content: the tree may be 2 levels deep below the root", {"link": "c"})
-    message, _ = await notebook.refused("QUOTA_EXCEEDED", "update_document", content="[[a]] [[x]] [[y]]")
+    message, details = await notebook.refused(
+        "INVALID_CONTENT", "update_document", id="b", content="[[c]]"
+    )
+    assert (message, details) == (
+        "Error: content: the tree may be 2 levels deep below the root",
+        {"link": "c"},
+    )
+    message, _ = await notebook.refused(
+        "QUOTA_EXCEEDED", "update_document", content="[[a]] [[x]] [[y]]"
+    )
     assert message == "Error: content: a notebook may have 4 documents at the most"
     assert await notebook.write("root", "[[a]] [[x]]") == "Succeeded\nCreated: x"
     assert await notebook.write("root", "[[a]] [[z]]") == "Succeeded\nCreated: z\nRemoved: x"
-    message, _ = await notebook.refused("PAYLOAD_TOO_LARGE", "update_document", content="é" * 10 + "!")
+    message, _ = await notebook.refused(
+        "PAYLOAD_TOO_LARGE", "update_document", content="é" * 10 + "!"
+    )
     assert message == "Error: content: a document may hold 20 bytes at the most"
     assert await notebook.write("z", "é" * 10) == "Succeeded"
     assert await notebook.tree() == "root:\n- a:\n  - b\n- z\n"
 
 
-async def test_a_document_of_a_megabyte_is_kept_whole_and_found_by_its_end(notebook: NotebookDoor) -> None:
+async def test_a_document_of_a_megabyte_is_kept_whole_and_found_by_its_end(
+    notebook: NotebookDoor,
+) -> None:
     lines = [f"{number}: some words that stand in line {number}" for number in range(25_000)]
     text = "\n".join(lines)[:999_900] + "\n[[last]] the kumquat"
     assert (await notebook.write("root", text)).startswith("Succeeded\nCreated: last\nNote: ")
@@ -231,7 +284,9 @@ async def test_a_long_document_is_told_to_be_one(with_options: Callable[..., Not
     notebook = with_options(oversized_bytes=100)
     assert await notebook.write("root", "x" * 100) == "Succeeded"
     answer = await notebook("update_document", content="x" * 101)
-    assert answer["note"] == "this document holds 101 bytes; split_document says how it can be cut up"
+    assert (
+        answer["note"] == "this document holds 101 bytes; split_document says how it can be cut up"
+    )
     assert answer["text"] == "Succeeded\nNote: " + answer["note"]
 
 
@@ -243,7 +298,9 @@ async def test_search_finds_documents_by_what_they_hold_now(notebook: NotebookDo
     assert found["id"] == "birds"
     held = (await notebook.text("birds")).encode()
     assert held[found["start_bytes"] : found["end_bytes"]].decode() == found["text"]
-    assert (await notebook("search_documents", query="carp", limit=1))["passages"][0]["id"] == "fish"
+    assert (await notebook("search_documents", query="carp", limit=1))["passages"][0][
+        "id"
+    ] == "fish"
     await notebook.write("birds", "The zeppelin.")
     await notebook.write("root", "[[birds]]")
     for query in ("kumquat", "carp", "", "the"):
@@ -259,10 +316,15 @@ async def test_each_project_has_a_notebook_of_its_own(notebook: NotebookDoor) ->
     assert await notebook.tree() == "root:\n- a\n"
 
 
-async def test_callers_may_read_the_files_of_the_notebook_and_not_write_them(notebook: NotebookDoor) -> None:
+async def test_callers_may_read_the_files_of_the_notebook_and_not_write_them(
+    notebook: NotebookDoor,
+) -> None:
     await notebook.write("root", "[[a/b]]")
     listed = await notebook("file_list", path="/notebook")
-    assert [entry["path"] for entry in listed["entries"]] == ["/notebook/a%2Fb.md", "/notebook/root.md"]
+    assert [entry["path"] for entry in listed["entries"]] == [
+        "/notebook/a%2Fb.md",
+        "/notebook/root.md",
+    ]
     assert (await notebook("file_read", path="/notebook/root.md"))["content"] == "[[a/b]]"
     for path in ("/notebook/root.md", "/notebook/x.md", "/notebook"):
         await notebook.refused("PERMISSION_DENIED", "file_write", path=path, content="x")

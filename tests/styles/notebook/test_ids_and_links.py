@@ -5,12 +5,36 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.styles.notebook.links import document_at, document_id, initial, links, path_of, without_links
+from memsvc.styles.notebook.links import (
+    document_at,
+    document_id,
+    initial,
+    links,
+    path_of,
+    without_links,
+)
 from memsvc.styles.notebook.yaml_tree import block_style, scalar
 from tests.styles.notebook.conftest import NotebookDoor
 
 HOSTILE = [
-    *("../x", "..", ".", "a/b", "a\\b", "メモ", "%2e%2e", "%2E%2E", "%", "_", "a_b", "a%b", "/", "//", "a b", "nul"),
+    *(
+        "../x",
+        "..",
+        ".",
+        "a/b",
+        "a\\b",
+        "メモ",
+        "%2e%2e",
+        "%2E%2E",
+        "%",
+        "_",
+        "a_b",
+        "a%b",
+        "/",
+        "//",
+        "a b",
+        "nul",
+    ),
     *(
         "\u202ereversed",
         "مرحبا",
@@ -25,7 +49,23 @@ HOSTILE = [
         "-",
         "a.md",
     ),
-    *("123", "true", "null", "{}", '"', "a: b", "a#b", "a #b", "| x", "a|b", "$1", "\\1", "Root", "root.md", "ROOT"),
+    *(
+        "123",
+        "true",
+        "null",
+        "{}",
+        '"',
+        "a: b",
+        "a#b",
+        "a #b",
+        "| x",
+        "a|b",
+        "$1",
+        "\\1",
+        "Root",
+        "root.md",
+        "ROOT",
+    ),
 ]
 
 
@@ -46,7 +86,10 @@ async def test_hostile_ids_are_documents_of_their_own(notebook: NotebookDoor) ->
 
 @pytest.mark.anyio
 async def test_an_id_is_the_same_however_its_letters_are_composed(notebook: NotebookDoor) -> None:
-    assert await notebook.write("root", "[[cafe\u0301]] [[caf\u00e9]]") == "Succeeded\nCreated: caf\u00e9"
+    assert (
+        await notebook.write("root", "[[cafe\u0301]] [[caf\u00e9]]")
+        == "Succeeded\nCreated: caf\u00e9"
+    )
     assert await notebook.text("cafe\u0301") == "# caf\u00e9\n\n"
 
 
@@ -71,7 +114,12 @@ def test_a_link_is_an_id_between_two_pairs_of_brackets(text: str, linked: tuple[
 
 
 def test_a_million_brackets_are_read_at_once() -> None:
-    for text in ("[" * 1_000_000, "[[" + "a" * 1_000_000 + "]]", "[[a" * 300_000, "[[" + "a\u0301" * 500_000):
+    for text in (
+        "[" * 1_000_000,
+        "[[" + "a" * 1_000_000 + "]]",
+        "[[a" * 300_000,
+        "[[" + "a\u0301" * 500_000,
+    ):
         assert links(text) == ()
 
 
@@ -89,7 +137,10 @@ def test_an_id_has_a_path_that_leads_back_to_it_and_a_link_that_is_found(name: s
     assert without_links(f"- [[{name}]]\n", {known}) == ""
 
 
-@given(st.text(min_size=1, max_size=40) | st.text("0123456789_:.-+exbonyfTZ =<", min_size=1, max_size=20))
+@given(
+    st.text(min_size=1, max_size=40)
+    | st.text("0123456789_:.-+exbonyfTZ =<", min_size=1, max_size=20)
+)
 def test_an_id_in_the_tree_reads_back_as_the_string_it_is(name: str) -> None:
     known = document_id(name)
     if known is not None:
@@ -103,7 +154,14 @@ def test_an_id_in_the_tree_reads_back_as_the_string_it_is(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "written"),
     [
-        *(("123", "'123'"), ("true", "'true'"), ("null", "'null'"), ("~", "'~'"), ("1e5", "'1e5'"), ("0x1f", "'0x1f'")),
+        *(
+            ("123", "'123'"),
+            ("true", "'true'"),
+            ("null", "'null'"),
+            ("~", "'~'"),
+            ("1e5", "'1e5'"),
+            ("0x1f", "'0x1f'"),
+        ),
         *(
             ("007", "'007'"),
             (".5", "'.5'"),
@@ -112,8 +170,23 @@ def test_an_id_in_the_tree_reads_back_as_the_string_it_is(name: str) -> None:
             ("1e999", "1e999"),
         ),
         *(
-            *((word, f"'{word}'") for word in ("yes", "No", "n", "off", "12:30", "190:20:30.5", "2026-01-05", "0b1_0")),
-            *((word, word) for word in ("nor", "yes please", "12:75", "12-30", "2026-01", "1_000 km", "v1_0", "a=b")),
+            *(
+                (word, f"'{word}'")
+                for word in ("yes", "No", "n", "off", "12:30", "190:20:30.5", "2026-01-05", "0b1_0")
+            ),
+            *(
+                (word, word)
+                for word in (
+                    "nor",
+                    "yes please",
+                    "12:75",
+                    "12-30",
+                    "2026-01",
+                    "1_000 km",
+                    "v1_0",
+                    "a=b",
+                )
+            ),
             ("-", "'-'"),
             ("-a", "-a"),
             ("- a", "'- a'"),
@@ -121,8 +194,21 @@ def test_an_id_in_the_tree_reads_back_as_the_string_it_is(name: str) -> None:
             ("a:b", "a:b"),
             ("a:", "'a:'"),
         ),
-        *(("#a", "'#a'"), ("a #b", "'a #b'"), ("a#b", "a#b"), ("it's", "it's"), ("'q'", "'''q'''"), ("{a}", "'{a}'")),
-        *(("メモ", "メモ"), ("🙂", '"\\U0001F642"'), ('🙂"', '"\\U0001F642\\""'), ("a, b", "a, b"), ("---", "'---'")),
+        *(
+            ("#a", "'#a'"),
+            ("a #b", "'a #b'"),
+            ("a#b", "a#b"),
+            ("it's", "it's"),
+            ("'q'", "'''q'''"),
+            ("{a}", "'{a}'"),
+        ),
+        *(
+            ("メモ", "メモ"),
+            ("🙂", '"\\U0001F642"'),
+            ('🙂"', '"\\U0001F642\\""'),
+            ("a, b", "a, b"),
+            ("---", "'---'"),
+        ),
     ],
 )
 def test_ids_are_quoted_where_the_serialiser_quotes_them(name: str, written: str) -> None:

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def documents(database: Database, clock: FakeClock, meter: RecordingMeter) -> NotebookDocuments:
     return parts(
-        database, clock, meter, NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99)
+        database,
+        clock,
+        meter,
+        NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99),
     ).documents
 
 
@@ -37,11 +40,16 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
     assert imported.documents == ("root", "a", "b")
     assert (imported.created, imported.orphans) == (("missing",), ("alone", "with"))
     assert await notebook.tree() == "root:\n- a:\n  - b\n- missing\n"
-    assert [await notebook.text(name) for name in ("root", "a", "b")] == [texts[name] for name in ("root", "a", "b")]
+    assert [await notebook.text(name) for name in ("root", "a", "b")] == [
+        texts[name] for name in ("root", "a", "b")
+    ]
     assert await notebook.text("missing") == "# missing\n\n"
     assert (await notebook("search_documents", query="kumquat"))["passages"][0]["id"] == "a"
     assert await TreeRebuild(database).check(scope) == {}
-    assert await notebook.write("root", "[[a]] [[alone]]") == "Succeeded\nCreated: alone\nRemoved: missing"
+    assert (
+        await notebook.write("root", "[[a]] [[alone]]")
+        == "Succeeded\nCreated: alone\nRemoved: missing"
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +58,11 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
         ({"a": ""}, "INVALID_ARGUMENT", "Error: root: not found"),
         ({"root": "", "[x]": ""}, "INVALID_ARGUMENT", "Error: id: is none"),
         ({"root": "", "e\u0301": ""}, "INVALID_ARGUMENT", "Error: id: is none"),
-        ({"root": "x" * 100}, "PAYLOAD_TOO_LARGE", "Error: content: a document may hold 99 bytes at the most"),
+        (
+            {"root": "x" * 100},
+            "PAYLOAD_TOO_LARGE",
+            "Error: content: a document may hold 99 bytes at the most",
+        ),
         (
             {"root": "[[root]]"},
             "INVALID_CONTENT",
@@ -74,7 +86,11 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
         (
             {"root": "".join(f"[[r{a}]]" for a in range(10))}
             | {f"r{a}": "".join(f"[[{a}{b}]]" for b in range(10)) for a in range(10)}
-            | {f"{a}{b}": "".join(f"[[{c}.{a}{b}]]" for c in range(9)) for a in range(10) for b in range(10)},
+            | {
+                f"{a}{b}": "".join(f"[[{c}.{a}{b}]]" for c in range(9))
+                for a in range(10)
+                for b in range(10)
+            },
             "QUOTA_EXCEEDED",
             "Error: content: a notebook may have 700 documents at the most",
         ),

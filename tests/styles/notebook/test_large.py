@@ -1,4 +1,5 @@
-"""A notebook of ten thousand documents is read in one query, and a change touches what it changes."""
+"""A notebook of ten thousand documents is read in one query, and a change touches what it
+changes."""
 
 import asyncpg
 import pytest
@@ -23,9 +24,13 @@ async def large(
     scope: Scope,
 ) -> NotebookDoor:
     """A root over 99 topics, or as many as a test wants, each of them over 100 documents."""
-    texts = {"root": "# Home\n" + "".join(f"- [[topic{number}]]\n" for number in range(request.param))}
+    texts = {
+        "root": "# Home\n" + "".join(f"- [[topic{number}]]\n" for number in range(request.param))
+    }
     for topic in range(request.param):
-        texts[f"topic{topic}"] = f"# Topic {topic}\n" + "".join(f"- [[{topic}.{number}]]\n" for number in range(100))
+        texts[f"topic{topic}"] = f"# Topic {topic}\n" + "".join(
+            f"- [[{topic}.{number}]]\n" for number in range(100)
+        )
     documents = parts(database, clock, meter, NotebookOptions()).documents
     imported = await documents.import_documents(scope, texts)
     assert len(imported.documents) + len(imported.created) == 1 + request.param * 101
@@ -70,4 +75,7 @@ def text_of(topic: int, start: int) -> str:
 
 async def rows(admin: asyncpg.Connection) -> set[tuple[str, str]]:
     """Every node with its row as it was last written."""
-    return {(row[0], row[1]) for row in await admin.fetch("SELECT node, xmin::text || t::text FROM outline_nodes AS t")}
+    return {
+        (row[0], row[1])
+        for row in await admin.fetch("SELECT node, xmin::text || t::text FROM outline_nodes AS t")
+    }

@@ -22,7 +22,9 @@ async def planted(notebook: NotebookDoor) -> NotebookDoor:
     return notebook
 
 
-async def test_a_document_moves_with_all_below_it_and_both_parents_say_so(planted: NotebookDoor) -> None:
+async def test_a_document_moves_with_all_below_it_and_both_parents_say_so(
+    planted: NotebookDoor,
+) -> None:
     versions = {name: await planted.version(name) for name in ("a1", "a2", "b")}
     answer = await planted("move_document", id="a1", parent="b")
     assert (answer["text"], answer["created"], answer["removed"]) == ("Succeeded", [], [])
@@ -44,7 +46,9 @@ async def test_a_link_within_a_sentence_leaves_its_name_behind(planted: Notebook
     assert await planted.text("a1") == "1. [[y]] and x\n- Label x\n[[z]]"
 
 
-async def test_a_link_that_cannot_be_taken_out_by_itself_is_left_to_the_caller(planted: NotebookDoor) -> None:
+async def test_a_link_that_cannot_be_taken_out_by_itself_is_left_to_the_caller(
+    planted: NotebookDoor,
+) -> None:
     for text in ("[[[[x]]]]", "[[new[[x]]]]"):
         await planted.write("a1", text)
         message, _ = await planted.refused("INVALID_CONTENT", "move_document", id="x", parent="b")
@@ -55,7 +59,11 @@ async def test_a_link_that_cannot_be_taken_out_by_itself_is_left_to_the_caller(p
 
 async def test_the_parents_may_be_given_whole(planted: NotebookDoor) -> None:
     answer = await planted(
-        "move_document", id="a1", parent="b", old_parent_content="old [[n1]]", new_parent_content="[[a1]] [[n2]]"
+        "move_document",
+        id="a1",
+        parent="b",
+        old_parent_content="old [[n1]]",
+        new_parent_content="[[a1]] [[n2]]",
     )
     assert answer["text"] == "Succeeded\nCreated: n1, n2"
     assert await planted.tree() == "root:\n- a:\n  - n1\n- b:\n  - a1:\n    - a2\n  - n2\n"
@@ -78,12 +86,20 @@ async def test_a_move_that_would_leave_no_tree_changes_nothing(planted: Notebook
         ({"old_parent_content": "[[a1]]"}, "Error: old_parent_content: must not link the document"),
         ({"new_parent_content": "none"}, "Error: new_parent_content: must link the document"),
     ):
-        told = await planted.refused("INVALID_CONTENT", "move_document", id="a1", parent="b", **contents)
+        told = await planted.refused(
+            "INVALID_CONTENT", "move_document", id="a1", parent="b", **contents
+        )
         assert told[0] == message
-    told = await planted.refused("INVALID_CONTENT", "move_document", id="a1", parent="b", old_parent_content="[[root]]")
+    told = await planted.refused(
+        "INVALID_CONTENT", "move_document", id="a1", parent="b", old_parent_content="[[root]]"
+    )
     assert told[1] == {"parent_id": "a", "link": "root"}
     told = await planted.refused(
-        "INVALID_CONTENT", "move_document", id="a1", parent="root", new_parent_content="[[a1]] [[b]]"
+        "INVALID_CONTENT",
+        "move_document",
+        id="a1",
+        parent="root",
+        new_parent_content="[[a1]] [[b]]",
     )
     assert told[0] == "Error: content: a document that is given a text would be removed"
     assert await planted.tree() == before
@@ -93,7 +109,9 @@ async def test_a_move_to_where_it_is_does_nothing(planted: NotebookDoor) -> None
     version = await planted.version("a")
     assert (await planted("move_document", id="a1", parent="a"))["text"] == "Succeeded"
     assert await planted.version("a") == version
-    told = await planted.refused("INVALID_ARGUMENT", "move_document", id="a1", parent="a", new_parent_content="[[a1]]")
+    told = await planted.refused(
+        "INVALID_ARGUMENT", "move_document", id="a1", parent="a", new_parent_content="[[a1]]"
+    )
     assert told[0].startswith("Error: parent: the document is there already")
 
 
@@ -130,7 +148,9 @@ again
 """
 
 
-async def test_a_document_is_cut_at_its_headings_when_asked_and_nothing_is_lost(notebook: NotebookDoor) -> None:
+async def test_a_document_is_cut_at_its_headings_when_asked_and_nothing_is_lost(
+    notebook: NotebookDoor,
+) -> None:
     await notebook.write("root", "[[plan]]")
     await notebook.write("plan", LONG)
     await notebook.write("t1", "[[t2]]")
@@ -145,10 +165,14 @@ async def test_a_document_is_cut_at_its_headings_when_asked_and_nothing_is_lost(
     assert (done["applied"], done["created"]) == (True, ["Tasks", "Notes", "Tasks 2"])
     assert done["text"] == "Succeeded\nCreated: Tasks, Notes, Tasks 2"
     assert await notebook.text("plan") == content
-    assert await notebook.text("Tasks") == "# Tasks\n- one [[t1]]\n\n### Detail\ndeep\n\n```\n## no heading\n```\n"
+    assert (
+        await notebook.text("Tasks")
+        == "# Tasks\n- one [[t1]]\n\n### Detail\ndeep\n\n```\n## no heading\n```\n"
+    )
     assert await notebook.text("Notes") == "# Notes\n[[n1]] and t1?\n"
     assert await notebook.tree() == (
-        "root:\n- plan:\n  - kept\n  - Tasks:\n    - t1:\n      - t2\n  - Notes:\n    - n1\n  - Tasks 2\n"
+        "root:\n- plan:\n  - kept\n  - Tasks:\n    - t1:\n      - t2\n  - Notes:\n    - n1\n  -"
+        " Tasks 2\n"
     )
     assert done["version"] == await notebook.version("plan")
 
@@ -168,7 +192,9 @@ async def test_a_long_document_without_headings_is_cut_between_paragraphs(
     await notebook.write("root", "# Log\n\n" + "".join(paragraphs))
     parts = (await notebook("split_document", apply=True))["parts"]
     assert [part["id"] for part in parts] == ["root 1", "root 2", "root 3", "root 4", "root 5"]
-    assert await notebook.text() == "# Log\n" + "".join(f"- [[root {number}]]\n" for number in range(1, 6))
+    assert await notebook.text() == "# Log\n" + "".join(
+        f"- [[root {number}]]\n" for number in range(1, 6)
+    )
     for number, paragraph in enumerate(paragraphs, 1):
         assert await notebook.text(f"root {number}") == f"# root {number}\n\n{paragraph}"
 
@@ -177,7 +203,11 @@ async def test_there_may_be_nothing_to_split(notebook: NotebookDoor) -> None:
     await notebook.write("root", "# One heading\nshort")
     for apply in (False, True):
         answer = await notebook("split_document", apply=apply)
-        assert (answer["applied"], answer["parts"], answer["content"]) == (False, [], "# One heading\nshort")
+        assert (answer["applied"], answer["parts"], answer["content"]) == (
+            False,
+            [],
+            "# One heading\nshort",
+        )
         assert answer["text"].startswith("Nothing to split")
 
 

@@ -1,4 +1,5 @@
-"""Whatever is done to a notebook, it is one tree afterwards, texts and outline agree, and a refusal changes nothing."""
+"""Whatever is done to a notebook, it is one tree afterwards, texts and outline agree, and a refusal
+changes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -84,7 +85,9 @@ def with_line_end(text: str) -> str:
 
 
 NAMES = st.sampled_from(IDS)
-TEXTS = st.lists(NAMES.map(lambda name: f"[[{name}]]") | st.sampled_from(SAID), max_size=4).map("\n".join)
+TEXTS = st.lists(NAMES.map(lambda name: f"[[{name}]]") | st.sampled_from(SAID), max_size=4).map(
+    "\n".join
+)
 STEPS = st.one_of(
     st.tuples(st.just("update"), NAMES, TEXTS),
     st.tuples(st.just("update"), NAMES, TEXTS),
@@ -121,7 +124,9 @@ class Walk:
                 versions = await self.versions(name)
                 version = versions[what % len(versions)] if versions else f"{1:032x}:1"
                 past = await self.notebook.text(name, version=version) if versions else None
-                await self.expect("restore_document", {"version": version}, name, {name: past} if past else None)
+                await self.expect(
+                    "restore_document", {"version": version}, name, {name: past} if past else None
+                )
 
     async def versions(self, name: str) -> list[str]:
         if name not in self.model.texts:
@@ -139,18 +144,28 @@ class Walk:
                 lines = texts[old].split("\n")
                 taken = "\n".join(line for line in lines if line != f"[[{name}]]")
                 added = (
-                    texts[parent] + ("\n" if texts[parent] and texts[parent][-1] != "\n" else "") + f"- [[{name}]]\n"
+                    texts[parent]
+                    + ("\n" if texts[parent] and texts[parent][-1] != "\n" else "")
+                    + f"- [[{name}]]\n"
                 )
                 changes = {old: taken, parent: added}
                 if name in self.model.line(texts, parent):
                     changes = None
         before = dict(texts)
         await self.expect("move_document", {"parent": parent}, name, changes, loosely=True)
-        if self.model.texts != before and changes:  # what exactly is left of the old text is tested elsewhere
+        if (
+            self.model.texts != before and changes
+        ):  # what exactly is left of the old text is tested elsewhere
             self.model.texts[old] = await self.notebook.text(old)
 
     async def expect(
-        self, tool: str, given: dict[str, Any], name: str, changes: dict[str, str] | None, *, loosely: bool = False
+        self,
+        tool: str,
+        given: dict[str, Any],
+        name: str,
+        changes: dict[str, str] | None,
+        *,
+        loosely: bool = False,
     ) -> None:
         known = name in self.model.texts
         after = self.model.after(changes) if known and changes is not None else None
@@ -161,7 +176,13 @@ class Walk:
             surface="test",
             request_id="r",
         )
-        assert (outcome.error is None) == (after is not None), (tool, name, given, outcome.text, self.model.texts)
+        assert (outcome.error is None) == (after is not None), (
+            tool,
+            name,
+            given,
+            outcome.text,
+            self.model.texts,
+        )
         if after is not None:
             model, created, removed = after
             assert sorted(outcome.body["created"]) == sorted(created)
@@ -225,7 +246,9 @@ async def test_maintenance_compares_and_rebuilds_the_notebook_of_a_project(
     notebook: NotebookDoor, database: Database, scope: Scope, admin: asyncpg.Connection
 ) -> None:
     await notebook.write("root", "[[a]] walrus")
-    await admin.execute("DELETE FROM outline_nodes WHERE node = 'a'; DELETE FROM postings; DELETE FROM fresh_terms")
+    await admin.execute(
+        "DELETE FROM outline_nodes WHERE node = 'a'; DELETE FROM postings; DELETE FROM fresh_terms"
+    )
     upkeep = _Maintenance(database, Settings())
     found = (await upkeep.project(scope, None, check=True, rebuild=False))["differences"]
     assert found["outline_nodes"] == 1

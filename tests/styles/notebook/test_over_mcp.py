@@ -1,4 +1,5 @@
-"""The notebook by the SDK's own client: the answers and the errors of structured-memory, string by string."""
+"""The notebook by the SDK's own client: the answers and the errors of structured-memory, string by
+string."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +42,9 @@ class Agent:
 
 
 @asynccontextmanager
-async def connected(urls: DatabaseUrls, admin: asyncpg.Connection, wire: str, **settings: Any) -> AsyncIterator[Agent]:
+async def connected(
+    urls: DatabaseUrls, admin: asyncpg.Connection, wire: str, **settings: Any
+) -> AsyncIterator[Agent]:
     async with (
         served(urls, admin, **settings) as service,
         service.http() as http,
@@ -125,9 +128,13 @@ async def test_a_link_to_a_child_of_another_document_is_refused(agent: Agent) ->
     assert (data["link"], data["other_parent_id"]) == ("child2", "parent2")
     assert await agent("read_document", id="child1") == "# child1\n\n"
     code, message, data = await agent.error("update_document", id="child1", content="[[parent1]]")
-    assert message == "Error: content: cross-tree reference not allowed - circular reference detected"
+    assert (
+        message == "Error: content: cross-tree reference not allowed - circular reference detected"
+    )
     assert (code, data["parent_id"], data["link"]) == (-32602, "child1", "parent1")
-    code, message, data = await agent.error("update_document", content="[[parent1]] [[child1]] [[parent2]]")
+    code, message, data = await agent.error(
+        "update_document", content="[[parent1]] [[child1]] [[parent2]]"
+    )
     assert message == "Error: content: cross-tree reference not allowed - merge point detected"
     assert (code, data["link"], data["existing_link"]) == (-32602, "parent1", "child1")
 
@@ -151,7 +158,9 @@ async def test_the_tree_shows_grandchildren(agent: Agent) -> None:
     )
 
 
-async def test_beyond_the_texts_answers_are_structured_and_arguments_of_no_use_are_errors_too(agent: Agent) -> None:
+async def test_beyond_the_texts_answers_are_structured_and_arguments_of_no_use_are_errors_too(
+    agent: Agent,
+) -> None:
     answer = await agent.client.call_tool("update_document", {"content": "[[a]]"})
     assert answer.structured_content["created"] == ["a"]
     found = await agent.client.call_tool("search_documents", {"query": "nothing of the kind"})
@@ -162,8 +171,12 @@ async def test_beyond_the_texts_answers_are_structured_and_arguments_of_no_use_a
     assert message.startswith("Error: old_text: ")
 
 
-async def test_the_notebook_can_be_switched_off(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    off = Settings.model_validate({"settings": {"mcp": {"tools": {"notebook": {"enabled": False}}}}}).settings
+async def test_the_notebook_can_be_switched_off(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    off = Settings.model_validate(
+        {"settings": {"mcp": {"tools": {"notebook": {"enabled": False}}}}}
+    ).settings
     async with connected(database_urls, admin, "2026-07-28", settings=off) as agent:
         names = {tool.name for tool in (await agent.client.list_tools()).tools}
     assert "file_read" in names

@@ -1,4 +1,5 @@
-"""`opened` makes a door with turn options other than the defaults, for the tenant that `door` is for."""
+"""`opened` makes a door with turn options other than the defaults, for the tenant that `door` is
+for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,9 @@ Opened = Callable[..., Door]
 
 
 @pytest.fixture
-def opened(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Opened:
+def opened(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Opened:
     """Makes a service with turn options of its own."""
 
     def make(**options: Any) -> Door:

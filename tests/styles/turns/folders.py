@@ -1,4 +1,5 @@
-"""Session folders as a client-side SDK leaves them: made-up sessions, in both layouts, and what goes wrong in them."""
+"""Session folders as a client-side SDK leaves them: made-up sessions, in both layouts, and what
+goes wrong in them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,9 @@ def jsonl(records: Sequence[dict[str, Any]]) -> str:
     return "".join(orjson.dumps(record).decode() + "\n" for record in records)
 
 
-def event(turn: str, way: str, text: str, *, number: int = 0, at: str = f"{DAY}T09:00:00Z", user: str = "") -> Any:
+def event(
+    turn: str, way: str, text: str, *, number: int = 0, at: str = f"{DAY}T09:00:00Z", user: str = ""
+) -> Any:
     """One line of an event log."""
     role, part = ("user", "input_text") if way == "in" else ("assistant", "output_text")
     return {
@@ -66,7 +69,15 @@ def fact(
 
 def superseded(old: str, value: str, by: str, *, at: str, **more: Any) -> dict[str, Any]:
     """The record that says that a fact was replaced."""
-    return fact(f"{old}-mutation", value, at=at, kind="fact_supersede", state="superseded", superseded_by=by, **more)
+    return fact(
+        f"{old}-mutation",
+        value,
+        at=at,
+        kind="fact_supersede",
+        state="superseded",
+        superseded_by=by,
+        **more,
+    )
 
 
 def canonical() -> dict[str, str]:

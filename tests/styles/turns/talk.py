@@ -26,23 +26,44 @@ OPEN, CLOSE = "<memory_reference>\n", "\n</memory_reference>"
 
 
 def user(text: str, **fields: Any) -> Item:
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}], **fields}
+    return {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": text}],
+        **fields,
+    }
 
 
 def assistant(text: str, **fields: Any) -> Item:
-    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], **fields}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+        **fields,
+    }
 
 
 def developer(text: str) -> Item:
-    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+    return {
+        "type": "message",
+        "role": "developer",
+        "content": [{"type": "input_text", "text": text}],
+    }
 
 
-async def say(door: Door, turn: str, *said: str, answer: str = "", session: str = "s1", **more: Any) -> dict[str, Any]:
+async def say(
+    door: Door, turn: str, *said: str, answer: str = "", session: str = "s1", **more: Any
+) -> dict[str, Any]:
     """Store a turn of user messages with the assistant's answer to them."""
     outputs = [assistant(answer)] if answer else []
     items = [user(text) for text in said]
     return await door(
-        "memory_after_turn", session_id=session, turn_id=turn, input_items=items, output_items=outputs, **more
+        "memory_after_turn",
+        session_id=session,
+        turn_id=turn,
+        input_items=items,
+        output_items=outputs,
+        **more,
     )
 
 
@@ -79,8 +100,11 @@ def unblocked(prepared: dict[str, Any]) -> list[Item]:
 
 
 def counted(items: list[Item]) -> int:
-    """Tokens of items as any client can count them: every text, name, argument and output, and 4 an item."""
-    return sum(4 + sum(len(ENCODING.encode_ordinary(text)) for text in _texts(item)) for item in items)
+    """Tokens of items as any client can count them: every text, name, argument and output, and 4 an
+    item."""
+    return sum(
+        4 + sum(len(ENCODING.encode_ordinary(text)) for text in _texts(item)) for item in items
+    )
 
 
 def _texts(item: Item) -> list[str]:
@@ -108,7 +132,9 @@ async def file_paths(door: Door, directory: str) -> list[str]:
 
 async def events(door: Door, session: str = "s1", day: str = "2026/01/05") -> list[dict[str, Any]]:
     """The events of a day, as they stand in the file."""
-    return await file_records(door, f"/memory/{session}/events/raw/{day}/log-{day.replace('/', '')}.jsonl")
+    return await file_records(
+        door, f"/memory/{session}/events/raw/{day}/log-{day.replace('/', '')}.jsonl"
+    )
 
 
 async def row_counts(admin: asyncpg.Connection) -> dict[str, int]:
@@ -120,4 +146,7 @@ async def row_counts(admin: asyncpg.Connection) -> dict[str, int]:
 async def snapshot(admin: asyncpg.Connection) -> dict[str, list[str]]:
     """Every row of every table, the call log apart."""
     names = sorted(name for name in metadata.tables if name not in {"calls", "alembic_version"})
-    return {name: sorted(str(row) for row in await admin.fetch(f"SELECT * FROM {name}")) for name in names}
+    return {
+        name: sorted(str(row) for row in await admin.fetch(f"SELECT * FROM {name}"))
+        for name in names
+    }

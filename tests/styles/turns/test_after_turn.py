@@ -29,35 +29,68 @@ from tests.styles.turns.talk import (
 AFTER = "memory_after_turn"
 WHOLE: list[dict[str, Any]] = [
     developer("Be brief."),
-    user("Look at this.", metadata={"item_id": "client-7", "speaker": "Ada"}, id="msg_1", status="completed"),
+    user(
+        "Look at this.",
+        metadata={"item_id": "client-7", "speaker": "Ada"},
+        id="msg_1",
+        status="completed",
+    ),
     {
         "type": "message",
         "role": "user",
         "content": [
             {"type": "input_text", "text": "A picture:"},
-            {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"},
+            {
+                "type": "input_image",
+                "image_url": "data:image/png;base64,iVBORw0KGgo=",
+                "detail": "low",
+            },
             {"type": "input_file", "file_id": "file-1", "filename": "メモ.pdf"},
             {"type": "from_the_future", "payload": {"a": [1, 2.5, None, True, "x"]}},
         ],
     },
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
-    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": '{"q": "bees",  "n": 1}'},
+    {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c1",
+        "name": "look",
+        "arguments": '{"q": "bees",  "n": 1}',
+    },
     {"type": "function_call_output", "call_id": "c1", "output": "three\u2028bees\u0000"},
-    {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "listed"}]},
+    {
+        "type": "function_call_output",
+        "call_id": "c2",
+        "output": [{"type": "input_text", "text": "listed"}],
+    },
     {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "bees"}},
 ]
 
 
 async def test_whole_items_come_back_as_they_were_in_their_order(door: Door) -> None:
     # a function call keeps its name and arguments
-    outputs = [assistant("Done.", id="msg_2"), {"type": "mcp_call", "name": "x", "arguments": "{}", "output": None}]
-    stored = await door(AFTER, session_id="s1", turn_id="t1", input_items=WHOLE, output_items=outputs)
-    assert (stored["ok"], stored["turn_id"], stored["stored_items"], stored["note"]) == (True, "t1", 10, None)
+    outputs = [
+        assistant("Done.", id="msg_2"),
+        {"type": "mcp_call", "name": "x", "arguments": "{}", "output": None},
+    ]
+    stored = await door(
+        AFTER, session_id="s1", turn_id="t1", input_items=WHOLE, output_items=outputs
+    )
+    assert (stored["ok"], stored["turn_id"], stored["stored_items"], stored["note"]) == (
+        True,
+        "t1",
+        10,
+        None,
+    )
     prepared = await ask(door, "next")
     assert unblocked(prepared)[:-1] == WHOLE + outputs
     records = await events(door)
     assert [record["item"] for record in records] == WHOLE + outputs
-    assert [record["id"] for record in records] == [*(f"t1-in-{n}" for n in range(8)), "t1-out-0", "t1-out-1"]
+    assert [record["id"] for record in records] == [
+        *(f"t1-in-{n}" for n in range(8)),
+        "t1-out-0",
+        "t1-out-1",
+    ]
     assert [record["type"] for record in records] == ["input_item"] * 8 + ["output_item"] * 2
     assert records[1]["item_id"] == "client-7"
 
@@ -65,7 +98,11 @@ async def test_whole_items_come_back_as_they_were_in_their_order(door: Door) -> 
 async def test_texts_as_content_come_back_as_parts(door: Door) -> None:
     given = [{"role": "user", "content": "hi"}]
     await door(
-        AFTER, session_id="s1", turn_id="t1", input_items=given, output_items=[{"role": "assistant", "content": "ho"}]
+        AFTER,
+        session_id="s1",
+        turn_id="t1",
+        input_items=given,
+        output_items=[{"role": "assistant", "content": "ho"}],
     )
     assert (await ask(door, "next"))["input_items"][:2] == [user("hi"), assistant("ho")]
 
@@ -94,7 +131,9 @@ async def test_what_is_no_turn_is_refused_and_nothing_is_written(
     assert await snapshot(admin) == before
 
 
-async def test_a_turn_without_an_id_gets_one_and_is_told_that_it_cannot_be_retried(door: Door) -> None:
+async def test_a_turn_without_an_id_gets_one_and_is_told_that_it_cannot_be_retried(
+    door: Door,
+) -> None:
     first = await door(AFTER, session_id="s1", input_items=[user("hi")])
     second = await door(AFTER, session_id="s1", input_items=[user("hi")])
     assert first["turn_id"].startswith("turn-")
@@ -104,7 +143,13 @@ async def test_a_turn_without_an_id_gets_one_and_is_told_that_it_cannot_be_retri
 
 
 async def test_a_whole_conversation_stores_its_current_input_alone(door: Door) -> None:
-    conversation = [user("old"), assistant("older"), user("new one"), user("new two"), user("beyond")]
+    conversation = [
+        user("old"),
+        assistant("older"),
+        user("new one"),
+        user("new two"),
+        user("beyond"),
+    ]
     stored = await door(
         AFTER,
         session_id="s1",
@@ -116,14 +161,22 @@ async def test_a_whole_conversation_stores_its_current_input_alone(door: Door) -
         output_items=[assistant("answer")],
     )
     assert stored["stored_items"] == 3
-    assert texts([record["item"] for record in await events(door)]) == ["new one", "new two", "answer"]
+    assert texts([record["item"] for record in await events(door)]) == [
+        "new one",
+        "new two",
+        "answer",
+    ]
 
 
 async def test_outputs_alone_are_a_turn(door: Door) -> None:
-    assert (await door(AFTER, session_id="s1", turn_id="t1", output_items=[assistant("ping")]))["stored_items"] == 1
+    assert (await door(AFTER, session_id="s1", turn_id="t1", output_items=[assistant("ping")]))[
+        "stored_items"
+    ] == 1
 
 
-async def test_recalled_context_and_memory_that_come_back_are_not_stored_again(opened: Opened) -> None:
+async def test_recalled_context_and_memory_that_come_back_are_not_stored_again(
+    opened: Opened,
+) -> None:
     # what is persisted does not echo, however often the client sends everything it was given
     door = opened(recent_context_items=4)
     for turn in range(9):
@@ -136,17 +189,28 @@ async def test_recalled_context_and_memory_that_come_back_are_not_stored_again(o
             input_items=prepared["input_items"],
             output_items=[assistant(f"Bees {turn} do.")],
         )
-        assert texts([record["item"] for record in await events(door)])[-2:] == [question, f"Bees {turn} do."]
+        assert texts([record["item"] for record in await events(door)])[-2:] == [
+            question,
+            f"Bees {turn} do.",
+        ]
     assert len(await events(door)) == 18
 
 
-async def test_an_echo_is_known_though_other_turns_were_stored_since_it_was_prepared(door: Door) -> None:
+async def test_an_echo_is_known_though_other_turns_were_stored_since_it_was_prepared(
+    door: Door,
+) -> None:
     await say(door, "t1", "My name is Ada.", answer="Hello Ada.")
-    prepared = await door("memory_before_turn", session_id="s1", current_input="Anything on chromodynamics?")
+    prepared = await door(
+        "memory_before_turn", session_id="s1", current_input="Anything on chromodynamics?"
+    )
     assert texts(prepared["input_items"])[0] == "My name is Ada."
     await say(door, "t2", "My name is Grace.", answer="Hello Grace.")
     await door(
-        AFTER, session_id="s1", turn_id="t3", input_items=prepared["input_items"], output_items=[assistant("No.")]
+        AFTER,
+        session_id="s1",
+        turn_id="t3",
+        input_items=prepared["input_items"],
+        output_items=[assistant("No.")],
     )
     assert len(await events(door)) == 6
     assert values(await ask(door, "What is my name?")) == ["Grace"]
@@ -155,16 +219,24 @@ async def test_an_echo_is_known_though_other_turns_were_stored_since_it_was_prep
 async def test_instructions_before_a_prepared_input_are_stored_once(door: Door) -> None:
     rules = developer("Be brief.")
     for turn in range(5):
-        prepared = await door("memory_before_turn", session_id="s1", current_input=f"Bees number {turn}?")
+        prepared = await door(
+            "memory_before_turn", session_id="s1", current_input=f"Bees number {turn}?"
+        )
         given = [rules, *prepared["input_items"]]
         await door(
-            AFTER, session_id="s1", turn_id=f"t{turn}", input_items=given, output_items=[assistant(f"Yes {turn}")]
+            AFTER,
+            session_id="s1",
+            turn_id=f"t{turn}",
+            input_items=given,
+            output_items=[assistant(f"Yes {turn}")],
         )
     assert texts([record["item"] for record in await events(door)]).count("Be brief.") == 1
     assert len(await events(door)) == 11
 
 
-async def test_a_client_that_always_sends_its_whole_conversation_grows_the_store_by_what_is_new(door: Door) -> None:
+async def test_a_client_that_always_sends_its_whole_conversation_grows_the_store_by_what_is_new(
+    door: Door,
+) -> None:
     conversation: list[Any] = []
     for turn in range(60):
         conversation.append(user(f"Question {turn}"))
@@ -194,8 +266,12 @@ async def test_an_input_of_nothing_but_recalled_memory_is_refused(opened: Opened
     await say(door, "t1", "My name is Ada.")
     prepared = await ask(door, "What is my name?")
     blocked = prepared["input_items"][:2]
-    await door.refuses("INVALID_ARGUMENT", AFTER, session_id="s1", turn_id="t2", input_items=blocked)
-    await door.refuses("INVALID_ARGUMENT", AFTER, session_id="s1", turn_id="t2", output_items=blocked)
+    await door.refuses(
+        "INVALID_ARGUMENT", AFTER, session_id="s1", turn_id="t2", input_items=blocked
+    )
+    await door.refuses(
+        "INVALID_ARGUMENT", AFTER, session_id="s1", turn_id="t2", output_items=blocked
+    )
     assert len(await events(door)) == 1
 
 
@@ -246,7 +322,9 @@ async def test_a_retry_that_echoes_what_was_recalled_is_the_same_turn(door: Door
     assert len(await events(door)) == 6
 
 
-async def test_a_client_that_starts_its_turn_over_after_a_lost_answer_is_answered_from_memory(door: Door) -> None:
+async def test_a_client_that_starts_its_turn_over_after_a_lost_answer_is_answered_from_memory(
+    door: Door,
+) -> None:
     await say(door, "t1", "My name is Ada.", answer="Hello Ada.")
     given = {"session_id": "s1", "turn_id": "t2", "output_items": [assistant("Ada.")]}
     lost = await door(AFTER, **given, input_items=[user("What is my name?")])
@@ -266,7 +344,11 @@ async def test_a_turn_is_found_the_moment_it_is_stored(opened: Opened) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "The zebra crossed in Zanzibar.", answer="Striking.")
     [first, *_] = memory(await ask(door, "Where did the zebra cross?"))["turns"]
-    assert (first["turn"], first["role"], first["text"]) == ("t1", "user", "The zebra crossed in Zanzibar.")
+    assert (first["turn"], first["role"], first["text"]) == (
+        "t1",
+        "user",
+        "The zebra crossed in Zanzibar.",
+    )
 
 
 async def test_long_items_are_shown_around_what_was_asked(opened: Opened) -> None:
@@ -283,7 +365,9 @@ async def test_files_that_the_engine_keeps_are_never_recalled(opened: Opened) ->
     door = opened(recent_context_items=0)
     await say(door, "t1", "Zebras.", answer="Yes.")
     await door("memory_run_maintenance", session_id="s1")
-    prepared = await ask(door, "directory overview snapshot of raw events, watermarks and policy in force")
+    prepared = await ask(
+        door, "directory overview snapshot of raw events, watermarks and policy in force"
+    )
     assert len(prepared["input_items"]) == 1
 
 
@@ -311,12 +395,28 @@ async def test_the_rendered_files_tell_the_state_of_the_session(opened: Opened) 
 
 
 async def test_hostile_names_are_sessions_of_their_own(door: Door) -> None:
-    names = ["s1", "s10", "s_1", "sx1", "s%1", "../s1", "..", ".", "a/b", "a%2Fb", "メモ", "x" * 128, "' OR 1=1 --"]
+    names = [
+        "s1",
+        "s10",
+        "s_1",
+        "sx1",
+        "s%1",
+        "../s1",
+        "..",
+        ".",
+        "a/b",
+        "a%2Fb",
+        "メモ",
+        "x" * 128,
+        "' OR 1=1 --",
+    ]
     for number, name in enumerate(names):
         await say(door, "t1", f"My name is Name{number}.", session=name)
     for number, name in enumerate(names):
         assert values(await ask(door, "What is my name?", session=name)) == [f"Name{number}"]
-    assert len((await door("file_list", project="default", path="/memory"))["entries"]) == len(names)
+    assert len((await door("file_list", project="default", path="/memory"))["entries"]) == len(
+        names
+    )
 
 
 async def test_names_that_look_the_same_are_the_same(door: Door) -> None:
@@ -334,9 +434,13 @@ async def test_names_that_look_the_same_are_the_same(door: Door) -> None:
         "/memory",
     ],
 )
-async def test_callers_cannot_write_where_memory_keeps_its_files_even_before_it_does(door: Door, path: str) -> None:
+async def test_callers_cannot_write_where_memory_keeps_its_files_even_before_it_does(
+    door: Door, path: str
+) -> None:
     with pytest.raises(Refused) as refused:
-        await door("file_write", project="default", path=path, content="garbage without an end of line")
+        await door(
+            "file_write", project="default", path=path, content="garbage without an end of line"
+        )
     assert refused.value.code is Code.PERMISSION_DENIED
     await say(door, "t1", "My name is Ada.")
     assert len(await events(door)) == 1

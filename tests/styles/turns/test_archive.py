@@ -1,4 +1,5 @@
-"""Raw events of days gone by are packed, byte for byte, and everything that is said is still there."""
+"""Raw events of days gone by are packed, byte for byte, and everything that is said is still
+there."""
 
 from base64 import b64decode
 from typing import Any
@@ -11,7 +12,16 @@ from memsvc.styles.turns.maintenance.raw_archive import INPUT_BYTES, decompress
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, events, file_paths, file_text, memory, say, texts, unblocked
+from tests.styles.turns.talk import (
+    ask,
+    events,
+    file_paths,
+    file_text,
+    memory,
+    say,
+    texts,
+    unblocked,
+)
 
 RUN = "memory_run_maintenance"
 RAW = "/memory/s1/events/raw/2026/01/05/log-20260105.jsonl"
@@ -33,7 +43,9 @@ async def read_archive(door: Door, path: str = ARCHIVE) -> bytes:
     return decompress(b64decode(answer["content"]), bytes_max=MOST)
 
 
-async def test_events_of_a_day_gone_by_are_packed_byte_for_byte(short: Door, clock: FakeClock) -> None:
+async def test_events_of_a_day_gone_by_are_packed_byte_for_byte(
+    short: Door, clock: FakeClock
+) -> None:
     for turn in range(5):
         await say(short, f"t{turn}", f"Note {turn} with ümlauts.", answer="Noted.")
     before = (await file_text(short, RAW)).encode()
@@ -49,7 +61,9 @@ async def test_events_of_a_day_gone_by_are_packed_byte_for_byte(short: Door, clo
     assert (await short(RUN, session_id="s1"))["archived_files"] == 0
 
 
-async def test_what_was_packed_is_still_recalled_and_a_turn_of_it_is_still_known(short: Door, clock: FakeClock) -> None:
+async def test_what_was_packed_is_still_recalled_and_a_turn_of_it_is_still_known(
+    short: Door, clock: FakeClock
+) -> None:
     await say(short, "t1", "The spare key lies under the blue flowerpot.", answer="Noted.")
     for turn in range(2, 12):
         await say(short, f"t{turn}", f"Remark {turn} about the weather.", answer="Noted.")
@@ -63,7 +77,9 @@ async def test_what_was_packed_is_still_recalled_and_a_turn_of_it_is_still_known
     assert len(await events(short, day="2026/01/07")) == 2
 
 
-async def test_the_context_that_a_quiet_session_goes_on_with_is_never_packed_away(door: Door, clock: FakeClock) -> None:
+async def test_the_context_that_a_quiet_session_goes_on_with_is_never_packed_away(
+    door: Door, clock: FakeClock
+) -> None:
     await say(door, "t1", "Let us talk about boats.", answer="Gladly.")
     clock.advance(days=90)
     assert (await door(RUN, session_id="s1"))["archived_files"] == 0
@@ -82,9 +98,17 @@ async def test_events_are_packed_when_their_day_and_their_last_write_are_old_eno
     assert (await door(RUN, session_id="s1"))["archived_files"] == archived
 
 
-async def test_a_large_file_is_packed_as_soon_as_its_day_is_over(short: Door, clock: FakeClock) -> None:
+async def test_a_large_file_is_packed_as_soon_as_its_day_is_over(
+    short: Door, clock: FakeClock
+) -> None:
     policy = '{"compaction": {"max_hot_shard_bytes": 100}}'
-    await short("file_write", project="default", path="/memory/s1/meta/policy.json", content=policy, mode="TRUNCATE")
+    await short(
+        "file_write",
+        project="default",
+        path="/memory/s1/meta/policy.json",
+        content=policy,
+        mode="TRUNCATE",
+    )
     await say(short, "t1", "One.", answer="Two.")
     assert (await short(RUN, session_id="s1"))["archived_files"] == 0
     clock.advance(hours=13)
@@ -109,7 +133,9 @@ def test_an_archive_of_many_frames_is_read_piece_by_piece_in_their_order() -> No
 
 
 @pytest.mark.slow
-def test_unpacking_takes_a_bounded_piece_for_each_frame_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacking_takes_a_bounded_piece_for_each_frame_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given: list[int] = []
 
     class Counted:

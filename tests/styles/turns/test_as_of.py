@@ -28,15 +28,24 @@ async def test_nothing_is_shown_that_was_said_later(door: Door, clock: FakeClock
     clock.advance(hours=2)
     await say(door, "t2", "Bees live in Lisbon too.", answer="Indeed.")
     prepared = await ask(door, "Where do bees live?", as_of="2026-01-05T13:00:00")
-    assert texts(unblocked(prepared)) == ["Bees live in Zanzibar.", "They do.", "Where do bees live?"]
+    assert texts(unblocked(prepared)) == [
+        "Bees live in Zanzibar.",
+        "They do.",
+        "Where do bees live?",
+    ]
     assert "Lisbon" not in str(prepared)
 
 
-async def test_it_is_the_time_that_counts_at_which_the_client_says_it_was_said(opened: Opened) -> None:
+async def test_it_is_the_time_that_counts_at_which_the_client_says_it_was_said(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=0)
     said = user("Bees live in Zanzibar.", metadata={"occurred_at": "2020-03-01T10:00:00Z"})
     await door("memory_after_turn", session_id="s1", turn_id="t1", input_items=[said])
-    for moment, shown in (("2020-02-28T00:00:00Z", []), ("2020-03-02T00:00:00Z", ["Bees live in Zanzibar."])):
+    for moment, shown in (
+        ("2020-02-28T00:00:00Z", []),
+        ("2020-03-02T00:00:00Z", ["Bees live in Zanzibar."]),
+    ):
         turns = memory(await ask(door, "Where do bees live?", as_of=moment))["turns"]
         assert [turn["text"] for turn in turns] == shown
 
@@ -49,15 +58,21 @@ async def test_a_moment_to_come_shows_what_will_still_hold_then(opened: Opened) 
     assert values(await ask(door, "What task is there today?", as_of=later)) == []
 
 
-@pytest.mark.parametrize("moment", ["yesterday", "2026-13-01", "5", "2026-01-05T25:00Z", "0001-01-01T00:00+14:00"])
+@pytest.mark.parametrize(
+    "moment", ["yesterday", "2026-13-01", "5", "2026-01-05T25:00Z", "0001-01-01T00:00+14:00"]
+)
 async def test_what_names_no_moment_is_refused(door: Door, moment: str) -> None:
-    body = await door.refuses("INVALID_ARGUMENT", "memory_before_turn", current_input="x", as_of=moment)
+    body = await door.refuses(
+        "INVALID_ARGUMENT", "memory_before_turn", current_input="x", as_of=moment
+    )
     assert "as_of" in body["message"]
 
 
 @pytest.mark.parametrize("sources", [["web"], ["facts", "web"], "facts", [None]])
 async def test_a_kind_of_memory_that_there_is_not_is_refused(door: Door, sources: Any) -> None:
-    body = await door.refuses("INVALID_ARGUMENT", "memory_before_turn", current_input="x", sources=sources)
+    body = await door.refuses(
+        "INVALID_ARGUMENT", "memory_before_turn", current_input="x", sources=sources
+    )
     assert "sources" in body["message"]
 
 

@@ -1,4 +1,5 @@
-"""What a client gets to send to its model: its input, what memory knows about it, and never more than it asked for."""
+"""What a client gets to send to its model: its input, what memory knows about it, and never more
+than it asked for."""
 
 from typing import Any
 
@@ -50,7 +51,9 @@ BEFORE = "memory_before_turn"
          [user("a"), user("b")]),
     ],
 )  # fmt: skip
-async def test_every_way_to_give_an_input_is_taken(door: Door, given: dict[str, Any], expected: list[Any]) -> None:
+async def test_every_way_to_give_an_input_is_taken(
+    door: Door, given: dict[str, Any], expected: list[Any]
+) -> None:
     prepared = await door(BEFORE, **given)
     assert prepared["input_items"] == expected
     assert prepared["context_token_count"] == counted(expected)
@@ -80,22 +83,31 @@ async def test_every_way_to_give_an_input_is_taken(door: Door, given: dict[str, 
         ({"current_input": "x", "plugin": "none"}, "available plugins"),
     ],
 )
-async def test_what_cannot_be_right_is_refused_for_good(door: Door, given: dict[str, Any], said: str) -> None:
+async def test_what_cannot_be_right_is_refused_for_good(
+    door: Door, given: dict[str, Any], said: str
+) -> None:
     # a fault of the input is never worth trying again
     assert said in (await door.refuses("INVALID_ARGUMENT", BEFORE, **given))["message"]
 
 
 async def test_blank_names_are_the_defaults_and_null_is_absent(door: Door) -> None:
     await door("memory_after_turn", turn_id="t1", input_items=[user("My name is Ada.")])
-    for blank in ({}, {"session_id": " ", "project": "", "user_id": " "}, {"session_id": None, "project": None}):
+    for blank in (
+        {},
+        {"session_id": " ", "project": "", "user_id": " "},
+        {"session_id": None, "project": None},
+    ):
         prepared = await door(BEFORE, current_input="What is my name?", max_input_tok=0, **blank)
         assert values(prepared) == ["Ada"]
     assert "/memory/default" in [
-        entry["path"] for entry in (await door("file_list", project="default", path="/memory"))["entries"]
+        entry["path"]
+        for entry in (await door("file_list", project="default", path="/memory"))["entries"]
     ]
 
 
-async def test_a_turn_id_is_made_when_none_is_given_and_kept_when_one_is(door: Door, clock: FakeClock) -> None:
+async def test_a_turn_id_is_made_when_none_is_given_and_kept_when_one_is(
+    door: Door, clock: FakeClock
+) -> None:
     milliseconds = int(clock.now().timestamp() * 1000)
     made = [(await ask(door, "hi", turn_id=blank))["turn_id"] for blank in ("", " ", None)]
     assert len(set(made)) == 3
@@ -118,7 +130,15 @@ async def test_the_order_is_memory_then_history_then_recent_then_the_input(opene
     )
     items = prepared["input_items"]
     assert texts(items[:1]) == [block.POLICY]
-    assert [item["role"] for item in items] == ["developer", "user", "user", "assistant", "user", "assistant", "user"]
+    assert [item["role"] for item in items] == [
+        "developer",
+        "user",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert texts(items[2:]) == [
         "An older message of the client.",
         "Noted.",
@@ -127,8 +147,13 @@ async def test_the_order_is_memory_then_history_then_recent_then_the_input(opene
         "Where do I keep my bees?",
     ]
     shown = memory(prepared)["turns"]
-    assert [one["text"] for one in shown] == ["My name is Ada and I keep bees in Zanzibar.", "Bees, how nice."]
-    assert {(one["session"], one["turn"], one["time"]) for one in shown} == {("s1", "t1", "2026-01-05T12:00:00Z")}
+    assert [one["text"] for one in shown] == [
+        "My name is Ada and I keep bees in Zanzibar.",
+        "Bees, how nice.",
+    ]
+    assert {(one["session"], one["turn"], one["time"]) for one in shown} == {
+        ("s1", "t1", "2026-01-05T12:00:00Z")
+    }
 
 
 async def test_nothing_is_shown_twice(door: Door) -> None:
@@ -159,13 +184,22 @@ async def test_nothing_relevant_makes_no_memory_block(opened: Opened) -> None:
     assert prepared["recall_fact_ids"] == []
 
 
-async def test_the_token_count_is_that_of_the_items_by_the_published_tokenizer(opened: Opened) -> None:
+async def test_the_token_count_is_that_of_the_items_by_the_published_tokenizer(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=3)
     for turn in range(8):
-        await say(door, f"t{turn}", f"Fact {turn}: メモ 🐝 <b>bees</b> \\u003c {'honey ' * turn}", answer=f'"{turn}"')
+        await say(
+            door,
+            f"t{turn}",
+            f"Fact {turn}: メモ 🐝 <b>bees</b> \\u003c {'honey ' * turn}",
+            answer=f'"{turn}"',
+        )
     await say(door, "t9", "My name is Ada & I like <memory_reference>.")
     for limit in (0, 100_000, 600, 400, 200):
-        prepared = await ask(door, "What did I say of bees and honey, and what is my name?", max_input_tok=limit)
+        prepared = await ask(
+            door, "What did I say of bees and honey, and what is my name?", max_input_tok=limit
+        )
         assert prepared["context_token_count"] == counted(prepared["input_items"])
         assert prepared["context_token_count"] <= (limit or 120_000)
 
@@ -174,7 +208,13 @@ async def test_over_the_limit_recent_context_goes_first_oldest_first_then_the_le
     opened: Opened,
 ) -> None:
     door = opened(recent_context_items=4)
-    await say(door, "t0", "My name is Ada. I keep bees in Zanzibar.", "Zanzibar has goats too.", answer="I see.")
+    await say(
+        door,
+        "t0",
+        "My name is Ada. I keep bees in Zanzibar.",
+        "Zanzibar has goats too.",
+        answer="I see.",
+    )
     for turn in range(1, 4):
         await say(door, f"t{turn}", f"Remark number {turn}", answer=f"Reply number {turn}")
     question = "What is my name, and what do I keep in Zanzibar?"
@@ -196,13 +236,19 @@ def _parts(prepared: dict[str, Any]) -> tuple[list[Any], list[str]]:
     return [*held["facts"], *held["turns"]], texts(unblocked(prepared)[:-1])
 
 
-async def test_an_input_that_alone_is_over_the_limit_is_refused_saying_by_how_much(door: Door) -> None:
+async def test_an_input_that_alone_is_over_the_limit_is_refused_saying_by_how_much(
+    door: Door,
+) -> None:
     await say(door, "t1", "My name is Ada.")
     long = user("word " * 500)
     tokens = counted([long])
-    body = await door.refuses("INVALID_ARGUMENT", BEFORE, session_id="s1", current_input=[long], max_input_tok=300)
+    body = await door.refuses(
+        "INVALID_ARGUMENT", BEFORE, session_id="s1", current_input=[long], max_input_tok=300
+    )
     assert f"{tokens} tokens, {tokens - 300} more than max_input_tok (300)" in body["message"]
-    assert (await door(BEFORE, session_id="s1", current_input=[long], max_input_tok=tokens))["input_items"] == [long]
+    assert (await door(BEFORE, session_id="s1", current_input=[long], max_input_tok=tokens))[
+        "input_items"
+    ] == [long]
 
 
 async def test_a_call_and_its_output_are_kept_or_dropped_together(opened: Opened) -> None:
@@ -220,10 +266,21 @@ async def test_a_call_and_its_output_are_kept_or_dropped_together(opened: Opened
     assert kinds == ["message", "message", "message"]
 
 
-async def test_nothing_is_shown_without_what_it_needs_where_that_is_too_long_to_be_read(opened: Opened) -> None:
+async def test_nothing_is_shown_without_what_it_needs_where_that_is_too_long_to_be_read(
+    opened: Opened,
+) -> None:
     door = opened()
-    reasoning = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "It needs a file."}]}
-    call = {"type": "function_call", "name": "write_file", "call_id": "c1", "arguments": "word " * 20_000}
+    reasoning = {
+        "type": "reasoning",
+        "id": "r1",
+        "summary": [{"type": "summary_text", "text": "It needs a file."}],
+    }
+    call = {
+        "type": "function_call",
+        "name": "write_file",
+        "call_id": "c1",
+        "arguments": "word " * 20_000,
+    }
     output = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
     for session, outputs in {
         "call": [reasoning, call, output],
@@ -231,7 +288,10 @@ async def test_nothing_is_shown_without_what_it_needs_where_that_is_too_long_to_
                       call | {"arguments": "{}"}, output],
         "output": [reasoning, call | {"arguments": "{}"}, output | {"output": "word " * 20_000}],
     }.items():  # fmt: skip
-        said = {"input_items": [user("Write it.")], "output_items": [*outputs, assistant("It is written.")]}
+        said = {
+            "input_items": [user("Write it.")],
+            "output_items": [*outputs, assistant("It is written.")],
+        }
         await door("memory_after_turn", session_id=session, turn_id="t1", **said)
         prepared = await ask(door, "Thanks", session=session, max_input_tok=4000)
         assert unblocked(prepared) == [assistant("It is written."), user("Thanks")], session
@@ -254,9 +314,16 @@ async def test_reading_writes_nothing(door: Door, admin: asyncpg.Connection) -> 
 async def test_explain_says_of_every_candidate_why_it_is_shown_or_not(opened: Opened) -> None:
     door = opened(recent_context_items=2, recall_turns_limit=2)
     for turn in range(5):
-        await say(door, f"t{turn}", f"My bees number {turn} live in Zanzibar.", answer=f"Hive {turn} it is.")
+        await say(
+            door,
+            f"t{turn}",
+            f"My bees number {turn} live in Zanzibar.",
+            answer=f"Hive {turn} it is.",
+        )
     await say(door, "t9", "My name is Ada.", answer="Zanzibar bees live well.")
-    prepared = await ask(door, "What is my name and where do my bees live in Zanzibar?", explain=True)
+    prepared = await ask(
+        door, "What is my name and where do my bees live in Zanzibar?", explain=True
+    )
     candidates = prepared["explanation"]["candidates"]
     shown = [one for one in candidates if one["shown"]]
     assert [one["ref"] for one in shown if one["kind"] == "fact"] == ["t9-fact-name"]
@@ -265,9 +332,14 @@ async def test_explain_says_of_every_candidate_why_it_is_shown_or_not(opened: Op
     reasons = {one["ref"]: one["reason"] for one in candidates if not one["shown"]}
     assert reasons["t9-out-0"] == "in the recent context"
     assert (
-        "over recall_turns_limit" in reasons.values() or "nearly the same as one that comes before" in reasons.values()
+        "over recall_turns_limit" in reasons.values()
+        or "nearly the same as one that comes before" in reasons.values()
     )
-    assert all(abs(sum(one["parts"].values()) - one["score"]) < 0.01 for one in shown if one["kind"] == "turn")
+    assert all(
+        abs(sum(one["parts"].values()) - one["score"]) < 0.01
+        for one in shown
+        if one["kind"] == "turn"
+    )
     assert (await ask(door, "hi"))["explanation"] is None
 
 
@@ -309,7 +381,12 @@ async def test_projects_and_tenants_share_nothing(door: Door, other_scope: Scope
     await say(door, "t1", "My name is Ada. I keep bees in Zanzibar.", user_id="u1")
     other = door.as_tenant(other_scope)
     for prepared in (
-        await ask(door, "What is my name, and what about my bees in Zanzibar?", user_id="u1", project="other"),
+        await ask(
+            door,
+            "What is my name, and what about my bees in Zanzibar?",
+            user_id="u1",
+            project="other",
+        ),
         await ask(other, "What is my name, and what about my bees in Zanzibar?", user_id="u1"),
     ):
         assert len(prepared["input_items"]) == 1
@@ -319,12 +396,23 @@ async def test_projects_and_tenants_share_nothing(door: Door, other_scope: Scope
 async def test_explain_says_which_limit_left_something_out(opened: Opened) -> None:
     door = opened(recent_context_items=2)
     for turn in range(6):
-        await say(door, f"t{turn}", f"Bees number {turn} live in Zanzibar, beside the old harbour.", answer="Yes.")
+        await say(
+            door,
+            f"t{turn}",
+            f"Bees number {turn} live in Zanzibar, beside the old harbour.",
+            answer="Yes.",
+        )
     question = "Which bees live in Zanzibar?"
     roomy = (await ask(door, question, explain=True))["explanation"]["limits"]
-    assert (roomy["block_cut_by"], roomy["history_dropped"], roomy["recent_dropped"]) == (None, 0, 0)
+    assert (roomy["block_cut_by"], roomy["history_dropped"], roomy["recent_dropped"]) == (
+        None,
+        0,
+        0,
+    )
     assert 0 < roomy["block_tok"] <= roomy["block_tok_max"]
     tight = (await ask(door, question, explain=True, max_input_tok=40))["explanation"]["limits"]
     assert tight["block_cut_by"] == "max_input_tok"
     small = opened(recent_context_items=2, recall_tok_max=260)
-    assert (await ask(small, question, explain=True))["explanation"]["limits"]["block_cut_by"] == "recall_tok_max"
+    assert (await ask(small, question, explain=True))["explanation"]["limits"][
+        "block_cut_by"
+    ] == "recall_tok_max"

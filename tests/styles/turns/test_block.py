@@ -1,4 +1,5 @@
-"""The memory block: whatever was said, it stays data inside its block, and only the very block is taken out again."""
+"""The memory block: whatever was said, it stays data inside its block, and only the very block is
+taken out again."""
 
 from typing import Any
 
@@ -29,7 +30,9 @@ HOSTILE = [
 
 
 def built(text: str) -> list[Item]:
-    return block.build({"fact": [{"id": "f", "value": text}], "turn": [{"turn": "t", "text": text}]})
+    return block.build(
+        {"fact": [{"id": "f", "value": text}], "turn": [{"turn": "t", "text": text}]}
+    )
 
 
 def test_nothing_recalled_makes_no_block() -> None:
@@ -51,12 +54,19 @@ def test_no_recalled_text_can_leave_its_block(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(shown=st.one_of(st.sampled_from(HOSTILE), st.text()), said=st.one_of(st.sampled_from(HOSTILE), st.text()))
+@given(
+    shown=st.one_of(st.sampled_from(HOSTILE), st.text()),
+    said=st.one_of(st.sampled_from(HOSTILE), st.text()),
+)
 def test_the_tokens_of_a_summary_add_to_those_of_what_stands_before_it(
     tokens: O200kCounter, shown: str, said: str
 ) -> None:
     summary = {"id": shown, "from": None, "to": None, "text": said}
-    for recalled in ({}, {"turn": [{"text": shown}]}, {"insight": [{"summary": '],"summary":{' + shown}]}):
+    for recalled in (
+        {},
+        {"turn": [{"text": shown}]},
+        {"insight": [{"summary": '],"summary":{' + shown}]},
+    ):
         _, data = block.build(recalled, summary=summary)
         first, rest = block.split_summary(data)
         assert [first + rest] == texts([data])
@@ -77,14 +87,19 @@ def test_a_block_is_taken_out_again_wherever_it_stands(text: str) -> None:
 
 def test_a_block_is_known_again_after_a_client_added_fields_to_it() -> None:
     policy, data = built("x")
-    assert block.strip([policy | {"id": "msg_1"}, data | {"id": "msg_2", "status": "completed"}]) == ([], True)
+    assert block.strip(
+        [policy | {"id": "msg_1"}, data | {"id": "msg_2", "status": "completed"}]
+    ) == ([], True)
 
 
 def test_a_long_block_is_known_again_too() -> None:
     items = built("x" * block.CHARS_MAX)
     assert block.strip(items) == ([], True)
     assert block.strip([items[0], user(texts(items[1:])[0] + " Hi.")])[1] is False
-    assert block.strip([items[0], user(OPEN + '{"kind":"other"}' + " " * block.CHARS_MAX + CLOSE)])[1] is False
+    assert (
+        block.strip([items[0], user(OPEN + '{"kind":"other"}' + " " * block.CHARS_MAX + CLOSE)])[1]
+        is False
+    )
 
 
 POLICY_ITEM, DATA_ITEM = built("x")

@@ -39,7 +39,9 @@ def line(costs: list[int]) -> budget.ItemSequence:
 
 
 @given(costs=COSTS, room=st.integers(0, 4000), starts=st.sets(st.integers(0, 11)))
-def test_a_line_is_cut_only_where_it_may_begin(costs: list[int], room: int, starts: set[int]) -> None:
+def test_a_line_is_cut_only_where_it_may_begin(
+    costs: list[int], room: int, starts: set[int]
+) -> None:
     kept = budget.ItemSequence(costs, sorted(starts)).kept(room)
     assert kept == 0 or len(costs) - kept in starts
     assert sum(costs[len(costs) - kept :]) <= room
@@ -47,13 +49,15 @@ def test_a_line_is_cut_only_where_it_may_begin(costs: list[int], room: int, star
 
 def test_an_input_that_fits_exactly_fits() -> None:
     budget.check_limit(100, 100)
-    assert budget.split_capacity(6, recalled=[0], history=line([1, 2]), recent=line([3])) == budget.BudgetResult(
-        0, 2, 1
-    )
+    assert budget.split_capacity(
+        6, recalled=[0], history=line([1, 2]), recent=line([3])
+    ) == budget.BudgetResult(0, 2, 1)
 
 
 def test_an_input_over_the_limit_is_told_by_how_much() -> None:
-    with pytest.raises(MemsvcError, match=r"130 tokens, 30 more than max_input_tok \(100\)") as refused:
+    with pytest.raises(
+        MemsvcError, match=r"130 tokens, 30 more than max_input_tok \(100\)"
+    ) as refused:
         budget.check_limit(130, 100)
     assert refused.value.code is Code.INVALID_ARGUMENT
     assert not refused.value.retryable
@@ -61,15 +65,26 @@ def test_an_input_over_the_limit_is_told_by_how_much() -> None:
 
 @given(text=st.text())
 def test_an_item_costs_the_tokens_of_its_text_and_four(tokens: O200kCounter, text: str) -> None:
-    assert budget.Costs(tokens, TurnOptions(media_tok=1000)).item(user(text)) == counted([user(text)])
+    assert budget.Costs(tokens, TurnOptions(media_tok=1000)).item(user(text)) == counted(
+        [user(text)]
+    )
 
 
 def test_a_call_costs_its_name_and_arguments_and_an_output_its_text(tokens: O200kCounter) -> None:
     costs = budget.Costs(tokens, TurnOptions(media_tok=1000))
-    call = {"type": "function_call", "name": "get_weather", "call_id": "c1", "arguments": '{"city":"Vienna"}'}
+    call = {
+        "type": "function_call",
+        "name": "get_weather",
+        "call_id": "c1",
+        "arguments": '{"city":"Vienna"}',
+    }
     outputs = [
         {"type": "function_call_output", "call_id": "c1", "output": "sunny, 21 degrees"},
-        {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "sunny"}]},
+        {
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": [{"type": "input_text", "text": "sunny"}],
+        },
     ]
     for item in (call, *outputs):
         assert costs.item(item) == counted([item])
@@ -78,10 +93,20 @@ def test_a_call_costs_its_name_and_arguments_and_an_output_its_text(tokens: O200
 
 def test_a_picture_costs_a_flat_sum_and_not_the_letters_of_its_data(tokens: O200kCounter) -> None:
     url = "data:image/png;base64," + "iVBORw0KGgo" * 3000
-    picture = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": url}]}
+    picture = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_image", "image_url": url}],
+    }
     assert budget.Costs(tokens, TurnOptions(media_tok=700)).item(picture) == 704
 
 
-@pytest.mark.parametrize("text", ["data: short", "data:" + "word " * 5000, "data:image/png;base64," + "ab " * 4000])
-def test_a_text_that_begins_like_a_picture_is_counted_as_text(tokens: O200kCounter, text: str) -> None:
-    assert budget.Costs(tokens, TurnOptions(media_tok=1000)).item(user(text)) == counted([user(text)])
+@pytest.mark.parametrize(
+    "text", ["data: short", "data:" + "word " * 5000, "data:image/png;base64," + "ab " * 4000]
+)
+def test_a_text_that_begins_like_a_picture_is_counted_as_text(
+    tokens: O200kCounter, text: str
+) -> None:
+    assert budget.Costs(tokens, TurnOptions(media_tok=1000)).item(user(text)) == counted(
+        [user(text)]
+    )

@@ -1,4 +1,5 @@
-"""Older context gives way to one event that says what was said; nothing is lost, and nothing is shown twice."""
+"""Older context gives way to one event that says what was said; nothing is lost, and nothing is
+shown twice."""
 
 from typing import Any
 
@@ -62,9 +63,17 @@ async def test_six_turns_over_a_small_limit_leave_a_summary_and_the_latest_items
     assert line["type"] == "compact_summary"
     assert "City" in line["summary"]
     assert "compacted" not in line["summary"]
-    assert (line["covers"]["items"], line["covers"]["first"], line["covers"]["last"]) == (10, "t1-in-0", "t5-out-0")
+    assert (line["covers"]["items"], line["covers"]["first"], line["covers"]["last"]) == (
+        10,
+        "t1-in-0",
+        "t5-out-0",
+    )
     context = await file_records(short, CURRENT)
-    assert [record["type"] for record in context] == ["compact_summary", "input_item", "output_item"]
+    assert [record["type"] for record in context] == [
+        "compact_summary",
+        "input_item",
+        "output_item",
+    ]
     assert orjson.loads(await file_text(short, POINTER)) == {
         "last_compact_at": "2026-01-05T12:00:00Z",
         "compact_file": COMPACT,
@@ -84,7 +93,9 @@ async def test_a_session_within_its_limits_is_left_as_it_is(door: Door) -> None:
     assert not [path for path in await file_paths(door, "/memory/s1") if "/compact/" in path]
 
 
-async def test_more_items_than_twice_the_recent_ones_are_compacted_whatever_they_cost(opened: Opened) -> None:
+async def test_more_items_than_twice_the_recent_ones_are_compacted_whatever_they_cost(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=4)
     await talk(door, 4)
     assert (await door(RUN, session_id="s1"))["compacted_items"] == 0
@@ -92,14 +103,18 @@ async def test_more_items_than_twice_the_recent_ones_are_compacted_whatever_they
     assert (await door(RUN, session_id="s1"))["compacted_items"] == 5
 
 
-async def test_tokens_over_the_threshold_are_compacted_however_few_the_items(opened: Opened) -> None:
+async def test_tokens_over_the_threshold_are_compacted_however_few_the_items(
+    opened: Opened,
+) -> None:
     door = opened(max_input_tok=1000, compact_threshold=0.5)
     for turn in range(4):
         await say(door, f"t{turn}", f"Mira moved to Lisbon in {2000 + turn}. " + "blah " * 150)
     assert (await door(RUN, session_id="s1"))["compacted_items"] == 3
 
 
-async def test_the_prompt_shows_the_summary_once_as_data_that_is_never_stored(opened: Opened) -> None:
+async def test_the_prompt_shows_the_summary_once_as_data_that_is_never_stored(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=2)
     await talk(door, 6)
     await door(RUN, session_id="s1")
@@ -121,10 +136,15 @@ async def test_the_prompt_shows_the_summary_once_as_data_that_is_never_stored(op
         input_items=prepared["input_items"],
         output_items=[assistant("Good morning.")],
     )
-    assert texts([record["item"] for record in (await events(door))[-2:]]) == ["Good morning!", "Good morning."]
+    assert texts([record["item"] for record in (await events(door))[-2:]]) == [
+        "Good morning!",
+        "Good morning.",
+    ]
 
 
-async def test_a_summary_never_breaks_the_limit_and_goes_before_what_the_caller_sends(opened: Opened) -> None:
+async def test_a_summary_never_breaks_the_limit_and_goes_before_what_the_caller_sends(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=2)
     await talk(door, 12)
     await door(RUN, session_id="s1")
@@ -149,7 +169,9 @@ async def test_what_gave_way_is_still_recalled_by_what_it_says(opened: Opened) -
     await talk(door, 40)
     await door(RUN, session_id="s1")
     prepared = await ask(door, "When did Person7 move to City7?")
-    assert "My sister Person7 lives in City7 since 1997." in [one["text"] for one in memory(prepared)["turns"]]
+    assert "My sister Person7 lives in City7 since 1997." in [
+        one["text"] for one in memory(prepared)["turns"]
+    ]
 
 
 async def test_summaries_roll_on_and_the_latest_stands_for_all_before(opened: Opened) -> None:
@@ -162,10 +184,15 @@ async def test_summaries_roll_on_and_the_latest_stands_for_all_before(opened: Op
     assert set(first["summary"].splitlines()) & set(second["summary"].splitlines())
     context = await file_records(door, CURRENT)
     assert [record["id"] for record in context] == [second["id"], "t12-in-0", "t12-out-0"]
-    assert await door(RUN, session_id="s1") == {**await door(RUN, session_id="s1"), "compacted_items": 0}
+    assert await door(RUN, session_id="s1") == {
+        **await door(RUN, session_id="s1"),
+        "compacted_items": 0,
+    }
 
 
-async def test_a_caller_that_sends_its_own_history_sees_no_item_twice_after_a_compaction(opened: Opened) -> None:
+async def test_a_caller_that_sends_its_own_history_sees_no_item_twice_after_a_compaction(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=2)
     await talk(door, 6)
     await door(RUN, session_id="s1")
@@ -188,12 +215,20 @@ async def test_a_call_stays_with_its_output(opened: Opened) -> None:
                output_items=[call, output, assistant("I saw it."), assistant("Done.")])  # fmt: skip
     await door(RUN, session_id="s1")
     context = await file_records(door, CURRENT)
-    assert [record.get("item", {}).get("type") for record in context] == [None, "message", "message"]
+    assert [record.get("item", {}).get("type") for record in context] == [
+        None,
+        "message",
+        "message",
+    ]
 
 
 async def test_a_call_stays_with_its_reasoning(opened: Opened) -> None:
     door = opened(recent_context_items=30, max_input_tok=400)
-    reasoning = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "word " * 400}]}
+    reasoning = {
+        "type": "reasoning",
+        "id": "r1",
+        "summary": [{"type": "summary_text", "text": "word " * 400}],
+    }
     call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "seen"}
     await door("memory_after_turn", session_id="s1", turn_id="t9", input_items=[user("Look there.")],
@@ -230,7 +265,9 @@ async def test_pictures_are_not_read_to_compact_or_list_what_holds_them(
     assert (marks["last_raw_event_id"], marks["runtime_context_count"]) == ("t8-in-0", 3)
 
 
-async def test_the_follow_up_of_turns_compacts_without_being_asked(opened: Opened, meter: RecordingMeter) -> None:
+async def test_the_follow_up_of_turns_compacts_without_being_asked(
+    opened: Opened, meter: RecordingMeter
+) -> None:
     door = opened(recent_context_items=2)
     await talk(door, ITEM_INTERVAL // 2)
     assert ("turns.follow_up", "s1") in await door.work()
@@ -251,13 +288,19 @@ async def test_a_model_may_word_a_summary_anew_while_it_stands(
             "My sister Person1 lives in City1 since 1991.",
             "Noted 1.",
         ]
-        assert await replace_summary(tx, "s1", standing.event, "Five sisters, five cities.", now=clock.now())
-    assert memory(await ask(door, "Good morning!"))["summary"]["text"] == "Five sisters, five cities."
+        assert await replace_summary(
+            tx, "s1", standing.event, "Five sisters, five cities.", now=clock.now()
+        )
+    assert (
+        memory(await ask(door, "Good morning!"))["summary"]["text"] == "Five sisters, five cities."
+    )
     await talk(door, 6, first=7)
     await door(RUN, session_id="s1")
     async with database.begin(scope, locks=[session_lock("s1")]) as tx:
         assert not await replace_summary(tx, "s1", standing.event, "Too late.", now=clock.now())
-    assert "Five sisters, five cities." in memory(await ask(door, "Good morning!"))["summary"]["text"]
+    assert (
+        "Five sisters, five cities." in memory(await ask(door, "Good morning!"))["summary"]["text"]
+    )
 
 
 async def test_a_long_past_is_compacted_in_steps(opened: Opened, meter: RecordingMeter) -> None:
@@ -268,7 +311,9 @@ async def test_a_long_past_is_compacted_in_steps(opened: Opened, meter: Recordin
     assert meter.total("mcp_memory_compaction_total") == 3
 
 
-async def test_what_is_forgotten_is_no_longer_told_by_the_summary_nor_by_any_later_one(opened: Opened) -> None:
+async def test_what_is_forgotten_is_no_longer_told_by_the_summary_nor_by_any_later_one(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=2)
     await say(door, "t0", "My name is Ludmilla and I live in Tromso.", answer="Noted.")
     await talk(door, 6)
@@ -293,7 +338,10 @@ async def test_older_turns_that_are_imported_later_are_in_the_summary_too_and_no
 ) -> None:
     await talk(short, 6)
     await short(RUN, session_id="s1")
-    old = [folders.turn("old1", "The lighthouse is red.", "Noted."), folders.turn("old2", "It opens at six.", "Noted.")]
+    old = [
+        folders.turn("old1", "The lighthouse is red.", "Noted."),
+        folders.turn("old2", "It opens at six.", "Noted."),
+    ]
     log = folders.jsonl([line for lines in old for line in lines])
     await short("memory_import_session", session_id="s1", files={"log.jsonl": log})
     await short(RUN, session_id="s1")

@@ -1,4 +1,5 @@
-"""What a summary without a model says: what was told, by whom and when, and nothing that was not said."""
+"""What a summary without a model says: what was told, by whom and when, and nothing that was not
+said."""
 
 from memsvc.styles.turns.maintenance.extractive_summary import SummaryMessage, extract_summary
 
@@ -7,11 +8,17 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def said(*texts: str, role: str = "user", day: str = "2026-01-05", who: str = "") -> list[SummaryMessage]:
+def said(
+    *texts: str, role: str = "user", day: str = "2026-01-05", who: str = ""
+) -> list[SummaryMessage]:
     return [SummaryMessage(day, who or role, role, text) for text in texts]
 
 
-CHATTER = said("Hello there, how are you doing?", "Okay, sounds good to me.", "Could you please say that again?")
+CHATTER = said(
+    "Hello there, how are you doing?",
+    "Okay, sounds good to me.",
+    "Could you please say that again?",
+)
 TOLD = said("My daughter Mira starts school in Lisbon on 4 September. She is six.")
 
 
@@ -23,7 +30,9 @@ def test_what_is_told_is_kept_with_its_day_and_speaker_and_small_talk_goes_first
 def test_a_summary_stays_within_its_budget_and_keeps_the_order() -> None:
     spoken = []
     for day in range(1, 29):
-        spoken += said(f"On day {day} I met Person{day} in City{day} about the trip.", day=f"2026-01-{day:02d}")
+        spoken += said(
+            f"On day {day} I met Person{day} in City{day} about the trip.", day=f"2026-01-{day:02d}"
+        )
     for budget_tok in (0, 10, 50, 100):
         summary = extract_summary("", spoken, budget_tok=budget_tok, cost=words)
         assert words(summary) <= budget_tok
@@ -45,12 +54,19 @@ def test_the_summary_before_takes_part_as_it_stood() -> None:
 
 
 def test_prose_that_a_model_wrote_before_is_kept_without_a_day() -> None:
-    summary = extract_summary("Ada planned a trip to Kyoto with Mira.", TOLD, budget_tok=60, cost=words)
+    summary = extract_summary(
+        "Ada planned a trip to Kyoto with Mira.", TOLD, budget_tok=60, cost=words
+    )
     assert "- Ada planned a trip to Kyoto with Mira." in summary.splitlines()
 
 
 def test_what_tools_answered_is_not_retold() -> None:
-    assert extract_summary("", said("The API key of Lisbon is 42.", role="tool"), budget_tok=60, cost=words) == ""
+    assert (
+        extract_summary(
+            "", said("The API key of Lisbon is 42.", role="tool"), budget_tok=60, cost=words
+        )
+        == ""
+    )
 
 
 def test_other_scripts_are_told_too() -> None:

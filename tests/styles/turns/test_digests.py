@@ -20,7 +20,9 @@ from tests.waiting import until
 
 async def digests(admin: asyncpg.Connection) -> dict[str, str]:
     """The words of each digest by its reference."""
-    rows = await admin.fetch("SELECT ref, cues FROM entries WHERE role = 'digest' AND length > 0 ORDER BY ref")
+    rows = await admin.fetch(
+        "SELECT ref, cues FROM entries WHERE role = 'digest' AND length > 0 ORDER BY ref"
+    )
     assert len({row["ref"] for row in rows}) == len(rows)
     return {row["ref"]: row["cues"] for row in rows}
 
@@ -34,7 +36,9 @@ async def follow_up(door: Door) -> None:
     await door.jobs[FOLLOW_UP_JOB].run(Scope(door.caller.tenant, "default"), "s 1")
 
 
-async def test_full_spans_stay_and_the_last_is_written_anew(door: Door, admin: asyncpg.Connection) -> None:
+async def test_full_spans_stay_and_the_last_is_written_anew(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     await store(door, "a", SPAN_ITEMS + 20, user_id="ada")
     await follow_up(door)
     first = await digests(admin)
@@ -60,8 +64,9 @@ async def test_a_search_never_has_more_than_a_few_of_them_to_look_through(
         await follow_up(door)
         waiting.append(
             await admin.fetchval(
-                "SELECT count(*) FROM fresh_terms AS f WHERE EXISTS (SELECT FROM entries AS e WHERE e.book = f.book"
-                " AND e.entry = f.entry AND e.tenant = f.tenant AND e.project = f.project AND e.role = 'digest')"
+                "SELECT count(*) FROM fresh_terms AS f WHERE EXISTS (SELECT FROM entries AS e"
+                " WHERE e.book = f.book AND e.entry = f.entry AND e.tenant = f.tenant AND"
+                " e.project = f.project AND e.role = 'digest')"
             )
         )
     assert 0 < max(waiting) < FRESH_MAX
@@ -77,7 +82,9 @@ async def test_they_follow_from_the_items_alone(door: Door, admin: asyncpg.Conne
     assert await digests(admin) == before
 
 
-async def test_what_is_forgotten_is_in_no_digest_any_more(door: Door, admin: asyncpg.Connection) -> None:
+async def test_what_is_forgotten_is_in_no_digest_any_more(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     await store(door, "a", SPAN_ITEMS, user_id="ada")
     await store(door, "b", 2, user_id="ada")
     await follow_up(door)
@@ -111,7 +118,9 @@ async def test_a_session_in_which_another_user_spoke_gets_no_more_of_them(
         ([], ""),
     ],
 )
-def test_a_digest_has_each_word_once_and_none_that_tells_nothing(texts: list[str], words: str) -> None:
+def test_a_digest_has_each_word_once_and_none_that_tells_nothing(
+    texts: list[str], words: str
+) -> None:
     assert digest_of(texts) == words
 
 
@@ -120,7 +129,9 @@ def test_a_digest_is_bounded() -> None:
     assert len(digest_of(["x" * 9999])) < 100
 
 
-async def test_a_gap_in_the_numbers_of_a_session_costs_no_walk(door: Door, admin: asyncpg.Connection) -> None:
+async def test_a_gap_in_the_numbers_of_a_session_costs_no_walk(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     """Behind the gap everything is as before it: written, consolidated and compacted once."""
     await store(door, "a", SPAN_ITEMS + 20, user_id="ada")
     await follow_up(door)
@@ -128,7 +139,9 @@ async def test_a_gap_in_the_numbers_of_a_session_costs_no_walk(door: Door, admin
     await admin.execute("UPDATE books SET next_entry = $1 WHERE name = 'turns/s 1'", far)
     await store(door, "b", 5, user_id="ada")
     round_trips = await trips(door)
-    assert list(await digests(admin)) == [span_ref("s 1", number) for number in (0, SPAN_ITEMS, far)]
+    assert list(await digests(admin)) == [
+        span_ref("s 1", number) for number in (0, SPAN_ITEMS, far)
+    ]
     assert round_trips < 100
     await door("memory_run_maintenance", session_id="s 1")
     assert await admin.fetchval("SELECT consolidated_entry FROM sessions") == far + 5
@@ -144,17 +157,25 @@ async def trips(door: Door) -> int:
     return under_way.round_trips
 
 
-async def test_a_turn_that_a_session_has_no_number_left_for_is_refused(door: Door, admin: asyncpg.Connection) -> None:
+async def test_a_turn_that_a_session_has_no_number_left_for_is_refused(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     await store(door, "a", 1, user_id="ada")
     await admin.execute("UPDATE books SET next_entry = 2147483647 WHERE name = 'turns/s 1'")
     items = [user("One more.")]
-    error = await door.refuses("QUOTA_EXCEEDED", "memory_after_turn", session_id="s 1", turn_id="b", input_items=items)
+    error = await door.refuses(
+        "QUOTA_EXCEEDED", "memory_after_turn", session_id="s 1", turn_id="b", input_items=items
+    )
     assert "another session" in str(error)
     assert await admin.fetchval("SELECT count(*) FROM guards WHERE turn = 'b'") == 0
 
 
 async def test_books_whose_numbers_lie_far_apart_keep_nobody_elses_follow_up_waiting(
-    door: Door, other_call: Door, admin: asyncpg.Connection, database_urls: DatabaseUrls, meter: RecordingMeter
+    door: Door,
+    other_call: Door,
+    admin: asyncpg.Connection,
+    database_urls: DatabaseUrls,
+    meter: RecordingMeter,
 ) -> None:
     items = [user(f"Item {number} of marzipan.") for number in range(17)]
     mine = {"session_id": "s", "turn_id": "t", "user_id": "ada", "input_items": items}
@@ -167,13 +188,22 @@ async def test_books_whose_numbers_lie_far_apart_keep_nobody_elses_follow_up_wai
     await admin.execute("UPDATE memsvc_queue SET execute_after = now() - interval '1 s'")
     assert door.database is not None
     worker = Worker(
-        database_urls.app, door.database, list(door.jobs.values()), SystemClock(), meter, WorkerOptions(poll_s=0.2)
+        database_urls.app,
+        door.database,
+        list(door.jobs.values()),
+        SystemClock(),
+        meter,
+        WorkerOptions(poll_s=0.2),
     )
 
     async def all_done() -> bool:
-        return not await admin.fetchval("SELECT count(*) FROM job_refs WHERE name = $1", FOLLOW_UP_JOB)
+        return not await admin.fetchval(
+            "SELECT count(*) FROM job_refs WHERE name = $1", FOLLOW_UP_JOB
+        )
 
     async with worker.running():
         await until(all_done)
-    written = await admin.fetch("SELECT count(*) AS spans FROM entries WHERE role = 'digest' GROUP BY project")
+    written = await admin.fetch(
+        "SELECT count(*) AS spans FROM entries WHERE role = 'digest' GROUP BY project"
+    )
     assert sorted(row["spans"] for row in written) == [1, 2, 2, 2, 2, 2]

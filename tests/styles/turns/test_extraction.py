@@ -24,18 +24,37 @@ def pairs(*texts: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("My name is Ada Lovelace.", ("user_name", "name", "Ada Lovelace", FactTier.L0, 0.95, "t1-fact-name")),
-        ("I prefer dark mode", ("user_preference", "preference", "dark mode", FactTier.L0, 0.92, "t1-fact-prefer")),
+        (
+            "My name is Ada Lovelace.",
+            ("user_name", "name", "Ada Lovelace", FactTier.L0, 0.95, "t1-fact-name"),
+        ),
+        (
+            "I prefer dark mode",
+            ("user_preference", "preference", "dark mode", FactTier.L0, 0.92, "t1-fact-prefer"),
+        ),
         ("I like jazz!", ("user_like", "like", "jazz", FactTier.L2, 0.85, "t1-fact-like")),
-        ("Today I need milk, bread", ("today_task", "today_task", "milk", FactTier.L1, 0.80, "t1-fact-today-task")),
-        ("This week I need a plan", ("weekly_task", "weekly_task", "a plan", FactTier.L2, 0.82, "t1-fact-week-task")),
+        (
+            "Today I need milk, bread",
+            ("today_task", "today_task", "milk", FactTier.L1, 0.80, "t1-fact-today-task"),
+        ),
+        (
+            "This week I need a plan",
+            ("weekly_task", "weekly_task", "a plan", FactTier.L2, 0.82, "t1-fact-week-task"),
+        ),
     ],
 )
-def test_each_rule_finds_its_fact_with_tier_confidence_and_evidence(text: str, expected: tuple[Any, ...]) -> None:
+def test_each_rule_finds_its_fact_with_tier_confidence_and_evidence(
+    text: str, expected: tuple[Any, ...]
+) -> None:
     [one] = found(user("Hello."), user(text))
     assert (one.fact_id, one.key, one.value, one.tier, one.confidence, one.record) == expected
     evidence = one.evidence
-    assert (evidence.session, evidence.turn, evidence.item, evidence.user) == ("s1", "t1", "t1-in-1", "u1")
+    assert (evidence.session, evidence.turn, evidence.item, evidence.user) == (
+        "s1",
+        "t1",
+        "t1-in-1",
+        "u1",
+    )
 
 
 def test_the_case_of_a_value_is_kept_and_that_of_its_marker_does_not_count() -> None:
@@ -69,7 +88,15 @@ def test_a_value_ends_with_its_clause(text: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["my name is", "my name is .", "my name is  , so", "dummy name is Bob", "wi like it", "I likely go", "hi prefer x"],
+    [
+        "my name is",
+        "my name is .",
+        "my name is  , so",
+        "dummy name is Bob",
+        "wi like it",
+        "I likely go",
+        "hi prefer x",
+    ],
 )
 def test_no_value_or_no_whole_word_is_no_fact(text: str) -> None:
     assert pairs(text) == []
@@ -85,22 +112,49 @@ def test_a_value_longer_than_128_bytes_is_no_fact() -> None:
     [
         assistant("my name is Bot"),
         developer("my name is Policy"),
-        {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "my name is System"}]},
+        {
+            "type": "message",
+            "role": "system",
+            "content": [{"type": "input_text", "text": "my name is System"}],
+        },
         {"type": "function_call_output", "call_id": "c", "output": "my name is Tool"},
-        {"type": "function_call_output", "role": "user", "call_id": "c", "output": "my name is Tool"},
-        {"type": "function_call", "name": "f", "call_id": "c", "arguments": '{"x": "my name is Call"}'},
+        {
+            "type": "function_call_output",
+            "role": "user",
+            "call_id": "c",
+            "output": "my name is Tool",
+        },
+        {
+            "type": "function_call",
+            "name": "f",
+            "call_id": "c",
+            "arguments": '{"x": "my name is Call"}',
+        },
         user("", metadata={"note": "my name is Metadata"}),
         block.build({"fact": [{"id": "x", "value": "my name is Recalled"}]})[1],
         block.build({"turn": [{"text": "well\nmy name is Recalled"}]})[1],
     ],
-    ids=["assistant", "developer", "system", "output", "output as user", "call", "metadata", "block", "block turn"],
+    ids=[
+        "assistant",
+        "developer",
+        "system",
+        "output",
+        "output as user",
+        "call",
+        "metadata",
+        "block",
+        "block turn",
+    ],
 )
 def test_only_what_users_say_is_learnt(item: Item) -> None:
     assert found(item) == []
 
 
 def test_a_turn_states_so_many_facts_at_the_most() -> None:
-    assert len(found(user(". ".join(f"I like thing {n}" for n in range(STATEMENTS_MAX + 9))))) == STATEMENTS_MAX
+    assert (
+        len(found(user(". ".join(f"I like thing {n}" for n in range(STATEMENTS_MAX + 9)))))
+        == STATEMENTS_MAX
+    )
 
 
 def test_a_huge_text_of_markers_alone_takes_no_time_to_speak_of() -> None:
@@ -110,7 +164,11 @@ def test_a_huge_text_of_markers_alone_takes_no_time_to_speak_of() -> None:
 def test_of_more_than_a_turn_is_read_of_the_newest_texts_are() -> None:
     pasted = "\nThis was pasted." * 450
     texts = [f"{pasted}\nI like drink{number}.{pasted}" for number in range(4)]
-    assert [one.value for one in found(*map(user, texts), user("I like rain"))] == ["drink2", "drink3", "rain"]
+    assert [one.value for one in found(*map(user, texts), user("I like rain"))] == [
+        "drink2",
+        "drink3",
+        "rain",
+    ]
     assert len(texts[0]) * 2 < TURN_CHARS_READ < len(texts[0]) * 3
 
 

@@ -11,7 +11,16 @@ from memsvc.core.scope import Scope
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, events, file_records, row_counts, say, snapshot, texts, values
+from tests.styles.turns.talk import (
+    ask,
+    events,
+    file_records,
+    row_counts,
+    say,
+    snapshot,
+    texts,
+    values,
+)
 
 FORGET, LIST = "memory_forget", "memory_list_facts"
 NAME = "What is my name?"
@@ -22,14 +31,28 @@ async def listed(door: Door, session: str = "s1", **more: Any) -> list[tuple[str
     return [(one["fact_id"], one["value"], one["state"]) for one in found]
 
 
-async def test_a_fact_is_listed_with_where_it_was_said_and_what_replaced_it(door: Door, clock: FakeClock) -> None:
+async def test_a_fact_is_listed_with_where_it_was_said_and_what_replaced_it(
+    door: Door, clock: FakeClock
+) -> None:
     await say(door, "t1", "My name is Ada.")
     clock.advance(hours=1)
     await say(door, "t2", "My name is Eve.")
     now, before = (await door(LIST, session_id="s1", state="all"))["facts"]
-    assert (now["value"], now["state"], now["valid_to"], now["superseded_by"]) == ("Eve", "active", None, None)
-    assert (before["value"], before["state"], before["superseded_by"]) == ("Ada", "superseded", now["record_id"])
-    assert (before["valid_from"], before["valid_to"]) == ("2026-01-05T12:00:00Z", "2026-01-05T13:00:00Z")
+    assert (now["value"], now["state"], now["valid_to"], now["superseded_by"]) == (
+        "Eve",
+        "active",
+        None,
+        None,
+    )
+    assert (before["value"], before["state"], before["superseded_by"]) == (
+        "Ada",
+        "superseded",
+        now["record_id"],
+    )
+    assert (before["valid_from"], before["valid_to"]) == (
+        "2026-01-05T12:00:00Z",
+        "2026-01-05T13:00:00Z",
+    )
     assert now["evidence"]["turn_id"] == "t2"
     assert now["evidence"]["item"] == (await events(door))[-1]["id"]
     assert await listed(door) == [("user_name", "Eve", "active")]
@@ -39,9 +62,13 @@ async def test_a_fact_is_listed_with_where_it_was_said_and_what_replaced_it(door
 async def test_facts_are_listed_by_tier_and_by_whose_they_are(door: Door, clock: FakeClock) -> None:
     await say(door, "t1", "My name is Ada.", user_id="u1")
     await say(door, "t2", "Today I need to pay the rent.")
-    assert await listed(door, user_id="u1", tier="L1") == [("today_task", "to pay the rent", "active")]
+    assert await listed(door, user_id="u1", tier="L1") == [
+        ("today_task", "to pay the rent", "active")
+    ]
     assert await listed(door, user_id="u1", reach="user") == [("user_name", "Ada", "active")]
-    assert await listed(door, user_id="u1", reach="session") == [("today_task", "to pay the rent", "active")]
+    assert await listed(door, user_id="u1", reach="session") == [
+        ("today_task", "to pay the rent", "active")
+    ]
     assert await listed(door, reach="user") == []
     assert await listed(door, session="s2", user_id="u1") == [("user_name", "Ada", "active")]
     clock.advance(days=2)
@@ -65,14 +92,28 @@ async def test_pages_of_facts_hold_each_once(door: Door) -> None:
     assert len({one["record_id"] for page in found for one in page}) == 7
 
 
-async def test_pages_of_facts_of_a_session_and_its_user_are_newest_first(door: Door, clock: FakeClock) -> None:
+async def test_pages_of_facts_of_a_session_and_its_user_are_newest_first(
+    door: Door, clock: FakeClock
+) -> None:
     for number in range(6):
-        await say(door, f"t{number}", f"I like the number {number}. Today I need to buy book {number}.", user_id="u1")
+        await say(
+            door,
+            f"t{number}",
+            f"I like the number {number}. Today I need to buy book {number}.",
+            user_id="u1",
+        )
         clock.advance(minutes=number % 2)  # two turns of each moment
     whole = (await door(LIST, session_id="s1", user_id="u1", state="all"))["facts"]
     assert len(whole) == 12
-    assert [one["valid_from"] for one in whole] == sorted((one["valid_from"] for one in whole), reverse=True)
-    for asked, many in (({"state": "all"}, 12), ({"state": "all", "tier": "L1"}, 6), ({}, 7), ({"state": "past"}, 5)):
+    assert [one["valid_from"] for one in whole] == sorted(
+        (one["valid_from"] for one in whole), reverse=True
+    )
+    for asked, many in (
+        ({"state": "all"}, 12),
+        ({"state": "all", "tier": "L1"}, 6),
+        ({}, 7),
+        ({"state": "past"}, 5),
+    ):
         some = [one for page in await pages(door, user_id="u1", **asked) for one in page]
         assert (some, len(some)) == ([one for one in whole if one in some], many)
 
@@ -89,9 +130,16 @@ async def test_the_values_of_one_fact_are_listed_alone(door: Door, clock: FakeCl
     assert await listed(door, state="all", fact_id="nothing") == []
 
 
-@pytest.mark.parametrize(("limit", "told"), [(0, "1 or greater"), (-1, "1 or greater"), (501, "500 or less")])
-async def test_a_page_of_no_facts_or_of_too_many_is_refused(door: Door, limit: int, told: str) -> None:
-    assert f"limit must be {told}" in (await door.refuses("INVALID_ARGUMENT", LIST, limit=limit))["message"]
+@pytest.mark.parametrize(
+    ("limit", "told"), [(0, "1 or greater"), (-1, "1 or greater"), (501, "500 or less")]
+)
+async def test_a_page_of_no_facts_or_of_too_many_is_refused(
+    door: Door, limit: int, told: str
+) -> None:
+    assert (
+        f"limit must be {told}"
+        in (await door.refuses("INVALID_ARGUMENT", LIST, limit=limit))["message"]
+    )
     assert (await door(LIST, limit=500))["facts"] == []
 
 
@@ -116,7 +164,9 @@ async def test_a_cursor_that_no_page_had_is_refused(door: Door, cursor: str) -> 
     assert "cursor" in (await door.refuses("INVALID_ARGUMENT", LIST, cursor=cursor))["message"]
 
 
-async def test_a_fact_is_forgotten_with_its_past_values(door: Door, clock: FakeClock, opened: Opened) -> None:
+async def test_a_fact_is_forgotten_with_its_past_values(
+    door: Door, clock: FakeClock, opened: Opened
+) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "My name is Ada.", user_id="u1")
     clock.advance(hours=1)
@@ -125,7 +175,10 @@ async def test_a_fact_is_forgotten_with_its_past_values(door: Door, clock: FakeC
     clock.advance(hours=1)
     done = await door(FORGET, session_id="s1", user_id="u1", fact_ids=["user_name"])
     assert done["dry_run"] is False
-    assert [(one["value"], one["state"]) for one in done["facts"]] == [("Ada", "superseded"), ("Eve", "active")]
+    assert [(one["value"], one["state"]) for one in done["facts"]] == [
+        ("Ada", "superseded"),
+        ("Eve", "active"),
+    ]
     for more in ({}, {"as_of": then}, {"as_of": "2026-01-05T12:30:00Z"}):
         prepared = await ask(door, NAME, user_id="u1", **more)
         assert (prepared["recall_fact_ids"], values(prepared)) == ([], [])
@@ -161,20 +214,31 @@ async def test_one_value_of_many_is_forgotten_by_its_record(opened: Opened) -> N
     assert {value for _, value, _ in await listed(door, state="all")} == {"bees"}
 
 
-async def test_a_query_shows_first_what_it_would_forget(door: Door, admin: asyncpg.Connection) -> None:
+async def test_a_query_shows_first_what_it_would_forget(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     await say(door, "t1", "My name is Ada. I prefer green tea.")
     before = await snapshot(admin)
     shown = await door(FORGET, session_id="s1", query=NAME)
     assert (shown["dry_run"], [one["value"] for one in shown["facts"]]) == (True, ["Ada"])
-    assert (await door(FORGET, session_id="s1", fact_ids=["user_name"], dry_run=True))["dry_run"] is True
+    assert (await door(FORGET, session_id="s1", fact_ids=["user_name"], dry_run=True))[
+        "dry_run"
+    ] is True
     assert await snapshot(admin) == before
     done = await door(FORGET, session_id="s1", query=NAME, dry_run=False)
     assert done == shown | {"dry_run": False}
     assert await listed(door) == [("user_preference", "green tea", "active")]
 
 
-async def test_a_forgotten_turn_is_neither_recalled_nor_shown_and_what_it_taught_is_gone(door: Door) -> None:
-    await say(door, "t1", "My name is Ada and I keep bees in Zanzibar.", answer="How nice, bees in Zanzibar.")
+async def test_a_forgotten_turn_is_neither_recalled_nor_shown_and_what_it_taught_is_gone(
+    door: Door,
+) -> None:
+    await say(
+        door,
+        "t1",
+        "My name is Ada and I keep bees in Zanzibar.",
+        answer="How nice, bees in Zanzibar.",
+    )
     await say(door, "t2", "Something else about Zanzibar.", answer="Fine.")
     done = await door(FORGET, session_id="s1", turn_ids=["t1"])
     assert done["turns"] == [{"turn_id": "t1", "items": 2}]
@@ -185,7 +249,9 @@ async def test_a_forgotten_turn_is_neither_recalled_nor_shown_and_what_it_taught
     assert texts(prepared["input_items"])[:2] == ["Something else about Zanzibar.", "Fine."]
     last = (await events(door))[-1]
     assert (last["type"], last["turn_id"]) == ("turn_forgotten", "t1")
-    assert (await events(door))[0]["turn_id"] == "t1"  # the record of what was said stays, as it does for a person
+    assert (await events(door))[0][
+        "turn_id"
+    ] == "t1"  # the record of what was said stays, as it does for a person
 
 
 async def test_a_forgotten_turn_stays_a_turn_that_was_stored(door: Door) -> None:
@@ -217,10 +283,16 @@ async def test_turn_ids_that_begin_alike_are_different_turns(door: Door) -> None
     await say(door, "t-in-0", "Beta in Zanzibar.")
     await say(door, "t-out-0", "Gamma in Zanzibar.")
     await door(FORGET, session_id="s1", turn_ids=["t"])
-    assert texts((await ask(door, "hi"))["input_items"]) == ["Beta in Zanzibar.", "Gamma in Zanzibar.", "hi"]
+    assert texts((await ask(door, "hi"))["input_items"]) == [
+        "Beta in Zanzibar.",
+        "Gamma in Zanzibar.",
+        "hi",
+    ]
 
 
-async def test_what_is_not_there_is_named_and_nothing_is_written(door: Door, admin: asyncpg.Connection) -> None:
+async def test_what_is_not_there_is_named_and_nothing_is_written(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     await say(door, "t1", "My name is Ada.")
     before = await row_counts(admin)
     done = await door(FORGET, session_id="s1", fact_ids=["no_such"], turn_ids=["t9"])
@@ -253,7 +325,11 @@ async def test_a_forgotten_turn_takes_the_facts_of_whoever_spoke_with_it_whoever
     await say(door, "t1", "My name is Ada.", user_id="u1")
     would = await door(FORGET, session_id="s1", turn_ids=["t1"], dry_run=True, **whose)
     done = await door(FORGET, session_id="s1", turn_ids=["t1"], **whose)
-    assert [fact["value"] for fact in would["facts"]] == [fact["value"] for fact in done["facts"]] == ["Ada"]
+    assert (
+        [fact["value"] for fact in would["facts"]]
+        == [fact["value"] for fact in done["facts"]]
+        == ["Ada"]
+    )
     assert values(await ask(door, NAME, session="s2", user_id="u1")) == []
 
 
@@ -261,7 +337,9 @@ async def test_a_fact_that_is_named_beside_a_turn_is_the_callers_own(door: Door)
     await say(door, "t1", "My name is Ada.", user_id="u1")
     await say(door, "t2", "My favourite colour is green.", user_id="u1")
     await say(door, "t3", "My name is Bob.", user_id="u2")
-    done = await door(FORGET, session_id="s1", user_id="u2", fact_ids=["user_name"], turn_ids=["t2"])
+    done = await door(
+        FORGET, session_id="s1", user_id="u2", fact_ids=["user_name"], turn_ids=["t2"]
+    )
     assert sorted(fact["value"] for fact in done["facts"]) == ["Bob", "green"]
     assert values(await ask(door, NAME, session="s2", user_id="u1")) == ["Ada"]
 

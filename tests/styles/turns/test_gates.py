@@ -5,7 +5,18 @@ import pytest
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, assistant, events, file_paths, file_text, say, texts, unblocked, user, values
+from tests.styles.turns.talk import (
+    ask,
+    assistant,
+    events,
+    file_paths,
+    file_text,
+    say,
+    texts,
+    unblocked,
+    user,
+    values,
+)
 
 FACTS = {
     "What is my name?": ("user_name", "Ada"),
@@ -14,9 +25,15 @@ FACTS = {
     "What is my task this week?": ("weekly_task", "to paint the fence"),
 }
 SAID = (
-    "My name is Ada. I prefer green tea as a drink. Today I need to pay the rent. This week I need to paint the fence."
+    "My name is Ada. I prefer green tea as a drink. Today I need to pay the rent. This week I"
+    " need to paint the fence."
 )
-OFF_TOPIC = ["Explain chromodynamics.", "Translate Zanzibar.", "Summarise Hamlet.", "Sort these numbers: 3 1 2"]
+OFF_TOPIC = [
+    "Explain chromodynamics.",
+    "Translate Zanzibar.",
+    "Summarise Hamlet.",
+    "Sort these numbers: 3 1 2",
+]
 
 
 @pytest.fixture
@@ -25,39 +42,65 @@ async def remembering(opened: Opened) -> Door:
     door = opened(recent_context_items=2)
     await say(door, "t0", SAID, answer="Noted.")
     for turn in range(1, 21):
-        await say(door, f"t{turn}", f"Distraction number {turn} about the weather.", answer=f"Remark {turn}.")
+        await say(
+            door,
+            f"t{turn}",
+            f"Distraction number {turn} about the weather.",
+            answer=f"Remark {turn}.",
+        )
     return door
 
 
-async def test_every_fact_is_recalled_when_it_is_asked_for_and_none_that_is_not(remembering: Door) -> None:
+async def test_every_fact_is_recalled_when_it_is_asked_for_and_none_that_is_not(
+    remembering: Door,
+) -> None:
     for question, (fact, value) in FACTS.items():
         prepared = await ask(remembering, question)
         assert fact in prepared["recall_fact_ids"], question
         assert value in values(prepared)
     assert (await ask(remembering, "What is my name?"))["recall_fact_ids"] == ["user_name"]
-    assert [(await ask(remembering, question))["recall_fact_ids"] for question in OFF_TOPIC] == [[]] * len(OFF_TOPIC)
+    assert [(await ask(remembering, question))["recall_fact_ids"] for question in OFF_TOPIC] == [
+        []
+    ] * len(OFF_TOPIC)
 
 
-async def test_what_expired_is_suppressed_and_what_lasts_survives(remembering: Door, clock: FakeClock) -> None:
+async def test_what_expired_is_suppressed_and_what_lasts_survives(
+    remembering: Door, clock: FakeClock
+) -> None:
     clock.advance(days=8)
     for swept in (False, True):
         if swept:
             await remembering("memory_run_maintenance", session_id="s1")
-        recalled = {fact for question in FACTS for fact in (await ask(remembering, question))["recall_fact_ids"]}
+        recalled = {
+            fact
+            for question in FACTS
+            for fact in (await ask(remembering, question))["recall_fact_ids"]
+        }
         assert recalled == {"user_name", "user_preference"}
 
 
 async def test_a_session_that_is_played_again_changes_nothing(remembering: Door) -> None:
     root = "/memory/s1"
-    before = {path: await file_text(remembering, path) for path in await file_paths(remembering, root)}
+    before = {
+        path: await file_text(remembering, path) for path in await file_paths(remembering, root)
+    }
     await say(remembering, "t0", SAID, answer="Noted.")
     for turn in range(1, 21):
-        await say(remembering, f"t{turn}", f"Distraction number {turn} about the weather.", answer=f"Remark {turn}.")
-    assert {path: await file_text(remembering, path) for path in await file_paths(remembering, root)} == before
+        await say(
+            remembering,
+            f"t{turn}",
+            f"Distraction number {turn} about the weather.",
+            answer=f"Remark {turn}.",
+        )
+    assert {
+        path: await file_text(remembering, path) for path in await file_paths(remembering, root)
+    } == before
 
 
 async def test_saying_the_same_facts_again_and_again_does_not_grow_them(remembering: Door) -> None:
-    tiers = [path for path in await file_paths(remembering, "/memory/s1") if "/memory_tiers/" in path]
+    tiers = [
+        path for path in await file_paths(remembering, "/memory/s1") if "/memory_tiers/" in path
+    ]
     before = {path: await file_text(remembering, path) for path in tiers}
     for turn in range(10):
         assert (await say(remembering, f"again{turn}", SAID))["fact_ids"] == []
@@ -70,10 +113,14 @@ async def test_no_session_leaks_into_another(remembering: Door) -> None:
             assert len((await ask(remembering, question, session=session))["input_items"]) == 1
 
 
-async def test_the_same_is_recalled_whether_the_client_keeps_the_history_or_not(opened: Opened) -> None:
+async def test_the_same_is_recalled_whether_the_client_keeps_the_history_or_not(
+    opened: Opened,
+) -> None:
     door = opened()
     conversation = []
-    for turn, (said, answer) in enumerate([(SAID, "Noted."), ("How is the weather?", "Fine."), ("Good.", "Indeed.")]):
+    for turn, (said, answer) in enumerate(
+        [(SAID, "Noted."), ("How is the weather?", "Fine."), ("Good.", "Indeed.")]
+    ):
         await say(door, f"t{turn}", said, answer=answer)
         conversation += [user(said), assistant(answer)]
     for question in FACTS:

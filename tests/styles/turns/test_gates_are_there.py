@@ -1,4 +1,5 @@
-"""What a memory of turns is judged by, and the test of each: nothing on the list may lose its test unnoticed."""
+"""What a memory of turns is judged by, and the test of each: nothing on the list may lose its test
+unnoticed."""
 
 import ast
 from pathlib import Path
@@ -18,7 +19,9 @@ TESTS = {
     "idempotency_score": "test_rates.test_idempotency_score_is_one",
     "session_isolation_leak_rate": "test_rates.test_session_isolation_leak_rate_is_zero",
     "compaction_guard_score": "test_rates.test_compaction_guard_score_is_one",
-    "exact_dedup_score": ("test_rates.test_exact_dedup_score_and_duplicate_growth_ratio_hold_when_all_is_said_again"),
+    "exact_dedup_score": (
+        "test_rates.test_exact_dedup_score_and_duplicate_growth_ratio_hold_when_all_is_said_again"
+    ),
     "duplicate_growth_ratio": (
         "test_rates.test_exact_dedup_score_and_duplicate_growth_ratio_hold_when_all_is_said_again"
     ),
@@ -67,7 +70,11 @@ def test_what_memory_is_judged_by_has_a_test(promise: str) -> None:
     file, _, name = TESTS[promise].partition(".")
     tree = ast.parse((HERE / f"{file}.py").read_text("utf-8"))
     tests = [
-        node for node in tree.body if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef) and node.name == name
+        node
+        for node in tree.body
+        if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef) and node.name == name
     ]
     assert len(tests) == 1
-    assert any(isinstance(node, ast.Assert) for node in ast.walk(tests[0])) or "refuses" in ast.dump(tests[0])
+    assert any(
+        isinstance(node, ast.Assert) for node in ast.walk(tests[0])
+    ) or "refuses" in ast.dump(tests[0])

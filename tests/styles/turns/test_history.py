@@ -17,13 +17,22 @@ def digests(*items: Item) -> list[int]:
 
 
 def delta(
-    given: list[Item], stored: list[Item], *, window: int = 30, block: bool = False, older: bool = False
+    given: list[Item],
+    stored: list[Item],
+    *,
+    window: int = 30,
+    block: bool = False,
+    older: bool = False,
 ) -> list[Item]:
     return history.delta(given, digests(*stored), window=window, block_found=block, has_more=older)
 
 
-def unseen(recent: list[Item], before: list[Item], current: list[Item], behind: list[Item] | None = None) -> list[int]:
-    return history.new_positions(recent, digests(*recent), Conversation(before, current, behind or []))
+def unseen(
+    recent: list[Item], before: list[Item], current: list[Item], behind: list[Item] | None = None
+) -> list[int]:
+    return history.new_positions(
+        recent, digests(*recent), Conversation(before, current, behind or [])
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +72,9 @@ def test_the_middle_of_the_store_at_the_head_is_an_echo_when_a_memory_block_came
     assert delta([ONE, FIRST, THREE], stored, block=True) == [THREE]
 
 
-def test_what_the_assistant_said_at_the_head_of_an_input_is_an_echo_though_other_turns_were_stored_meanwhile() -> None:
+def test_what_the_assistant_said_at_the_head_of_an_input_is_an_echo_though_other_turns_were_stored_meanwhile() -> (
+    None
+):
     assert delta([ONE, FIRST, THREE], [ONE, FIRST, TWO, SECOND]) == [THREE]
 
 
@@ -100,7 +111,9 @@ def test_instructions_that_a_client_puts_before_the_echo_do_not_hide_it() -> Non
     assert delta([new_rules, ONE, FIRST, TWO], [ONE, FIRST]) == [new_rules, TWO]
 
 
-def test_a_conversation_longer_than_what_is_looked_at_of_the_store_is_an_echo_up_to_its_end() -> None:
+def test_a_conversation_longer_than_what_is_looked_at_of_the_store_is_an_echo_up_to_its_end() -> (
+    None
+):
     whole = [item for number in range(60) for item in (user(f"u{number}"), assistant(f"a{number}"))]
     assert delta([*whole, ONE], whole[-68:], older=True) == [ONE]
     assert delta([YES, OK] * 60 + [YES], [YES, OK] * 34, older=True) == [YES]

@@ -1,4 +1,5 @@
-"""Whatever clients send back of a conversation, each thing that was said is stored once and shown once."""
+"""Whatever clients send back of a conversation, each thing that was said is stored once and shown
+once."""
 
 import random
 from collections import Counter
@@ -66,7 +67,9 @@ def test_a_client_of_any_kind_has_every_item_stored_once_and_in_order(
         # a block comes with what before_turn prepared and with nothing else
         found = block and way.startswith("prepared") and bool(stored)
         older = len(marks) == LOOKED_AT
-        inputs = history.delta(sent(way, stored, said), marks, window=RECENT, block_found=found, has_more=older)
+        inputs = history.delta(
+            sent(way, stored, said), marks, window=RECENT, block_found=found, has_more=older
+        )
         stored += [*inputs, *answered]
         spoken += [*said, *answered]
         assert stored == spoken
@@ -118,13 +121,18 @@ def test_a_turn_that_is_asked_again_in_the_middle_is_not_shown_beside_itself(
         bounds.append((len(stored), len(asked)))
         stored += [*asked, *answered]
     start, count = bounds[which % len(bounds)]
-    assert prepared(stored, history.split_conversation(stored, start, count)) == stored[: start + count]
+    assert (
+        prepared(stored, history.split_conversation(stored, start, count))
+        == stored[: start + count]
+    )
 
 
 Client = Callable[[Door, list[Item], list[Item], str, list[Item]], Any]
 
 
-async def commits(door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]) -> None:
+async def commits(
+    door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]
+) -> None:
     begun = await door(
         "memory_run_turn",
         session_id="s1",
@@ -132,40 +140,65 @@ async def commits(door: Door, held: list[Item], said: list[Item], turn: str, ans
         conversation_items=[*held, *said],
         current_input_start=len(held),
     )
-    await door("memory_commit_turn", operation_token=begun["operation_token"], output_items=answered)
+    await door(
+        "memory_commit_turn", operation_token=begun["operation_token"], output_items=answered
+    )
 
 
-async def echoes(door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]) -> None:
+async def echoes(
+    door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]
+) -> None:
     del held
     begun = await door("memory_before_turn", session_id="s1", turn_id=turn, current_input=said)
     given = begun["input_items"]
-    await door("memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=answered)
+    await door(
+        "memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=answered
+    )
 
 
-async def echoes_all(door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]) -> None:
+async def echoes_all(
+    door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]
+) -> None:
     whole = {"conversation_items": [*held, *said], "current_input_start": len(held)}
     begun = await door("memory_before_turn", session_id="s1", turn_id=turn, **whole)
     assert unblocked(begun) == [*held, *said]
     given = begun["input_items"]
-    await door("memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=answered)
-
-
-async def resends(door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]) -> None:
-    given = [*held, *said]
-    await door("memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=answered)
-
-
-async def cuts(door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]) -> None:
-    whole = [*held, *said, *answered]
-    place = {"current_input_start": len(held), "current_input_count": len(said)}
     await door(
-        "memory_after_turn", session_id="s1", turn_id=turn, conversation_items=whole, output_items=answered, **place
+        "memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=answered
     )
 
 
-async def is_brief(door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]) -> None:
+async def resends(
+    door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]
+) -> None:
+    given = [*held, *said]
+    await door(
+        "memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=answered
+    )
+
+
+async def cuts(
+    door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]
+) -> None:
+    whole = [*held, *said, *answered]
+    place = {"current_input_start": len(held), "current_input_count": len(said)}
+    await door(
+        "memory_after_turn",
+        session_id="s1",
+        turn_id=turn,
+        conversation_items=whole,
+        output_items=answered,
+        **place,
+    )
+
+
+async def is_brief(
+    door: Door, held: list[Item], said: list[Item], turn: str, answered: list[Item]
+) -> None:
     del held
-    await door("memory_after_turn", session_id="s1", turn_id=turn, input_items=said, output_items=answered)
+    await door(
+        "memory_after_turn", session_id="s1", turn_id=turn, input_items=said, output_items=answered
+    )
 
 
 CLIENTS: list[Client] = [commits, echoes, echoes_all, resends, cuts, is_brief]
@@ -201,7 +234,9 @@ async def test_a_session_whose_older_context_became_a_summary_still_holds_each_i
     for turn in range(15):
         said = [user(chosen.choice(WORDS)) for _ in range(chosen.randint(1, 2))]
         answered = [assistant(chosen.choice(["ok", "yes", f"Answer {turn}."]))]
-        await chosen.choice([commits, echoes, resends, cuts, is_brief])(door, held, said, f"t{turn}", answered)
+        await chosen.choice([commits, echoes, resends, cuts, is_brief])(
+            door, held, said, f"t{turn}", answered
+        )
         held += [*said, *answered]
         if turn % 4 == 3:
             compacted += (await door("memory_run_maintenance", session_id="s1"))["compacted_items"]

@@ -26,7 +26,9 @@ async def test_a_newer_name_hides_the_older_one_even_where_only_the_older_one_sh
     assert values(await ask(door, "What about Paris, Bob?", user_id="u1")) == []
 
 
-async def test_what_the_budget_drops_from_the_recent_context_is_recalled_instead(door: Door) -> None:
+async def test_what_the_budget_drops_from_the_recent_context_is_recalled_instead(
+    door: Door,
+) -> None:
     await say(door, "t1", "The vault combination is walrus kumquat.")
     for number in range(2, 11):
         await say(door, f"t{number}", f"Tale {number}: " + "blah " * 120)
@@ -39,7 +41,9 @@ async def test_nothing_is_shown_both_in_the_block_and_in_the_recent_context(door
     for number in range(6):
         await say(door, f"t{number}", f"The vault number {number} holds kumquat {number}.")
     for limit in range(150, 2500, 150):
-        shown = str((await ask(door, "Which vault holds kumquat?", max_input_tok=limit))["input_items"])
+        shown = str(
+            (await ask(door, "Which vault holds kumquat?", max_input_tok=limit))["input_items"]
+        )
         for number in range(6):
             assert shown.count(f"The vault number {number} holds") <= 1
 
@@ -64,7 +68,9 @@ async def test_why_nothing_was_recalled_is_explained(opened: Opened) -> None:
     door = opened(recent_context_items=0)
     for number in range(30):
         await say(door, f"t{number}", f"The garden party number {number} was fun.")
-    prepared = await ask(door, "garden zyzzyva qwyjibo frobnicate xylograph wombat plugh", explain=True)
+    prepared = await ask(
+        door, "garden zyzzyva qwyjibo frobnicate xylograph wombat plugh", explain=True
+    )
     assert len(prepared["input_items"]) == 1
     reasons = {one["reason"] for one in prepared["explanation"]["candidates"]}
     assert reasons == {"nothing is relevant enough"}
@@ -79,7 +85,10 @@ def test_hostile_texts_are_read_in_a_moment() -> None:
 
 
 def test_many_directories_are_summed_up_in_a_moment() -> None:
-    census = [DirectoryStats(f"/memory/s{number}/events/raw", 1, 0, 1, NOW, NOW, ()) for number in range(3000)]
+    census = [
+        DirectoryStats(f"/memory/s{number}/events/raw", 1, 0, 1, NOW, NOW, ())
+        for number in range(3000)
+    ]
     started = process_time()
     assert total_statistics(census, "/memory")["/memory"].directories == 9000
     assert process_time() - started < QUICK_S

@@ -1,4 +1,5 @@
-"""What facts and turns show together: found once, cited, and gone as soon as it is no longer true."""
+"""What facts and turns show together: found once, cited, and gone as soon as it is no longer
+true."""
 
 from typing import Any
 
@@ -42,9 +43,15 @@ FILLER = ("It rains.", "The tram was late.", "Lunch was fine.")
 
 async def over_three_days(door: Door, clock: FakeClock) -> None:
     """A chat that comes back to one thing a day."""
-    days = (("Monday rain", "A late tram"), ("Cold soup", "Loud neighbours"), ("Blue paint", "Two parcels"))
+    days = (
+        ("Monday rain", "A late tram"),
+        ("Cold soup", "Loud neighbours"),
+        ("Blue paint", "Two parcels"),
+    )
     for day, others in enumerate(days):
-        await chat(door, "The sourdough bubbled.", *(f"{other}." for other in others), first=day * 10)
+        await chat(
+            door, "The sourdough bubbled.", *(f"{other}." for other in others), first=day * 10
+        )
         clock.advance(days=1)
 
 
@@ -53,11 +60,21 @@ async def test_a_value_that_is_stated_again_is_stable(door: Door, kept: Any) -> 
     done = await door(RUN, session_id="s1")
     assert done["insights_written"] == 1
     [stable] = await kept(user="u1")
-    assert (stable.kind, stable.summary) == ("fact_stability", "Stated again and unchanged: name: Ada")
+    assert (stable.kind, stable.summary) == (
+        "fact_stability",
+        "Stated again and unchanged: name: Ada",
+    )
     assert stable.confidence == pytest.approx(0.84)
-    assert stable.evidence["turns"] == [{"session": "s1", "turn": "t0"}, {"session": "s1", "turn": "t4"}]
+    assert stable.evidence["turns"] == [
+        {"session": "s1", "turn": "t0"},
+        {"session": "s1", "turn": "t4"},
+    ]
     [line] = await file_records(door, FILE)
-    assert (line["id"], line["type"], line["status"]) == (stable.insight, "fact_stability", "consolidated")
+    assert (line["id"], line["type"], line["status"]) == (
+        stable.insight,
+        "fact_stability",
+        "consolidated",
+    )
     assert (line["related_fact_ids"], line["related_turn_ids"]) == (["user_name"], ["t0", "t4"])
 
 
@@ -72,7 +89,9 @@ async def test_what_another_user_repeats_is_not_taken_for_the_words_of_the_lates
     assert await kept(user="u2") == []
 
 
-async def test_a_value_that_changed_is_told_with_its_days(door: Door, clock: FakeClock, kept: Any) -> None:
+async def test_a_value_that_changed_is_told_with_its_days(
+    door: Door, clock: FakeClock, kept: Any
+) -> None:
     await chat(door, "I prefer tea.")
     clock.advance(days=2)
     await chat(door, "I prefer coffee.", *FILLER, first=1)
@@ -82,7 +101,9 @@ async def test_a_value_that_changed_is_told_with_its_days(door: Door, clock: Fak
     assert changed.summary == "preference changed from tea (2026-01-05) to coffee (2026-01-07)"
 
 
-async def test_an_insight_is_made_once_and_looking_again_needs_new_events(door: Door, kept: Any) -> None:
+async def test_an_insight_is_made_once_and_looking_again_needs_new_events(
+    door: Door, kept: Any
+) -> None:
     await chat(door, "My name is Ada.", *FILLER, "My name is Ada.")
     assert (await door(RUN, session_id="s1"))["insights_written"] == 1
     assert (await door(RUN, session_id="s1"))["insights_written"] == 0
@@ -98,14 +119,19 @@ async def test_too_few_new_events_are_not_looked_at(door: Door, kept: Any) -> No
     assert (await door(RUN, session_id="s1"))["insights_written"] == 1
 
 
-async def test_an_insight_about_what_changed_since_is_hidden_at_once_and_then_withdrawn(door: Door, kept: Any) -> None:
+async def test_an_insight_about_what_changed_since_is_hidden_at_once_and_then_withdrawn(
+    door: Door, kept: Any
+) -> None:
     await chat(door, "My name is Ada.", *FILLER, "My name is Ada.")
     await door(RUN, session_id="s1")
     [stable] = await kept()
     await chat(door, "My name is Grace.", first=10)
     assert await kept() == []
     assert (await door(RUN, session_id="s1"))["insights_withdrawn"] == 1
-    assert [line["status"] for line in await file_records(door, FILE)] == ["consolidated", "withdrawn"]
+    assert [line["status"] for line in await file_records(door, FILE)] == [
+        "consolidated",
+        "withdrawn",
+    ]
     await chat(door, *FILLER, first=20)
     await door(RUN, session_id="s1")
     assert [one.kind for one in await kept()] == ["fact_evolution"]
@@ -175,12 +201,23 @@ async def test_another_tenant_has_none_of_it(
     await chat(door, "My name is Ada.", *FILLER, "My name is Ada.")
     await door(RUN, session_id="s1")
     async with database.begin(other_scope, read_only=True) as tx:
-        assert await insights.list_valid(tx, [book.number for book in turn_index.insights("s1", "")], clock.now()) == []
+        assert (
+            await insights.list_valid(
+                tx, [book.number for book in turn_index.insights("s1", "")], clock.now()
+            )
+            == []
+        )
 
 
 def test_the_id_of_an_insight_never_changes() -> None:
-    made = insight_id("fact_stability", ["user_name", "name", ""], "Stated again and unchanged: name: Ada")
-    assert made == insight_id("fact_stability", ["user_name", "name", ""], "Stated again and unchanged: name: Ada")
+    made = insight_id(
+        "fact_stability", ["user_name", "name", ""], "Stated again and unchanged: name: Ada"
+    )
+    assert made == insight_id(
+        "fact_stability", ["user_name", "name", ""], "Stated again and unchanged: name: Ada"
+    )
     assert made == "insight-" + made.removeprefix("insight-")
     assert len(made) == len("insight-") + 16
-    assert made != insight_id("fact_evolution", ["user_name", "name", ""], "Stated again and unchanged: name: Ada")
+    assert made != insight_id(
+        "fact_evolution", ["user_name", "name", ""], "Stated again and unchanged: name: Ada"
+    )

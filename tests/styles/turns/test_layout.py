@@ -22,14 +22,25 @@ from memsvc.styles.turns import file_layout
 )
 def test_facts_of_a_week_stand_under_its_iso_year(day: str, directory: str) -> None:
     now = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    assert file_layout.tier_file("s1", FactTier.L2, now) == f"/memory/s1/memory_tiers/L2/{directory}.jsonl"
+    assert (
+        file_layout.tier_file("s1", FactTier.L2, now)
+        == f"/memory/s1/memory_tiers/L2/{directory}.jsonl"
+    )
 
 
 def test_lasting_facts_stand_by_month_and_those_of_a_day_by_day() -> None:
     now = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
-    assert file_layout.tier_file("s1", FactTier.L0, now) == "/memory/s1/memory_tiers/L0/2026/12/facts-202612.jsonl"
-    assert file_layout.tier_file("s1", FactTier.L1, now) == "/memory/s1/memory_tiers/L1/2026/12/facts-20261231.jsonl"
-    assert file_layout.raw_events("s1", now) == "/memory/s1/events/raw/2026/12/31/log-20261231.jsonl"
+    assert (
+        file_layout.tier_file("s1", FactTier.L0, now)
+        == "/memory/s1/memory_tiers/L0/2026/12/facts-202612.jsonl"
+    )
+    assert (
+        file_layout.tier_file("s1", FactTier.L1, now)
+        == "/memory/s1/memory_tiers/L1/2026/12/facts-20261231.jsonl"
+    )
+    assert (
+        file_layout.raw_events("s1", now) == "/memory/s1/events/raw/2026/12/31/log-20261231.jsonl"
+    )
     assert (
         file_layout.raw_events("s1", now + timedelta(seconds=1))
         == "/memory/s1/events/raw/2027/01/01/log-20270101.jsonl"
@@ -38,9 +49,17 @@ def test_lasting_facts_stand_by_month_and_those_of_a_day_by_day() -> None:
 
 @pytest.mark.parametrize(
     ("session", "segment"),
-    [("../victim", "..%2Fvictim"), ("..", "%2E%2E"), ("a/b", "a%2Fb"), ("メモ", "%E3%83%A1%E3%83%A2"), ("s_1", "s_1")],
+    [
+        ("../victim", "..%2Fvictim"),
+        ("..", "%2E%2E"),
+        ("a/b", "a%2Fb"),
+        ("メモ", "%E3%83%A1%E3%83%A2"),
+        ("s_1", "s_1"),
+    ],
 )
-def test_a_session_has_one_directory_of_its_own_whatever_it_is_called(session: str, segment: str) -> None:
+def test_a_session_has_one_directory_of_its_own_whatever_it_is_called(
+    session: str, segment: str
+) -> None:
     # a session id must not climb into the directory of another session
     assert file_layout.session_root(session) == f"/memory/{segment}"
 

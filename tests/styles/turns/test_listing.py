@@ -13,12 +13,21 @@ async def listed(door: Door, **given: object) -> list[str]:
     return [one["path"] for one in (await door(LIST, **given))["summaries"]]
 
 
-async def test_each_directory_has_its_path_abstract_time_and_whether_there_is_an_overview(door: Door) -> None:
+async def test_each_directory_has_its_path_abstract_time_and_whether_there_is_an_overview(
+    door: Door,
+) -> None:
     await say(door, "t1", "My name is Ada.")
     answer = await door(LIST, session_id="s1")
-    assert all(set(one) == {"path", "abstract", "updated_at", "has_overview"} for one in answer["summaries"])
+    assert all(
+        set(one) == {"path", "abstract", "updated_at", "has_overview"}
+        for one in answer["summaries"]
+    )
     root = answer["summaries"][0]
-    assert (root["path"], root["updated_at"], root["has_overview"]) == ("/memory/s1", "2026-01-05T12:00:00Z", False)
+    assert (root["path"], root["updated_at"], root["has_overview"]) == (
+        "/memory/s1",
+        "2026-01-05T12:00:00Z",
+        False,
+    )
     assert all(100 <= len(one["abstract"].split()) <= 200 for one in answer["summaries"])
     paths = [one["path"] for one in answer["summaries"]]
     assert paths == sorted(paths)
@@ -27,7 +36,12 @@ async def test_each_directory_has_its_path_abstract_time_and_whether_there_is_an
 
 async def test_the_directories_of_rendered_files_are_listed_too(door: Door) -> None:
     await say(door, "t1", "My name is Ada.")
-    rendered = {"/memory/s1/meta", "/memory/s1/indexes", "/memory/s1/runtime", "/memory/s1/runtime/context"}
+    rendered = {
+        "/memory/s1/meta",
+        "/memory/s1/indexes",
+        "/memory/s1/runtime",
+        "/memory/s1/runtime/context",
+    }
     assert rendered <= set(await listed(door, session_id="s1"))
     assert await listed(door, session_id="s1", path="/memory/s1/meta") == ["/memory/s1/meta"]
     await door("memory_run_maintenance", session_id="s1")
@@ -37,7 +51,9 @@ async def test_the_directories_of_rendered_files_are_listed_too(door: Door) -> N
 
 async def test_maintenance_writes_the_overviews(door: Door) -> None:
     await say(door, "t1", "My name is Ada.")
-    before = {one["path"]: one["abstract"] for one in (await door(LIST, session_id="s1"))["summaries"]}
+    before = {
+        one["path"]: one["abstract"] for one in (await door(LIST, session_id="s1"))["summaries"]
+    }
     await door("memory_run_maintenance", session_id="s1")
     after = (await door(LIST, session_id="s1"))["summaries"]
     assert all(one["has_overview"] for one in after)
@@ -51,7 +67,9 @@ async def test_depth_and_limit_have_their_defaults_and_bounds(door: Door, clock:
     assert await listed(door, session_id="s1", depth=-1, limit=-1) == whole
     assert await listed(door, session_id="s1", depth=None, limit=None, path=None) == whole
     assert await listed(door, session_id="s1", limit=2) == whole[:2]
-    assert await listed(door, session_id="s1", depth=1) == [path for path in whole if path.count("/") <= 3]
+    assert await listed(door, session_id="s1", depth=1) == [
+        path for path in whole if path.count("/") <= 3
+    ]
     assert await listed(door, session_id="s1", path="/memory/s1/events", depth=1) == [
         "/memory/s1/events",
         "/memory/s1/events/raw",
@@ -71,16 +89,26 @@ async def test_a_session_does_not_list_its_neighbours(door: Door) -> None:
     assert {path.split("/")[2] for path in await listed(door, session_id="s1")} == {"s1"}
 
 
-@pytest.mark.parametrize("path", ["relative", "/a/../b", "/a//b", "/a/", "/a\x00b", "/" + "a" * 600])
+@pytest.mark.parametrize(
+    "path", ["relative", "/a/../b", "/a//b", "/a/", "/a\x00b", "/" + "a" * 600]
+)
 async def test_a_path_that_is_none_is_refused(door: Door, path: str) -> None:
     await door.refuses("INVALID_PATH", LIST, session_id="s1", path=path)
 
 
-async def test_more_days_than_a_listing_has_room_for_are_all_kept(door: Door, clock: FakeClock) -> None:
+async def test_more_days_than_a_listing_has_room_for_are_all_kept(
+    door: Door, clock: FakeClock
+) -> None:
     # no store of facts or events may end where a listing does
     for day in range(40):
         await say(door, f"t{day}", f"Today I need thing {day}.")
         clock.advance(days=1)
-    assert len([path for path in await file_paths(door, "/memory/s1") if "/events/raw/" in path]) == 40
+    assert (
+        len([path for path in await file_paths(door, "/memory/s1") if "/events/raw/" in path]) == 40
+    )
     assert (await door("memory_run_maintenance", session_id="s1"))["expired_facts"] == 40
-    assert not [path for path in await file_paths(door, "/memory/s1") if "/L1/" in path and path.endswith("jsonl")]
+    assert not [
+        path
+        for path in await file_paths(door, "/memory/s1")
+        if "/L1/" in path and path.endswith("jsonl")
+    ]

@@ -34,13 +34,23 @@ async def asked(door: Door, question: str, **more: Any) -> dict[str, Any]:
 
 
 async def recalls(door: Door, session: str = "s1", **more: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await door("memory_list_recalls", session_id=session, **more))["recalls"]
+    found: list[dict[str, Any]] = (await door("memory_list_recalls", session_id=session, **more))[
+        "recalls"
+    ]
     return found
 
 
-async def test_sessions_are_listed_the_latest_first_a_page_at_a_time(door: Door, clock: FakeClock) -> None:
+async def test_sessions_are_listed_the_latest_first_a_page_at_a_time(
+    door: Door, clock: FakeClock
+) -> None:
     for number in range(7):
-        await say(door, "t1", f"I like number {number}.", session=f"s{number}", user_id="ada" if number % 2 else "")
+        await say(
+            door,
+            "t1",
+            f"I like number {number}.",
+            session=f"s{number}",
+            user_id="ada" if number % 2 else "",
+        )
         clock.advance(seconds=60)
     await say(door, "t2", "My name is Ada.", answer="Hello.", session="s3", user_id="ada")
     found = await pages(door, "memory_list_sessions", "sessions", limit=3)
@@ -68,17 +78,24 @@ async def test_sessions_are_found_by_a_part_of_their_name_and_by_their_user(
     assert [one["session_id"] for one in found["sessions"]] == names
 
 
-async def test_what_was_said_is_listed_the_latest_first_a_page_at_a_time(door: Door, clock: FakeClock) -> None:
+async def test_what_was_said_is_listed_the_latest_first_a_page_at_a_time(
+    door: Door, clock: FakeClock
+) -> None:
     for number in range(4):
         await say(door, f"t{number}", f"Question {number}?", answer=f"Answer {number}.")
         clock.advance(seconds=1)
     found = await pages(door, "memory_list_turns", "items", session_id="s1", limit=3)
-    expected = [text for number in (3, 2, 1, 0) for text in (f"Answer {number}.", f"Question {number}?")]
+    expected = [
+        text for number in (3, 2, 1, 0) for text in (f"Answer {number}.", f"Question {number}?")
+    ]
     assert [one["text"] for one in found] == expected
     assert [one["turn_id"] for one in found] == ["t3", "t3", "t2", "t2", "t1", "t1", "t0", "t0"]
     assert found[0]["role"] == "assistant"
     assert found[0]["item"]["content"] == [{"type": "output_text", "text": "Answer 3."}]
-    assert await pages(door, "memory_list_turns", "items", session_id="s1", turn_id="t2", limit=3) == found[2:]
+    assert (
+        await pages(door, "memory_list_turns", "items", session_id="s1", turn_id="t2", limit=3)
+        == found[2:]
+    )
     assert (await door("memory_list_turns", session_id="s1", turn_id="never"))["items"] == []
 
 
@@ -98,17 +115,25 @@ async def test_what_was_forgotten_is_not_listed(door: Door) -> None:
 
 async def test_a_recall_tells_what_the_prompt_had_and_why(door: Door) -> None:
     await say(door, "t1", "I am allergic to peanuts, and I prefer trains to planes.", user_id="ada")
-    prepared = await asked(door, "Am I allergic to peanuts?", session="s2", turn_id="t9", user_id="ada")
+    prepared = await asked(
+        door, "Am I allergic to peanuts?", session="s2", turn_id="t9", user_id="ada"
+    )
     [told] = await recalls(door, "s2")
     assert (told["turn_id"], told["user_id"]) == ("t9", "ada")
     assert told["context_token_count"] == prepared["context_token_count"]
     shown = [one for one in told["candidates"] if one["shown"]]
     block = memory(prepared)
-    assert [one["text"] for one in shown if one["kind"] == "turn"] == [turn["text"] for turn in block["turns"]]
-    assert [one["text"] for one in shown if one["kind"] == "fact"] == [fact["value"] for fact in block["facts"]]
+    assert [one["text"] for one in shown if one["kind"] == "turn"] == [
+        turn["text"] for turn in block["turns"]
+    ]
+    assert [one["text"] for one in shown if one["kind"] == "fact"] == [
+        fact["value"] for fact in block["facts"]
+    ]
     assert {(one["session_id"], one["turn_id"]) for one in shown} == {("s1", "t1")}
     held = (await door("memory_list_facts", session_id="s2", user_id="ada"))["facts"]
-    assert {one["fact_id"] for one in shown if one["kind"] == "fact"} <= {one["fact_id"] for one in held}
+    assert {one["fact_id"] for one in shown if one["kind"] == "fact"} <= {
+        one["fact_id"] for one in held
+    }
     assert all(one["score"] > 0 and one["parts"] for one in shown)
     assert told["limits"]["block_tok"] > 0
 
@@ -123,13 +148,19 @@ async def test_a_recall_tells_why_something_was_left_out(door: Door) -> None:
 
 
 async def test_a_snippet_is_told_as_the_prompt_had_it(door: Door) -> None:
-    long = "filler words here. " * 60 + "The treasure is under the oak. " + "more filler words. " * 60
+    long = (
+        "filler words here. " * 60 + "The treasure is under the oak. " + "more filler words. " * 60
+    )
     await say(door, "t1", long, user_id="ada")
-    prepared = await asked(door, "Where is the treasure under the oak?", session="s2", user_id="ada")
+    prepared = await asked(
+        door, "Where is the treasure under the oak?", session="s2", user_id="ada"
+    )
     [told] = await recalls(door, "s2")
     [turn] = memory(prepared)["turns"]
     assert turn["text"].startswith("…")
-    assert [one["text"] for one in told["candidates"] if one["shown"] and one["kind"] == "turn"] == [turn["text"]]
+    assert [
+        one["text"] for one in told["candidates"] if one["shown"] and one["kind"] == "turn"
+    ] == [turn["text"]]
 
 
 async def test_what_was_forgotten_since_is_told_without_its_text(door: Door) -> None:
@@ -173,12 +204,16 @@ async def test_traces_go_after_their_days(door: Door, clock: FakeClock) -> None:
 async def test_traces_can_be_switched_off(
     database: Any, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope
 ) -> None:
-    door = open_door(database, clock, tokens, meter, scope, turns=TurnOptions(trace=TraceOptions(days=0)))
+    door = open_door(
+        database, clock, tokens, meter, scope, turns=TurnOptions(trace=TraceOptions(days=0))
+    )
     await asked(door, "Anything?")
     assert await recalls(door) == []
 
 
-@pytest.mark.parametrize("tool", ["memory_list_sessions", "memory_list_turns", "memory_list_recalls"])
+@pytest.mark.parametrize(
+    "tool", ["memory_list_sessions", "memory_list_turns", "memory_list_recalls"]
+)
 @pytest.mark.parametrize("cursor", ["x", "W10=", "WyIyMDI2IiwgImEiXQ==", "0", "-1", "99999999999"])
 async def test_a_cursor_that_no_page_had_is_refused(door: Door, tool: str, cursor: str) -> None:
     await door.refuses("INVALID_ARGUMENT", tool, cursor=cursor)
@@ -189,6 +224,8 @@ async def test_a_trace_does_not_outlive_the_purge_of_its_project(
 ) -> None:
     async with door.at_work():
         await ask(door, "Anything?")
-        await admin.execute("INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", scope.tenant)
+        await admin.execute(
+            "INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", scope.tenant
+        )
     await admin.execute("DELETE FROM purges")
     assert await recalls(door) == []

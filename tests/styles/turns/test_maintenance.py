@@ -1,4 +1,5 @@
-"""Maintenance: safe to run at any time, by anyone, however often, and to be killed in the middle of."""
+"""Maintenance: safe to run at any time, by anyone, however often, and to be killed in the middle
+of."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +44,9 @@ async def claim(database: Database, scope: Scope, clock: FakeClock) -> guard.Gua
         return await guard.claim(tx, "s1", MAINTENANCE_TURN, fingerprint=b"", now=clock.now())
 
 
-async def test_a_run_says_what_it_did_and_a_second_one_has_nothing_to_do(door: Door, clock: FakeClock) -> None:
+async def test_a_run_says_what_it_did_and_a_second_one_has_nothing_to_do(
+    door: Door, clock: FakeClock
+) -> None:
     await say(door, "t1", SAID)
     clock.advance(hours=48)
     first = await door(RUN, session_id="s1")
@@ -56,7 +59,9 @@ async def test_a_run_says_what_it_did_and_a_second_one_has_nothing_to_do(door: D
     assert state["last_maintenance_at"] == "2026-01-07T17:00:00Z"
 
 
-async def test_a_job_whose_every_step_takes_a_slice_comes_to_its_end(door: Door, clock: FakeClock) -> None:
+async def test_a_job_whose_every_step_takes_a_slice_comes_to_its_end(
+    door: Door, clock: FakeClock
+) -> None:
     await say(door, "t1", SAID)
     clock.advance(hours=48)
     maintain, slices = door.jobs[MAINTAIN_JOB], 0
@@ -81,11 +86,14 @@ async def test_summaries_are_renewed_when_something_changed_and_they_are_old_eno
     assert (await door(RUN, session_id="s1"))["summaries_written"] > 0
     overview = await file_text(door, "/memory/s1/events/.overview")
     assert (
-        orjson.loads(overview.removeprefix("Directory overview snapshot: "))["generated_at"] == "2026-01-05T13:01:00Z"
+        orjson.loads(overview.removeprefix("Directory overview snapshot: "))["generated_at"]
+        == "2026-01-05T13:01:00Z"
     )
 
 
-async def test_a_session_that_does_not_exist_has_nothing_to_maintain(door: Door, admin: asyncpg.Connection) -> None:
+async def test_a_session_that_does_not_exist_has_nothing_to_maintain(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     before = await row_counts(admin)
     assert await door(RUN, session_id="never") == NOTHING
     assert await row_counts(admin) == before
@@ -100,7 +108,9 @@ async def test_what_lasts_survives_maintenance_and_what_was_of_the_day_is_gone(
     assert set((await ask(door, asked))["recall_fact_ids"]) == {"user_name", "user_preference"}
     clock.advance(hours=48)
     assert (await door(RUN, session_id="s1"))["expired_facts"] == 1
-    assert (await ask(door, "What is my name, and what do I need today?"))["recall_fact_ids"] == ["user_name"]
+    assert (await ask(door, "What is my name, and what do I need today?"))["recall_fact_ids"] == [
+        "user_name"
+    ]
     index = await file_text(door, "/memory/s1/indexes/active_facts.json")
     assert "Ada" in index
     assert "milk" not in index
@@ -115,7 +125,9 @@ async def test_maintenance_takes_nothing_that_was_said(door: Door, clock: FakeCl
     assert values(await ask(door, "What is my name?")) == ["Ada"]
 
 
-async def test_of_two_runs_at_once_one_is_told_to_come_back(door: Door, database: Database, scope: Scope) -> None:
+async def test_of_two_runs_at_once_one_is_told_to_come_back(
+    door: Door, database: Database, scope: Scope
+) -> None:
     await say(door, "t1", SAID)
     async with database.begin(scope, locks=[session_lock("s1")]):
         first = asyncio.create_task(door(RUN, session_id="s1"))
@@ -224,7 +236,9 @@ async def test_a_run_that_is_killed_between_its_steps_is_finished_by_the_next_on
     clock.advance(minutes=2)
     await door(RUN, session_id="s1")
     assert await door(RUN, session_id="s1") == NOTHING
-    assert sorted(values(await ask(door, "My name? And what do I need, today and this week?", user_id="u1"))) == [
+    assert sorted(
+        values(await ask(door, "My name? And what do I need, today and this week?", user_id="u1"))
+    ) == [
         "Ada",
         "a plan",
     ]
@@ -259,7 +273,9 @@ async def _run(door: Door) -> None:
     await door(RUN, session_id="s1")
 
 
-async def test_a_session_whose_writer_does_not_let_go_is_busy(opened: Opened, database: Database, scope: Scope) -> None:
+async def test_a_session_whose_writer_does_not_let_go_is_busy(
+    opened: Opened, database: Database, scope: Scope
+) -> None:
     door = opened(session_lock_timeout_ms=50)
     await say(door, "t1", SAID)
     async with database.begin(scope, locks=[session_lock("s1")]):
@@ -276,7 +292,13 @@ async def test_a_time_to_live_and_a_user_who_changes_a_fact_elsewhere_do_not_wai
     await say(door, "t2", "My name is Kim.")
     await say(door, "t3", "Hello.", user_id="bob")
     policy = '{"ttl_days": 1}'
-    await door("file_write", project="default", path="/memory/s1/meta/policy.json", content=policy, mode="TRUNCATE")
+    await door(
+        "file_write",
+        project="default",
+        path="/memory/s1/meta/policy.json",
+        content=policy,
+        mode="TRUNCATE",
+    )
     clock.advance(days=3)
     removed: list[str] = []
     whole = expiry.forget_lines

@@ -1,4 +1,5 @@
-"""What a model proposes becomes a claim only where it cites what it was shown, and says what may be kept."""
+"""What a model proposes becomes a claim only where it cites what it was shown, and says what may be
+kept."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,8 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.facts import Evidence, Fact, FactState, FactTier, Origin, RemovalClaim, Statement, merge
-from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, FactProposal, claims_of_proposals
+from memsvc.core.facts import (
+    Evidence,
+    Fact,
+    FactState,
+    FactTier,
+    Origin,
+    RemovalClaim,
+    Statement,
+    merge,
+)
+from memsvc.styles.turns.models.model_facts import (
+    KEYS,
+    PROPOSALS_MAX,
+    FactProposal,
+    claims_of_proposals,
+)
 from memsvc.styles.turns.models.model_input import InputMessage, ModelInput, most_related
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -19,7 +34,15 @@ SAID = [
 ]
 
 
-def fact(key: str, value: str, *, entry: int = 0, origin: Origin = "model", at: datetime = NOW, slot: str = "") -> Fact:
+def fact(
+    key: str,
+    value: str,
+    *,
+    entry: int = 0,
+    origin: Origin = "model",
+    at: datetime = NOW,
+    slot: str = "",
+) -> Fact:
     evidence = Evidence("s1", "t1", "t1-in-0", "", origin)
     statement = Statement(f"r{entry}", key, key, slot, value, FactTier.L0, 0.8, "", evidence)
     return Fact(entry, statement, FactState.ACTIVE, at, None, None, None, 7)
@@ -30,24 +53,35 @@ def shown(*facts: Fact) -> ModelInput:
 
 
 def proposal(change: str, **fields: Any) -> FactProposal:
-    return FactProposal.model_validate({"change": change, "tier": "L0", "evidence": ["m1"]} | fields)
+    return FactProposal.model_validate(
+        {"change": change, "tier": "L0", "evidence": ["m1"]} | fields
+    )
 
 
-def claims(*proposals: FactProposal, facts: tuple[Fact, ...] = (), deleted: tuple[Fact, ...] = ()) -> Any:
+def claims(
+    *proposals: FactProposal, facts: tuple[Fact, ...] = (), deleted: tuple[Fact, ...] = ()
+) -> Any:
     return claims_of_proposals(proposals, shown(*facts), active=facts, deleted=deleted)
 
 
 def test_an_addition_is_a_statement_of_the_message_that_says_it() -> None:
     [statement], dropped = claims(proposal("add", key="Dog name", value=" Rex "))
     assert isinstance(statement, Statement)
-    assert (statement.fact_id, statement.key, statement.slot, statement.value) == ("dog_name", "dog_name", "", "Rex")
+    assert (statement.fact_id, statement.key, statement.slot, statement.value) == (
+        "dog_name",
+        "dog_name",
+        "",
+        "Rex",
+    )
     assert statement.evidence == Evidence("s1", "t2", "t2-in-0", "", "model")
     assert statement.message_at == NOW
     assert not dropped
 
 
 def test_a_key_of_the_rules_is_kept_as_rules_keep_it() -> None:
-    [home, like], _ = claims(proposal("add", key="home", value="Kobe"), proposal("add", key="like", value="tea"))
+    [home, like], _ = claims(
+        proposal("add", key="home", value="Kobe"), proposal("add", key="like", value="tea")
+    )
     assert (home.fact_id, home.key, home.slot) == ("user_home", "home", "")
     assert (like.fact_id, like.key) == ("user_like", "like")
     assert like.slot
@@ -67,15 +101,22 @@ def test_of_several_messages_the_latest_of_the_user_is_the_evidence() -> None:
 
 def test_a_value_of_several_words_is_told_once_under_whatever_key() -> None:
     held = fact("favourite_drink", "green tea without sugar")
-    again = proposal("add", key="drink_preference", value="Green tea, without sugar".replace(",", ""))
+    again = proposal(
+        "add", key="drink_preference", value="Green tea, without sugar".replace(",", "")
+    )
     assert claims(again, facts=(held,))[1] == {"repeated": 1}
-    [born], _ = claims(proposal("add", key="birth_city", value="Rome"), facts=(fact("home_city", "Rome"),))
+    [born], _ = claims(
+        proposal("add", key="birth_city", value="Rome"), facts=(fact("home_city", "Rome"),)
+    )
     assert born.value == "Rome"
 
 
 def test_what_moves_to_another_key_is_not_lost() -> None:
     held = fact("favourite_drink", "green tea without sugar")
-    moved = [proposal("add", key="morning_drink", value="green tea without sugar"), proposal("delete", fact="f1")]
+    moved = [
+        proposal("add", key="morning_drink", value="green tea without sugar"),
+        proposal("delete", fact="f1"),
+    ]
     found, _ = claims(*moved, facts=(held,))
     merged = merge([held], found, NOW)
     assert [one.key for one in merged.kept] == ["morning_drink"]
@@ -83,7 +124,10 @@ def test_what_moves_to_another_key_is_not_lost() -> None:
 
 
 def test_of_a_key_with_several_values_one_is_updated() -> None:
-    violin, piano = fact("instrument", "violin", slot="a"), fact("instrument", "piano", slot="b", entry=1)
+    violin, piano = (
+        fact("instrument", "violin", slot="a"),
+        fact("instrument", "piano", slot="b", entry=1),
+    )
     found, _ = claims(proposal("update", fact="f1", value="viola"), facts=(violin, piano))
     merged = merge([violin, piano], found, NOW)
     assert [one.value for one in merged.kept] == ["viola"]
@@ -109,17 +153,23 @@ def test_what_the_user_said_gives_way_only_to_what_the_user_says_later(
     held = fact("home", "Rome", origin=origin, at=NOW + later)
     if later == timedelta(0):  # of the same breath
         held = Fact(0, held.statement, held.state, NOW - timedelta(seconds=1), None, None, None, 7)
-    found, dropped = claims(proposal(change, fact="f1", value="Kobe", evidence=[evidence]), facts=(held,))
+    found, dropped = claims(
+        proposal(change, fact="f1", value="Kobe", evidence=[evidence]), facts=(held,)
+    )
     assert merge([held], found, NOW).changes == changes
     assert dropped == ({} if changes else {"stale": 1})
 
 
 def test_what_was_deleted_since_is_not_said_again_by_an_older_message() -> None:
     held = fact("home", "Kobe")
-    gone = Fact(0, held.statement, FactState.DELETED, NOW, NOW + timedelta(seconds=1), None, None, 7)
+    gone = Fact(
+        0, held.statement, FactState.DELETED, NOW, NOW + timedelta(seconds=1), None, None, 7
+    )
     again = proposal("add", key="home", value="kobe")
     assert claims(again, deleted=(gone,)) == ([], {"stale": 1})
-    before = Fact(0, held.statement, FactState.DELETED, NOW, NOW - timedelta(seconds=1), None, None, 7)
+    before = Fact(
+        0, held.statement, FactState.DELETED, NOW, NOW - timedelta(seconds=1), None, None, 7
+    )
     assert len(claims(again, deleted=(before,))[0]) == 1
     by_the_assistant = proposal("add", key="home", value="kobe", evidence=["m2"])
     assert claims(by_the_assistant, deleted=(before,)) == ([], {"stale": 1})
@@ -138,7 +188,9 @@ def test_more_than_a_model_may_propose_is_dropped() -> None:
 
 
 def test_the_facts_that_share_words_with_what_was_said_are_shown() -> None:
-    facts = [fact("thing", f"number {at}", entry=at, at=NOW + timedelta(seconds=at)) for at in range(50)]
+    facts = [
+        fact("thing", f"number {at}", entry=at, at=NOW + timedelta(seconds=at)) for at in range(50)
+    ]
     home = fact("home", "Kobe", entry=99, at=NOW - timedelta(days=9))
     chosen = most_related([home, *facts], SAID, limit=3)
     assert chosen[0] == home
@@ -170,7 +222,10 @@ def test_no_text_ends_the_data(said: str, value: str) -> None:
     )
 )
 def test_whatever_is_proposed_each_is_claimed_or_counted(proposals: list[FactProposal]) -> None:
-    held = (fact("home", "Rome", origin="rule", at=NOW - timedelta(days=1)), fact("pet", "Rex", entry=1))
+    held = (
+        fact("home", "Rome", origin="rule", at=NOW - timedelta(days=1)),
+        fact("pet", "Rex", entry=1),
+    )
     found, dropped = claims(*proposals, facts=held)
     assert len(found) + sum(dropped.values()) == len(proposals)
     for claim in found:

@@ -1,4 +1,5 @@
-"""A turn in two calls: whoever holds the token of the first can complete it once, and nobody else can do anything."""
+"""A turn in two calls: whoever holds the token of the first can complete it once, and nobody else
+can do anything."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
@@ -20,19 +21,36 @@ async def run(door: Door, text: str = "My name is Ada.", **more: Any) -> dict[st
     return await door(RUN, current_input=text, **{"session_id": "s1"} | more)
 
 
-async def test_a_turn_is_prepared_and_committed_with_nothing_but_the_token_and_the_answer(door: Door) -> None:
+async def test_a_turn_is_prepared_and_committed_with_nothing_but_the_token_and_the_answer(
+    door: Door,
+) -> None:
     begun = await run(door, turn_id="t1", user_id="u1")
     assert begun["input_items"] == [user("My name is Ada.")]
-    done = await door(COMMIT, operation_token=begun["operation_token"], output_items=[assistant("Hello Ada.")])
-    assert (done["ok"], done["turn_id"], done["stored_items"], done["note"]) == (True, "t1", 2, None)
-    assert [record["item"] for record in await events(door)] == [user("My name is Ada."), assistant("Hello Ada.")]
+    done = await door(
+        COMMIT, operation_token=begun["operation_token"], output_items=[assistant("Hello Ada.")]
+    )
+    assert (done["ok"], done["turn_id"], done["stored_items"], done["note"]) == (
+        True,
+        "t1",
+        2,
+        None,
+    )
+    assert [record["item"] for record in await events(door)] == [
+        user("My name is Ada."),
+        assistant("Hello Ada."),
+    ]
     assert {record["user_id"] for record in await events(door)} == {"u1"}
     assert values(await ask(door, "What is my name?", session="another", user_id="u1")) == ["Ada"]
 
 
 async def test_it_prepares_what_before_turn_prepares(door: Door) -> None:
     await say(door, "t1", "My name is Ada and I keep bees.", answer="Noted.")
-    asked = {"current_input": "What is my name?", "session_id": "s1", "turn_id": "t2", "explain": True}
+    asked = {
+        "current_input": "What is my name?",
+        "session_id": "s1",
+        "turn_id": "t2",
+        "explain": True,
+    }
     begun = await door(RUN, **asked)
     prepared = await door("memory_before_turn", **asked)
     assert {name: begun[name] for name in prepared} == prepared
@@ -43,7 +61,10 @@ async def test_only_the_new_input_is_stored_whatever_was_recalled_beside_it(door
     for turn in range(3):
         conversation.append(user("yes"))
         begun = await door(
-            RUN, session_id="s1", conversation_items=conversation, current_input_start=len(conversation) - 1
+            RUN,
+            session_id="s1",
+            conversation_items=conversation,
+            current_input_start=len(conversation) - 1,
         )
         assert unblocked(begun) == conversation
         conversation.append(assistant(f"ok {turn}"))
@@ -79,15 +100,21 @@ async def test_each_begun_turn_without_an_id_is_a_turn_of_its_own(door: Door) ->
     assert [record["item"] for record in await events(door)] == [user("yes"), assistant("ok")] * 2
 
 
-async def test_a_token_is_of_no_use_to_another_tenant_or_in_another_project(door: Door, other_scope: Scope) -> None:
+async def test_a_token_is_of_no_use_to_another_tenant_or_in_another_project(
+    door: Door, other_scope: Scope
+) -> None:
     token = (await run(door))["operation_token"]
     given = {"operation_token": token, "output_items": [assistant("Hello.")]}
     refused = [
         await door.as_tenant(other_scope).refuses("PERMISSION_DENIED", COMMIT, **given),
         await door.refuses("PERMISSION_DENIED", COMMIT, project="elsewhere", **given),
-        await door.refuses("PERMISSION_DENIED", COMMIT, **given | {"operation_token": changed(token, at=20)}),
+        await door.refuses(
+            "PERMISSION_DENIED", COMMIT, **given | {"operation_token": changed(token, at=20)}
+        ),
     ]
-    assert refused[0] == refused[1] == refused[2]  # what is wrong with a token is told to nobody who does not hold it
+    assert (
+        refused[0] == refused[1] == refused[2]
+    )  # what is wrong with a token is told to nobody who does not hold it
     assert "Ada" not in str(refused)
     for tenant, project in ((door, "elsewhere"), (door.as_tenant(other_scope), "default")):
         assert (await tenant("file_list", project=project))["entries"] == []
@@ -108,7 +135,11 @@ async def test_a_token_with_any_bit_changed_or_any_end_cut_off_is_refused(
     size = len(urlsafe_b64decode(token + "=="))
     for at in range(size):
         outcome = await door.dispatch.call(
-            door.caller, COMMIT, {"operation_token": changed(token, at=at)}, surface="test", request_id="r"
+            door.caller,
+            COMMIT,
+            {"operation_token": changed(token, at=at)},
+            surface="test",
+            request_id="r",
         )
         assert outcome.body["code"] in ("PERMISSION_DENIED", "INVALID_ARGUMENT"), at
         assert outcome.body["retryable"] is False
@@ -158,12 +189,16 @@ async def test_an_input_too_large_for_a_token_is_told_what_to_use_instead(opened
 
 
 async def test_a_key_that_may_only_read_can_begin_a_turn_and_not_commit_it(door: Door) -> None:
-    reader = door.as_caller(Caller(door.caller.tenant, "reader", permissions=frozenset({Permission.READ})))
+    reader = door.as_caller(
+        Caller(door.caller.tenant, "reader", permissions=frozenset({Permission.READ}))
+    )
     token = (await run(reader))["operation_token"]
     await reader.refuses("PERMISSION_DENIED", COMMIT, operation_token=token)
 
 
-@pytest.mark.parametrize("given", [{}, {"current_input": 5}, {"current_input": [{"type": "message", "role": 1}]}])
+@pytest.mark.parametrize(
+    "given", [{}, {"current_input": 5}, {"current_input": [{"type": "message", "role": 1}]}]
+)
 async def test_what_before_turn_refuses_is_refused(door: Door, given: dict[str, Any]) -> None:
     await door.refuses("INVALID_ARGUMENT", RUN, **given)
 

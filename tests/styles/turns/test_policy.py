@@ -10,7 +10,17 @@ from memsvc.core.scope import Scope
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, file_paths, file_text, memory, row_counts, say, texts, unblocked, values
+from tests.styles.turns.talk import (
+    ask,
+    file_paths,
+    file_text,
+    memory,
+    row_counts,
+    say,
+    texts,
+    unblocked,
+    values,
+)
 
 RUN = "memory_run_maintenance"
 POLICY = "/memory/s1/meta/policy.json"
@@ -19,7 +29,8 @@ POLICY = "/memory/s1/meta/policy.json"
 async def write(door: Door, policy: Any, **more: Any) -> dict[str, Any]:
     content = orjson.dumps(policy).decode()
     return await door(
-        "file_write", **{"project": "default", "path": POLICY, "content": content, "mode": "TRUNCATE"} | more
+        "file_write",
+        **{"project": "default", "path": POLICY, "content": content, "mode": "TRUNCATE"} | more,
     )
 
 
@@ -44,7 +55,10 @@ async def test_what_is_shown_can_be_changed_and_written_back(door: Door, opened:
     assert (written["bytes_written"], written["version"]) == (len(orjson.dumps(policy)), "")
     assert orjson.loads(await file_text(door, POLICY)) == policy
     other = orjson.loads(await file_text(opened(l1_retention_days=3), POLICY))
-    assert (other["tiers"]["L1"]["retention_days"], other["tiers"]["L2"]["retention_days"]) == (3, 30)
+    assert (other["tiers"]["L1"]["retention_days"], other["tiers"]["L2"]["retention_days"]) == (
+        3,
+        30,
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +80,12 @@ async def test_what_cannot_be_a_policy_is_refused_by_name_and_changes_nothing(
     door: Door, admin: asyncpg.Connection, content: str, says: str
 ) -> None:
     refused = await door.refuses(
-        "INVALID_CONTENT", "file_write", project="default", path=POLICY, content=content, mode="TRUNCATE"
+        "INVALID_CONTENT",
+        "file_write",
+        project="default",
+        path=POLICY,
+        content=content,
+        mode="TRUNCATE",
     )
     assert says in refused["message"]
     assert (await row_counts(admin))["sessions"] == 0
@@ -86,11 +105,18 @@ async def test_a_refusal_repeats_nothing_of_what_was_written(door: Door) -> None
 
 async def test_only_the_policy_can_be_written_and_only_as_a_whole(door: Door) -> None:
     await say(door, "t1", "Hello.")
-    await door.refuses("INVALID_ARGUMENT", "file_write", project="default", path=POLICY, content="{}")
+    await door.refuses(
+        "INVALID_ARGUMENT", "file_write", project="default", path=POLICY, content="{}"
+    )
     for place in ("meta/state.json", "meta/policy.json/x", "policy.json", "meta/policy.json2"):
         path = f"/memory/s1/{place}"
         await door.refuses(
-            "PERMISSION_DENIED", "file_write", project="default", path=path, content="{}", mode="TRUNCATE"
+            "PERMISSION_DENIED",
+            "file_write",
+            project="default",
+            path=path,
+            content="{}",
+            mode="TRUNCATE",
         )
     await door.refuses("PERMISSION_DENIED", "file_delete", project="default", path=POLICY)
 
@@ -104,14 +130,18 @@ async def test_preconditions_hold_for_a_policy_too(door: Door) -> None:
 
 
 async def test_facts_are_kept_as_long_as_the_policy_says(door: Door, clock: FakeClock) -> None:
-    await write(door, {"tiers": {"L0": {"retention_days": 2, "sweep": True}, "L1": {"retention_days": 10}}})
+    await write(
+        door, {"tiers": {"L0": {"retention_days": 2, "sweep": True}, "L1": {"retention_days": 10}}}
+    )
     await say(door, "t1", "My name is Ada. Today I need milk.")
     clock.advance(days=3)
     assert (await door(RUN, session_id="s1"))["expired_facts"] == 1
     assert values(await ask(door, "What is my name, and what do I need today?")) == ["milk"]
 
 
-async def test_a_tier_that_is_not_swept_keeps_its_lines_and_is_not_recalled(door: Door, clock: FakeClock) -> None:
+async def test_a_tier_that_is_not_swept_keeps_its_lines_and_is_not_recalled(
+    door: Door, clock: FakeClock
+) -> None:
     await write(door, {"tiers": {"L1": {"sweep": False}}})
     await say(door, "t1", "Today I need milk.")
     await say(door, "t1", "Today I need bread.", session="s2")
@@ -123,7 +153,9 @@ async def test_a_tier_that_is_not_swept_keeps_its_lines_and_is_not_recalled(door
     assert "milk" in await file_text(door, tier)
 
 
-async def test_a_session_that_stores_nothing_answers_and_keeps_nothing(door: Door, admin: asyncpg.Connection) -> None:
+async def test_a_session_that_stores_nothing_answers_and_keeps_nothing(
+    door: Door, admin: asyncpg.Connection
+) -> None:
     await write(door, {"store": False})
     before = await row_counts(admin)
     for _ in range(2):
@@ -142,7 +174,9 @@ async def test_what_is_older_than_its_time_to_live_is_gone_from_files_recall_and
     door = opened(recent_context_items=2)
     await write(door, {"ttl_days": 7})
     for turn in range(4):
-        await say(door, f"t{turn}", f"My name is Ada{turn} and the safe word is heron.", answer="Noted.")
+        await say(
+            door, f"t{turn}", f"My name is Ada{turn} and the safe word is heron.", answer="Noted."
+        )
     clock.advance(days=3)
     assert (await door(RUN, session_id="s1"))["expired_items"] == 0
     await say(door, "t9", "The meeting is about boats.", answer="Fine.")
@@ -154,7 +188,11 @@ async def test_what_is_older_than_its_time_to_live_is_gone_from_files_recall_and
     for question in ("What is the safe word?", "What is my name?"):
         assert "heron" not in str(await ask(door, question))
         assert "Ada" not in str(await ask(door, question))
-    assert texts(unblocked(await ask(door, "Hm?"))) == ["The meeting is about boats.", "Fine.", "Hm?"]
+    assert texts(unblocked(await ask(door, "Hm?"))) == [
+        "The meeting is about boats.",
+        "Fine.",
+        "Hm?",
+    ]
     kept = [path for path in await file_paths(door, "/memory/s1") if "/2026/01/05/" in path]
     assert [path for path in kept if not path.endswith((".abstract", ".overview"))] == []
     assert (await door(RUN, session_id="s1"))["expired_items"] == 0
@@ -171,7 +209,9 @@ async def test_what_a_users_other_sessions_rely_on_outlives_the_session_that_it_
     done = await door(RUN, session_id="s1")
     assert (done["expired_facts"], done["expired_items"]) == (0, 1)
     for session in ("s1", "s2"):
-        prepared = await ask(door, "What is my name, and what is the safe word?", session=session, user_id="u1")
+        prepared = await ask(
+            door, "What is my name, and what is the safe word?", session=session, user_id="u1"
+        )
         assert values(prepared) == ["Ada"]
         assert "heron" not in str(prepared)
     await door("memory_forget", session_id="s1", user_id="u1", fact_ids=["user_name"])
@@ -180,7 +220,10 @@ async def test_what_a_users_other_sessions_rely_on_outlives_the_session_that_it_
 
 async def test_compaction_follows_the_policy(opened: Opened) -> None:
     door = opened(recent_context_items=2)
-    for session, policy in (("s1", {"compaction": {"enabled": False}}), ("s2", {"max_input_tok": 100})):
+    for session, policy in (
+        ("s1", {"compaction": {"enabled": False}}),
+        ("s2", {"max_input_tok": 100}),
+    ):
         path = f"/memory/{session}/meta/policy.json"
         await write(door, policy, path=path)
         await say(door, "t1", "Mira moved to Lisbon. " * 20, answer="Noted. " * 20, session=session)

@@ -1,4 +1,5 @@
-"""Boards and documents are quoted in a prompt that asks for them, by what they are and within what it may cost."""
+"""Boards and documents are quoted in a prompt that asks for them, by what they are and within what
+it may cost."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,12 +32,18 @@ Quoting = Callable[..., Door]
 
 
 @pytest.fixture
-def quoting(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Quoting:
+def quoting(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Quoting:
     """Turn memory that quotes these sources, with turn options of its own."""
 
     def make(passages: dict[str, PassageSearch] | None = None, **options: Any) -> Door:
-        parts = turn_tools.published(database, clock, tokens, meter, TurnOptions(**options), passages=passages)
-        dispatch = Dispatch(Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
+        parts = turn_tools.published(
+            database, clock, tokens, meter, TurnOptions(**options), passages=passages
+        )
+        dispatch = Dispatch(
+            Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock
+        )
         return Door(dispatch, Caller(scope.tenant, "test"), database, parts.jobs)
 
     return make
@@ -56,7 +63,9 @@ def notes(database: Database, scope: Scope, clock: FakeClock) -> Owned:
 def both(database: Database, meter: RecordingMeter) -> dict[str, PassageSearch]:
     """Boards and documents as they are found."""
     return {
-        "whiteboard": CitationSearch(database, meter, "boards", directory_of=lambda user: f"/whiteboard/{user}"),
+        "whiteboard": CitationSearch(
+            database, meter, "boards", directory_of=lambda user: f"/whiteboard/{user}"
+        ),
         "notebook": CitationSearch(database, meter, "notes"),
     }
 
@@ -71,7 +80,9 @@ def passage(path: str, score: float, text: str = "about bees") -> CitedPassage:
 
 
 def finding(*found: CitedPassage) -> PassageSearch:
-    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+    async def find(
+        scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
         return found[:limit]
 
     return find
@@ -115,7 +126,9 @@ async def test_another_tenant_or_project_is_quoted_nothing(
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     door, sources = quoting(both), ["whiteboard", "notebook"]
     assert "chunks" not in memory(await as_ada(door, QUESTION, sources=sources, project="other"))
-    assert "chunks" not in memory(await as_ada(door.as_tenant(other_scope), QUESTION, sources=sources))
+    assert "chunks" not in memory(
+        await as_ada(door.as_tenant(other_scope), QUESTION, sources=sources)
+    )
     assert "chunks" in memory(await as_ada(door, QUESTION, sources=sources))
 
 
@@ -132,12 +145,19 @@ async def test_a_board_is_quoted_to_its_own_user_alone(
     assert refused["message"] == "sources: whiteboard needs user_id, as every board is somebody's"
 
 
-async def test_what_the_tools_of_boards_and_documents_wrote_is_quoted_by_the_next_call(door: Door) -> None:
-    entry = {"role": "user", "content": "We decided that the bees in Zanzibar get sugar water in winter."}
+async def test_what_the_tools_of_boards_and_documents_wrote_is_quoted_by_the_next_call(
+    door: Door,
+) -> None:
+    entry = {
+        "role": "user",
+        "content": "We decided that the bees in Zanzibar get sugar water in winter.",
+    }
     await door("context_update", user_id="ada", conversation_id="c1", entries=[entry])
     text = "# Bees\n\nIn winter the bees of Zanzibar need quiet.\n"
     await door("update_document", id="root", content=text)
-    await door("file_write", project="default", path="/bees.md", content="The bees in Zanzibar are mine.\n")
+    await door(
+        "file_write", project="default", path="/bees.md", content="The bees in Zanzibar are mine.\n"
+    )
     sources = ["files", "whiteboard", "notebook"]
     quoted = memory(await as_ada(door, QUESTION, sources=sources))["chunks"]
     assert sorted(one["source"] for one in quoted) == sorted(sources)
@@ -146,7 +166,11 @@ async def test_what_the_tools_of_boards_and_documents_wrote_is_quoted_by_the_nex
     assert "need quiet" in told["notebook"]["text"]
     for source in sources:
         read = await door("file_read", project="default", path=told[source]["path"])
-        content = read["content"].encode()[told[source]["start_bytes"] : told[source]["end_bytes"]].decode()
+        content = (
+            read["content"]
+            .encode()[told[source]["start_bytes"] : told[source]["end_bytes"]]
+            .decode()
+        )
         assert content == told[source]["text"]
     found = await door("file_search", project="default", query=QUESTION)
     assert [one["file_path"] for one in found["chunks"]] == ["/bees.md"]
@@ -154,16 +178,21 @@ async def test_what_the_tools_of_boards_and_documents_wrote_is_quoted_by_the_nex
     await door("update_document", id="root", content="# Nothing\n")
     left = memory(await as_ada(door, QUESTION, sources=sources))["chunks"]
     assert [one["source"] for one in left] == ["files"]
-    assert "chunks" not in memory(await as_ada(door, QUESTION, sources=["whiteboard"], project="other"))
+    assert "chunks" not in memory(
+        await as_ada(door, QUESTION, sources=["whiteboard"], project="other")
+    )
 
 
-async def test_a_source_that_is_not_kept_here_is_refused_and_those_that_are_named(quoting: Quoting) -> None:
+async def test_a_source_that_is_not_kept_here_is_refused_and_those_that_are_named(
+    quoting: Quoting,
+) -> None:
     door = quoting({"notebook": finding()})
     refused = await door.refuses(
         "INVALID_ARGUMENT", "memory_before_turn", current_input="x", sources=["turns", "whiteboard"]
     )
     assert refused["message"] == (
-        "sources: this service keeps no whiteboard to recall from; there are: turns, facts, insights, notebook"
+        "sources: this service keeps no whiteboard to recall from; there are: turns, facts,"
+        " insights, notebook"
     )
 
 
@@ -183,7 +212,11 @@ async def test_as_of_a_moment_nothing_that_was_written_later_is_quoted(
     clock.advance(hours=2)
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     prepared = await as_ada(
-        quoting(both), QUESTION, sources=["whiteboard", "notebook"], as_of="2026-01-05T13:00:00Z", explain=True
+        quoting(both),
+        QUESTION,
+        sources=["whiteboard", "notebook"],
+        as_of="2026-01-05T13:00:00Z",
+        explain=True,
     )
     assert [one["path"] for one in memory(prepared)["chunks"]] == [NOTES]
     [why] = [one for one in prepared["explanation"]["candidates"] if not one["shown"]]
@@ -199,7 +232,14 @@ async def test_the_best_of_each_source_comes_before_the_second_of_any(quoting: Q
         }
     )
     prepared = await as_ada(door, QUESTION, sources=["notebook", "whiteboard", "files"])
-    assert [one["path"] for one in memory(prepared)["chunks"]] == ["/f1", "/w1", "/n1", "/f2", "/n2", "/f3"]
+    assert [one["path"] for one in memory(prepared)["chunks"]] == [
+        "/f1",
+        "/w1",
+        "/n1",
+        "/f2",
+        "/n2",
+        "/f3",
+    ]
 
 
 async def test_search_limit_bounds_each_source(quoting: Quoting) -> None:
@@ -217,7 +257,9 @@ async def test_search_limit_bounds_each_source(quoting: Quoting) -> None:
 async def test_sources_are_looked_up_at_the_same_time(quoting: Quoting) -> None:
     together = asyncio.Barrier(3)
 
-    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+    async def find(
+        scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
         await together.wait()
         return [passage("/p", 1.0)]
 
@@ -227,13 +269,19 @@ async def test_sources_are_looked_up_at_the_same_time(quoting: Quoting) -> None:
     assert len(memory(prepared)["chunks"]) == 3
 
 
-async def test_an_error_of_one_source_is_the_error_of_the_call_and_stops_the_others(quoting: Quoting) -> None:
+async def test_an_error_of_one_source_is_the_error_of_the_call_and_stops_the_others(
+    quoting: Quoting,
+) -> None:
     stopped = asyncio.Event()
 
-    async def fail(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+    async def fail(
+        scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
         raise MemsvcError(Code.INVALID_QUERY, "no such question")
 
-    async def hang(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+    async def hang(
+        scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
         try:
             return await asyncio.Future[Sequence[CitedPassage]]()
         finally:
@@ -251,23 +299,39 @@ async def test_an_error_of_one_source_is_the_error_of_the_call_and_stops_the_oth
 async def test_a_source_is_asked_with_the_end_of_a_long_question(quoting: Quoting) -> None:
     asked: list[str] = []
 
-    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+    async def find(
+        scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
         asked.append(question)
         return []
 
-    await as_ada(quoting({"whiteboard": find}), "ü" * 9_000 + " and the bees?", sources=["whiteboard"])
+    await as_ada(
+        quoting({"whiteboard": find}), "ü" * 9_000 + " and the bees?", sources=["whiteboard"]
+    )
     assert len(asked[0].encode()) <= 8_000
     assert asked[0].endswith("ü and the bees?")
 
 
 @pytest.mark.parametrize("room", [60, 140, 260, 500, 1_000, 5_000])
-async def test_with_quotes_the_count_is_exact_and_the_limit_holds(quoting: Quoting, room: int) -> None:
-    found = [passage(f"/p{number}", 9.0 - number, f"Bees {number}: {'honey ' * 90}") for number in range(5)]
-    door = quoting({name: finding(*found) for name in ("files", "whiteboard", "notebook")}, recent_context_items=4)
+async def test_with_quotes_the_count_is_exact_and_the_limit_holds(
+    quoting: Quoting, room: int
+) -> None:
+    found = [
+        passage(f"/p{number}", 9.0 - number, f"Bees {number}: {'honey ' * 90}")
+        for number in range(5)
+    ]
+    door = quoting(
+        {name: finding(*found) for name in ("files", "whiteboard", "notebook")},
+        recent_context_items=4,
+    )
     for turn in range(6):
         await say(door, f"t{turn}", f"The bees in Zanzibar have {turn} queens.")
     prepared = await as_ada(
-        door, QUESTION, max_input_tok=room, explain=True, sources=["turns", "files", "whiteboard", "notebook"]
+        door,
+        QUESTION,
+        max_input_tok=room,
+        explain=True,
+        sources=["turns", "files", "whiteboard", "notebook"],
     )
     assert prepared["context_token_count"] == counted(prepared["input_items"]) <= room
     quoted = memory(prepared).get("chunks", [])
@@ -291,12 +355,20 @@ async def test_a_quoted_text_does_not_leave_its_block(
     door = quoting(both)
     prepared = await as_ada(door, "What about Zanzibar?", sources=["whiteboard", "notebook"])
     policy, block, question = prepared["input_items"]
-    assert [policy["role"], block["role"], texts([question])] == ["developer", "user", ["What about Zanzibar?"]]
+    assert [policy["role"], block["role"], texts([question])] == [
+        "developer",
+        "user",
+        ["What about Zanzibar?"],
+    ]
     [shown] = texts([block])
     assert (shown.startswith(OPEN), shown.endswith(CLOSE)) == (True, True)
     assert (shown.count("<"), shown.count(">")) == (2, 2)
     assert {one["source"] for one in memory(prepared)["chunks"]} == {"whiteboard", "notebook"}
     stored = await door(
-        "memory_after_turn", session_id="s1", turn_id="t1", user_id="ada", input_items=prepared["input_items"]
+        "memory_after_turn",
+        session_id="s1",
+        turn_id="t1",
+        user_id="ada",
+        input_items=prepared["input_items"],
     )
     assert (stored["stored_items"], stored["fact_ids"]) == (1, [])

@@ -1,4 +1,5 @@
-"""The twelve rates that a memory of turns is judged by, each measured over lives that are made up for each seed."""
+"""The twelve rates that a memory of turns is judged by, each measured over lives that are made up
+for each seed."""
 
 import random
 from collections import Counter
@@ -26,10 +27,30 @@ from tests.styles.turns.talk import (
 pytestmark = pytest.mark.slow
 
 NAMES = ["Ada", "Grace", "Barbara", "Hedy", "Radia", "Frances", "Sophie", "Karen"]
-LIKED = ["green tea", "slow trains", "dark chocolate", "window seats", "short meetings", "loud music"]
+LIKED = [
+    "green tea",
+    "slow trains",
+    "dark chocolate",
+    "window seats",
+    "short meetings",
+    "loud music",
+]
 TODAY = ["to pay the rent", "to call the plumber", "to water the orchids", "to renew the passport"]
-WEEKLY = ["to paint the fence", "to file the taxes", "to repair the bicycle", "to visit the dentist"]
-SMALL_TALK = ["How is the weather?", "Tell a joke.", "Explain tides.", "Sort these: 3 1 2.", "Go on.", "yes", "yes"]
+WEEKLY = [
+    "to paint the fence",
+    "to file the taxes",
+    "to repair the bicycle",
+    "to visit the dentist",
+]
+SMALL_TALK = [
+    "How is the weather?",
+    "Tell a joke.",
+    "Explain tides.",
+    "Sort these: 3 1 2.",
+    "Go on.",
+    "yes",
+    "yes",
+]
 OFF_TOPIC = ["Explain chromodynamics.", "Translate Zanzibar.", "Summarise Hamlet."]
 
 
@@ -55,7 +76,12 @@ def made_up(chosen: random.Random, session: str) -> Life:
         "What task is there today?": ("today_task", today),
         "What is my task this week?": ("weekly_task", weekly),
     }
-    stated = [f"My name is {name}.", f"I prefer {liked}.", f"Today I need {today}.", f"This week I need {weekly}."]
+    stated = [
+        f"My name is {name}.",
+        f"I prefer {liked}.",
+        f"Today I need {today}.",
+        f"This week I need {weekly}.",
+    ]
     said = stated + [chosen.choice(SMALL_TALK) for _ in range(8)]
     chosen.shuffle(said)
     life.turns = [(f"t{number}", text, f"Answer {number}.") for number, text in enumerate(said)]
@@ -129,7 +155,13 @@ async def test_session_isolation_leak_rate_is_zero(lives: Lives) -> None:
     leaks = 0
     for life in told:
         own = str(life.items())
-        others = {value for other in told if other is not life for _, value in other.facts.values() if value not in own}
+        others = {
+            value
+            for other in told
+            if other is not life
+            for _, value in other.facts.values()
+            if value not in own
+        }
         for question in life.facts:
             prepared = str(await ask(door, question, session=life.session))
             leaks += sum(value in prepared for value in others)
@@ -137,16 +169,26 @@ async def test_session_isolation_leak_rate_is_zero(lives: Lives) -> None:
     assert leaks == 0
 
 
-async def test_exact_dedup_score_and_duplicate_growth_ratio_hold_when_all_is_said_again(lives: Lives) -> None:
+async def test_exact_dedup_score_and_duplicate_growth_ratio_hold_when_all_is_said_again(
+    lives: Lives,
+) -> None:
     door, told = lives
     grown = []
     for life in told:
-        tiers = [path for path in await file_paths(door, f"/memory/{life.session}") if "/memory_tiers/" in path]
+        tiers = [
+            path
+            for path in await file_paths(door, f"/memory/{life.session}")
+            if "/memory_tiers/" in path
+        ]
         before = sum([len(await file_records(door, path)) for path in tiers])
         for again in range(6):
             for turn, said, answer in life.turns:
                 await say(door, f"{turn}-{again}", said, answer=answer, session=life.session)
-        tiers = [path for path in await file_paths(door, f"/memory/{life.session}") if "/memory_tiers/" in path]
+        tiers = [
+            path
+            for path in await file_paths(door, f"/memory/{life.session}")
+            if "/memory_tiers/" in path
+        ]
         grown.append(sum([len(await file_records(door, path)) for path in tiers]) / before)
         listed = (await door("memory_list_facts", session_id=life.session, limit=500))["facts"]
         assert len(listed) == len({(fact["fact_id"], fact["value"]) for fact in listed})
@@ -170,10 +212,16 @@ async def test_prompt_duplicate_rate_and_persisted_history_echo_rate_are_zero_an
         assert latest["recall_fact_ids"] == prepared["recall_fact_ids"]
         often = Counter(map(canonical, [*held, user(said)]))
         for items in (shown, unblocked(latest)):
-            assert all(count <= often[item] for item, count in Counter(map(canonical, items)).items())
+            assert all(
+                count <= often[item] for item, count in Counter(map(canonical, items)).items()
+            )
         given = prepared["input_items"]
         await door(
-            "memory_after_turn", session_id="s1", turn_id=turn, input_items=given, output_items=[assistant(answer)]
+            "memory_after_turn",
+            session_id="s1",
+            turn_id=turn,
+            input_items=given,
+            output_items=[assistant(answer)],
         )
         held += [user(said), assistant(answer)]
     assert [record["item"] for record in await events(door)] == held

@@ -1,4 +1,5 @@
-"""What is derived can be thrown away: a rebuild from the files gives the same memory; a check tells any difference."""
+"""What is derived can be thrown away: a rebuild from the files gives the same memory; a check tells
+any difference."""
 
 from collections import Counter
 from typing import Any
@@ -31,14 +32,17 @@ def rebuilding(database: Database, clock: FakeClock, tokens: O200kCounter) -> Tu
 
 
 async def live(door: Door, clock: FakeClock) -> None:
-    """A history with users, changes of mind, what was taken back, forgotten, expired and packed away."""
+    """A history with users, changes of mind, what was taken back, forgotten, expired and packed
+    away."""
     for day in range(4):
         for at in range(12):
             user = ("u1", "u2", "")[at % 3]
             said = f"On day {day} the word is {'abcdefghijkl'[at]}{day}. I like tea{at}."
             await say(door, f"d{day}-{at}", said, answer=f"Noted {at}.", user_id=user)
             clock.advance(minutes=7)
-        await say(door, f"d{day}-name", f"My name is Ada{day}. Today I need milk{day}.", user_id="u1")
+        await say(
+            door, f"d{day}-name", f"My name is Ada{day}. Today I need milk{day}.", user_id="u1"
+        )
         clock.advance(seconds=1)
         await say(door, f"d{day}-other", f"My name is Grace{day}.", session="s2", user_id="u2")
         clock.advance(days=1)
@@ -56,13 +60,14 @@ async def live(door: Door, clock: FakeClock) -> None:
 async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
     """What is derived, as far as it follows from the files.
 
-    Left out: the token of a guard (a random fence), how far an index has put its fresh terms into its postings (both
-    are read as one), numbers of facts where others before them were swept (their order stays), and what counts runs
-    rather than what is there (runs of maintenance, watermarks).
+    Left out: the token of a guard (a random fence), how far an index has put its fresh terms into
+    its postings (both are read as one), numbers of facts where others before them were swept (their
+    order stays), and what counts runs rather than what is there (runs of maintenance, watermarks).
     """
     facts = await admin.fetch(
         """
-        SELECT b.name, f.record, f.fact_id, f.key, f.slot, f.value, f.cues, f.tier, f.confidence, f.state, f.valid_from,
+        SELECT b.name, f.record, f.fact_id, f.key, f.slot, f.value, f.cues, f.tier, f.confidence,
+            f.state, f.valid_from,
                f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.forgotten,
                e.ref, e.text, e.said_at, e.length, e.cues AS found_by
         FROM facts AS f JOIN books AS b USING (tenant, project, book)
@@ -71,14 +76,17 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
         """
     )
     items = await admin.fetch(
-        "SELECT b.name, e.* FROM entries AS e JOIN books AS b USING (tenant, project, book) WHERE b.name LIKE 'turns/%'"
+        "SELECT b.name, e.* FROM entries AS e JOIN books AS b USING (tenant, project, book) WHERE"
+        " b.name LIKE 'turns/%'"
     )
     guards = await admin.fetch(
-        "SELECT session, turn, done, fingerprint, first_entry, result, claimed_at FROM guards WHERE turn <> ''"
+        "SELECT session, turn, done, fingerprint, first_entry, result, claimed_at FROM guards"
+        " WHERE turn <> ''"
     )
     sessions = await admin.fetch(
         """
-        SELECT session, user_id, latest_turn, turns, counters -> 'items' AS items, counters -> 'facts' AS facts,
+        SELECT session, user_id, latest_turn, turns, counters -> 'items' AS items,
+            counters -> 'facts' AS facts,
                created_at, updated_at FROM sessions
         """
     )
@@ -91,10 +99,12 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
     )
     hits = await admin.fetch(
         """
-        SELECT b.name, h.term, CASE WHEN b.name LIKE 'turns/%' THEN h.hit ELSE h.hit & 4294967295 END AS hit FROM (
+        SELECT b.name, h.term, CASE WHEN b.name LIKE 'turns/%' THEN h.hit ELSE h.hit & 4294967295
+            END AS hit FROM (
             SELECT tenant, project, book, term, unnest(hits) AS hit FROM postings
             UNION ALL SELECT tenant, project, book, unnest(terms), unnest(hits) FROM fresh_terms
-        ) AS h JOIN books AS b USING (tenant, project, book) WHERE b.name LIKE 'turns/%' OR b.name LIKE 'facts/%'
+        ) AS h JOIN books AS b USING (tenant, project, book) WHERE b.name LIKE 'turns/%'
+            OR b.name LIKE 'facts/%'
         """
     )
     return {"facts": list(map(str, facts))} | {
@@ -141,11 +151,20 @@ async def test_everything_derived_comes_back_from_the_files_as_it_was(
     before = await rows(admin)
     assert await rebuild(rebuilding, scope) == Counter()
     assert await rows(admin) == before
-    places = await admin.fetch("SELECT book, entry, stream, start, size_bytes FROM entries WHERE stream <> 0")
+    places = await admin.fetch(
+        "SELECT book, entry, stream, start, size_bytes FROM entries WHERE stream <> 0"
+    )
     await admin.execute(f"TRUNCATE {', '.join(DERIVED)}")
-    assert (await rebuild(rebuilding, scope)).keys() >= {"entries", "facts", "guards", "postings", "sessions"}
+    assert (await rebuild(rebuilding, scope)).keys() >= {
+        "entries",
+        "facts",
+        "guards",
+        "postings",
+        "sessions",
+    }
     await admin.executemany(  # where the lines of packed days once stood, nobody can tell any more
-        "UPDATE entries SET stream = $3, start = $4 WHERE book = $1 AND entry = $2 AND stream = 0 AND size_bytes = $5",
+        "UPDATE entries SET stream = $3, start = $4 WHERE book = $1 AND entry = $2 AND stream = 0"
+        " AND size_bytes = $5",
         [tuple(place) for place in places],
     )
     after = await rows(admin)
@@ -159,7 +178,13 @@ async def test_everything_derived_comes_back_from_the_files_as_it_was(
     [
         ("UPDATE facts SET value = 'Mallory' WHERE value = 'Ada3'", "facts"),
         ("DELETE FROM facts WHERE value = 'Ada3'", "facts"),
-        ("UPDATE facts SET state = 'active', valid_to = NULL, superseded_by = NULL WHERE value = 'tea1'", ""),
+        (
+            (
+                "UPDATE facts SET state = 'active', valid_to = NULL, superseded_by = NULL WHERE value"
+                " = 'tea1'"
+            ),
+            "",
+        ),
         ("UPDATE entries SET text = 'changed' WHERE ref = 'd0-1-in-0'", "entries"),
         ("DELETE FROM entries WHERE ref = 'd3-2-out-0'", "entries"),
         ("UPDATE guards SET result = '{}' WHERE turn = 'd1-1'", "guards"),
@@ -274,7 +299,8 @@ async def test_turns_that_come_before_any_step_of_a_rebuild_keep_all_their_rows(
 
 
 async def older(door: Door, number: int) -> None:
-    """Bring in a turn of a day before all others; that it is put in its place has to wait for the rebuild."""
+    """Bring in a turn of a day before all others; that it is put in its place has to wait for the
+    rebuild."""
     files = {"log.jsonl": jsonl(turn(f"old{number}", f"The word was heron{number}.", "Noted."))}
     with pytest.raises(Refused) as refused:
         await door("memory_import_session", session_id="s1", files=files)
@@ -282,7 +308,11 @@ async def older(door: Door, number: int) -> None:
 
 
 async def test_older_turns_that_come_in_during_a_rebuild_keep_all_their_rows(
-    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    door: Door,
+    clock: FakeClock,
+    rebuilding: TurnRebuild,
+    scope: Scope,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await three_days(door, clock)
 
@@ -299,7 +329,11 @@ async def test_older_turns_that_come_in_during_a_rebuild_keep_all_their_rows(
 
 
 async def test_a_rebuild_gives_up_where_older_turns_come_in_all_the_time_and_loses_nothing(
-    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    door: Door,
+    clock: FakeClock,
+    rebuilding: TurnRebuild,
+    scope: Scope,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await three_days(door, clock)
     came = []
@@ -350,7 +384,9 @@ async def test_facts_that_are_learnt_in_a_session_which_came_meanwhile_are_kept(
     await say(door, "t2", "My favorite color is green.", session="s9", user_id="u1")
     assert await rebuilding.check_user(scope, "u1", learnt_in) == Counter()
     assert await rebuilding.run_user(scope, "u1", learnt_in) == Counter()
-    assert values(await ask(door, "What is my favorite color?", session="s3", user_id="u1")) == ["green"]
+    assert values(await ask(door, "What is my favorite color?", session="s3", user_id="u1")) == [
+        "green"
+    ]
 
 
 async def test_a_large_session_is_compared_segment_by_segment(
@@ -358,7 +394,9 @@ async def test_a_large_session_is_compared_segment_by_segment(
 ) -> None:
     door = opened()
     for at in range(11):
-        items = [f"turn {at} item {number} speaks of word{at * 100 + number}" for number in range(100)]
+        items = [
+            f"turn {at} item {number} speaks of word{at * 100 + number}" for number in range(100)
+        ]
         await say(door, f"t{at}", *items)
     assert await differences(rebuilding, scope) == Counter()
     await admin.execute("DELETE FROM postings WHERE segment = 1")
@@ -380,4 +418,6 @@ async def test_a_rebuild_finds_out_in_which_sessions_more_than_one_user_spoke(
         await admin.execute(f"UPDATE sessions SET shared = {wrong}")
         for session in right:
             await rebuilding.run(scope, session)
-        assert {row["session"]: row["shared"] for row in await admin.fetch("SELECT * FROM sessions")} == right
+        assert {
+            row["session"]: row["shared"] for row in await admin.fetch("SELECT * FROM sessions")
+        } == right

@@ -1,4 +1,5 @@
-"""What is recalled from elsewhere than the session: the user's other sessions, insights, files, and the past."""
+"""What is recalled from elsewhere than the session: the user's other sessions, insights, files, and
+the past."""
 
 from typing import Any
 
@@ -25,7 +26,9 @@ def shown(prepared: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["session"], one["text"]) for one in memory(prepared)["turns"]]
 
 
-async def test_what_a_user_said_in_another_session_is_recalled_and_says_where_it_is_from(door: Door) -> None:
+async def test_what_a_user_said_in_another_session_is_recalled_and_says_where_it_is_from(
+    door: Door,
+) -> None:
     await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
     prepared = await ask(door, BEES, session="new", user_id="ada", explain=True)
     assert shown(prepared) == [("old", "I keep bees in the garden in Zanzibar.")]
@@ -38,13 +41,21 @@ async def test_the_session_itself_comes_first(opened: Opened) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="own", user_id="ada")
     await say(door, "t1", "I keep bees on the roof in Zanzibar.", session="old", user_id="ada")
-    assert [session for session, _ in shown(await ask(door, BEES, session="own", user_id="ada"))] == ["own", "old"]
+    assert [
+        session for session, _ in shown(await ask(door, BEES, session="own", user_id="ada"))
+    ] == ["own", "old"]
 
 
-async def test_after_the_best_comes_what_was_said_on_another_day(opened: Opened, clock: FakeClock) -> None:
+async def test_after_the_best_comes_what_was_said_on_another_day(
+    opened: Opened, clock: FakeClock
+) -> None:
     door = opened(recent_context_items=0)
     for number in range(18):
-        await say(door, f"t{number}", f"In Zanzibar I keep bees: hive{number}, house{number}, hill{number}.")
+        await say(
+            door,
+            f"t{number}",
+            f"In Zanzibar I keep bees: hive{number}, house{number}, hill{number}.",
+        )
     for number in range(5):  # so that nothing of the next day stands beside what was said of bees
         await say(door, f"t-ship-{number}", f"The ship {number} is late again.")
     clock.advance(days=1)
@@ -55,11 +66,15 @@ async def test_after_the_best_comes_what_was_said_on_another_day(opened: Opened,
     prepared = await ask(door, BEES, explain=True)
     assert [text for _, text in shown(prepared)] == plain
     scores = [one["score"] for one in prepared["explanation"]["candidates"] if one["shown"]]
-    [shed] = [one for one in prepared["explanation"]["candidates"] if one["ref"].startswith("t-shed")]
+    [shed] = [
+        one for one in prepared["explanation"]["candidates"] if one["ref"].startswith("t-shed")
+    ]
     assert (shed["score"], shed["position"]) == (scores[-1], 11)
 
 
-@pytest.mark.parametrize("other", ["", "ad", "adaa", "Ada", "ada/", "ada%", "ad_", "../ada", "ada x", "*", "アダ"])
+@pytest.mark.parametrize(
+    "other", ["", "ad", "adaa", "Ada", "ada/", "ada%", "ad_", "../ada", "ada x", "*", "アダ"]
+)
 async def test_no_session_of_another_user_or_of_none_is_shown(opened: Opened, other: str) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="theirs", user_id=other)
@@ -73,7 +88,9 @@ async def test_no_session_of_another_user_or_of_none_is_shown(opened: Opened, ot
         )
 
 
-async def test_another_project_and_another_tenant_are_not_looked_into(door: Door, other_scope: Scope) -> None:
+async def test_another_project_and_another_tenant_are_not_looked_into(
+    door: Door, other_scope: Scope
+) -> None:
     await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
     assert shown(await ask(door, BEES, session="new", user_id="ada", project="other")) == []
     assert shown(await ask(door.as_tenant(other_scope), BEES, session="new", user_id="ada")) == []
@@ -83,7 +100,13 @@ async def test_an_older_session_is_found_by_its_digests(opened: Opened, clock: F
     door = opened(recent_context_items=0)
     for number in range(9):
         clock.advance(hours=1)
-        await say(door, "t1", f"I keep bees in hive{number} in Zanzibar.", session=f"s{number}", user_id="ada")
+        await say(
+            door,
+            "t1",
+            f"I keep bees in hive{number} in Zanzibar.",
+            session=f"s{number}",
+            user_id="ada",
+        )
         for turn in range(2, 11):
             said = f"Talk about ship{number}{turn} and weather."
             await say(door, f"t{turn}", said, answer="I see.", session=f"s{number}", user_id="ada")
@@ -116,9 +139,15 @@ async def test_an_insight_is_recalled_with_what_kind_it_is_of(
     assert set(recalled[0]) == {"id", "type", "summary", "confidence", "time"}
     assert prepared["recall_insight_ids"] == [one["id"] for one in recalled]
     assert len(set(prepared["recall_insight_ids"])) == 5
-    for nobody in (await ask(door, BEES, session="other", user_id="bo"), await ask(door, BEES, session="other")):
+    for nobody in (
+        await ask(door, BEES, session="other", user_id="bo"),
+        await ask(door, BEES, session="other"),
+    ):
         assert nobody["recall_insight_ids"] == []
-    assert memory(await ask(door, BEES, user_id="ada", sources=["turns", "facts"])).get("insights", []) == []
+    assert (
+        memory(await ask(door, BEES, user_id="ada", sources=["turns", "facts"])).get("insights", [])
+        == []
+    )
 
 
 async def test_files_are_quoted_only_where_they_are_asked_for(door: Door) -> None:
@@ -127,9 +156,15 @@ async def test_files_are_quoted_only_where_they_are_asked_for(door: Door) -> Non
     question = "What do the bees in Zanzibar need in winter?"
     assert "chunks" not in memory(await ask(door, question))
     [chunk] = memory(await ask(door, question, sources=["files"]))["chunks"]
-    assert (chunk["path"], chunk["start_bytes"], chunk["end_bytes"]) == ("/notes/bees.md", 0, len(content.encode()))
+    assert (chunk["path"], chunk["start_bytes"], chunk["end_bytes"]) == (
+        "/notes/bees.md",
+        0,
+        len(content.encode()),
+    )
     assert "sugar water" in chunk["text"]
-    assert memory(await ask(door, question, sources=["files"], project="other")).get("chunks") is None
+    assert (
+        memory(await ask(door, question, sources=["files"], project="other")).get("chunks") is None
+    )
 
 
 async def test_facts_are_as_they_were_believed_at_a_time_and_otherwise_never_stale(
@@ -146,20 +181,27 @@ async def test_facts_are_as_they_were_believed_at_a_time_and_otherwise_never_sta
     assert values(await ask(door, question, user_id="u", as_of=clock.now().isoformat())) == ["Bea"]
 
 
-async def test_what_was_said_later_is_not_recalled_as_of_a_time(opened: Opened, clock: FakeClock) -> None:
+async def test_what_was_said_later_is_not_recalled_as_of_a_time(
+    opened: Opened, clock: FakeClock
+) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "I keep bees in the garden in Zanzibar.")
     then = clock.now()
     clock.advance(days=1)
     await say(door, "t2", "I keep bees on the roof in Zanzibar.")
     assert len(shown(await ask(door, BEES))) == 2
-    assert shown(await ask(door, BEES, as_of=then.isoformat())) == [("s1", "I keep bees in the garden in Zanzibar.")]
+    assert shown(await ask(door, BEES, as_of=then.isoformat())) == [
+        ("s1", "I keep bees in the garden in Zanzibar.")
+    ]
 
 
 async def test_explain_says_how_sure_recall_is(opened: Opened) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "I keep bees in the garden in Zanzibar.")
-    for question, sure in ((BEES, True), ("How do bees see ultraviolet light in the open desert?", False)):
+    for question, sure in (
+        (BEES, True),
+        ("How do bees see ultraviolet light in the open desert?", False),
+    ):
         prepared = await ask(door, question, explain=True)
         confidence = prepared["explanation"]["confidence"]
         assert (confidence["total"] >= confidence["floor"]) is sure is bool(shown(prepared))
@@ -177,14 +219,22 @@ async def test_with_an_embedder_what_shares_no_word_is_found(
     alike = {"hound": "dog", "canine": "dog"}
     door = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder(alike=alike))
     for turn in range(12):
-        await say(door, f"t{turn}", f"Remark {turn} about ship{turn} weather.", session="old", user_id="ada")
+        await say(
+            door,
+            f"t{turn}",
+            f"Remark {turn} about ship{turn} weather.",
+            session="old",
+            user_id="ada",
+        )
     await say(door, "t99", "hound", session="old", user_id="ada")
     await door.work()
     [best, *_] = shown(await ask(door, "canine", session="new", user_id="ada"))
     assert best == ("old", "hound")
 
 
-@pytest.mark.parametrize("text", ["Thanks!", "ok great", "Danke dir", "Hello, good morning!", "谢谢你", "了解です"])
+@pytest.mark.parametrize(
+    "text", ["Thanks!", "ok great", "Danke dir", "Hello, good morning!", "谢谢你", "了解です"]
+)
 async def test_thanks_and_greetings_recall_nothing(
     database: Database,
     database_urls: DatabaseUrls,
@@ -232,7 +282,9 @@ async def test_a_session_of_several_users_is_recalled_in_none_of_their_other_ses
     assert shown(await ask(door, BEES, session="own", user_id="ada")) == []
 
 
-async def test_in_a_session_of_several_users_each_is_told_what_was_said_there(opened: Opened) -> None:
+async def test_in_a_session_of_several_users_each_is_told_what_was_said_there(
+    opened: Opened,
+) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="shared", user_id="ada")
     await say(door, "t2", "Hello there.", session="shared", user_id="bob")

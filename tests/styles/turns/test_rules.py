@@ -7,8 +7,24 @@ from memsvc.core.rules.extraction import LANGUAGES, extract
 from tests.styles.turns.talk import user
 
 _MAIN = {
-    *("user_name", "user_like", "user_dislike", "user_preference", "user_allergy", "user_diet", "user_home"),
-    *("user_job", "user_employer", "user_family", "user_kin", "user_pet", "user_plan", "user_reminder"),
+    *(
+        "user_name",
+        "user_like",
+        "user_dislike",
+        "user_preference",
+        "user_allergy",
+        "user_diet",
+        "user_home",
+    ),
+    *(
+        "user_job",
+        "user_employer",
+        "user_family",
+        "user_kin",
+        "user_pet",
+        "user_plan",
+        "user_reminder",
+    ),
     *("today_task", "weekly_task"),
 }
 _TAKEN_BACK = {"user_name", "user_diet", "user_allergy", "user_home", "user_pet"}

@@ -44,8 +44,15 @@ def test_a_quarter_of_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> N
     assert process_time() - started < QUICK_S
 
 
-@given(st.lists(st.sampled_from([*MARKERS, *" ,.;:'\"\n<>「」我私", "i ", "my ", "ich ", "is "]), max_size=400))
+@given(
+    st.lists(
+        st.sampled_from([*MARKERS, *" ,.;:'\"\n<>「」我私", "i ", "my ", "ich ", "is "]),
+        max_size=400,
+    )
+)
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_put_together_of_markers_is_read_and_no_value_is_too_long(words: list[str]) -> None:
+def test_whatever_is_put_together_of_markers_is_read_and_no_value_is_too_long(
+    words: list[str],
+) -> None:
     for claim in extract([("e", user_message(" ".join(words)))], session="s", turn="t", user=""):
         assert len(getattr(claim, "value", "").encode()) <= 128

@@ -32,7 +32,9 @@ async def test_every_session_is_maintained_until_nothing_more_can_come_due_in_it
     assert await file_records(door, "/memory/busy/memory_tiers/L1/2026/01/facts-20260105.jsonl")
     clock.advance(days=9)
     assert await due(door) == ["busy", "quiet"]
-    assert "/memory/busy/memory_tiers/L1/2026/01/facts-20260105.jsonl" not in await file_paths(door, "/memory/busy")
+    assert "/memory/busy/memory_tiers/L1/2026/01/facts-20260105.jsonl" not in await file_paths(
+        door, "/memory/busy"
+    )
     clock.advance(days=1)
     assert await due(door) == []
     await say(door, "t2", "Hello again.", session="quiet")

@@ -1,4 +1,5 @@
-"""Shadow mode: what a client's own memory came to beside what this service would, and nothing else kept of it."""
+"""Shadow mode: what a client's own memory came to beside what this service would, and nothing else
+kept of it."""
 
 import asyncpg
 import pytest
@@ -57,7 +58,10 @@ async def test_what_differs_is_named_on_both_sides(shadowed: Door, meter: Record
         own_facts=[{"id": "user_name", "value": "Eve"}],
         own_fact_ids=["user_like"],
         own_token_count=1,
-        own_files=[{"path": "events/raw/2026/01/05/log-20260105.jsonl", "lines": 9}, {"path": "insights/x.jsonl"}],
+        own_files=[
+            {"path": "events/raw/2026/01/05/log-20260105.jsonl", "lines": 9},
+            {"path": "insights/x.jsonl"},
+        ],
     )
     assert found["facts"] == {
         "only_there": ["user_like"],
@@ -86,7 +90,11 @@ async def test_the_kept_report_holds_no_value_and_no_text(shadowed: Door) -> Non
         own_input_items=[user("canary"), assistant("canary")],
     )
     [record] = await file_records(shadowed, REPORT)
-    assert (record["type"], record["turn_id"], record["agrees"]) == ("shadow_comparison", "t2", False)
+    assert (record["type"], record["turn_id"], record["agrees"]) == (
+        "shadow_comparison",
+        "t2",
+        False,
+    )
     kept = await file_text(shadowed, REPORT)
     assert not any(word in kept for word in ("Ada", "Mallory", "canary", "secret"))
 
@@ -97,14 +105,22 @@ async def test_a_comparison_stores_no_turn(shadowed: Door, admin: asyncpg.Connec
     assert await admin.fetchval("SELECT count(*) FROM facts") == 0
 
 
-async def test_the_report_sums_up_sessions_and_counts_each_turn_once(shadowed: Door, other_call: Door) -> None:
+async def test_the_report_sums_up_sessions_and_counts_each_turn_once(
+    shadowed: Door, other_call: Door
+) -> None:
     await say(shadowed, "t1", "My name is Ada.")
     question = "What is my name?"
     right = [{"id": "user_name", "value": "Ada"}]
     for facts in ([], right):  # the same turn again: the last comparison counts
-        await shadowed(COMPARE, session_id="s1", turn_id="t2", current_input=question, own_facts=facts)
+        await shadowed(
+            COMPARE, session_id="s1", turn_id="t2", current_input=question, own_facts=facts
+        )
     await shadowed(
-        COMPARE, session_id="s1", turn_id="t3", current_input=question, own_facts=[{"id": "x", "value": "y"}]
+        COMPARE,
+        session_id="s1",
+        turn_id="t3",
+        current_input=question,
+        own_facts=[{"id": "x", "value": "y"}],
     )
     await shadowed(COMPARE, session_id="s2", turn_id="t2", current_input="Nothing known.")
     report = await shadowed("memory_shadow_report")
@@ -117,6 +133,8 @@ async def test_the_report_sums_up_sessions_and_counts_each_turn_once(shadowed: D
 
 async def test_too_much_is_refused_and_nothing_is_kept(shadowed: Door) -> None:
     many = [str(at) for at in range(2001)]
-    await shadowed.refuses("INVALID_ARGUMENT", COMPARE, session_id="s1", current_input="x", own_fact_ids=many)
+    await shadowed.refuses(
+        "INVALID_ARGUMENT", COMPARE, session_id="s1", current_input="x", own_fact_ids=many
+    )
     with pytest.raises(Refused):
         await file_text(shadowed, REPORT)

@@ -36,20 +36,43 @@ def shelf(path: str, *samples: str, size_bytes: int = 10) -> DirectoryStats:
 @pytest.mark.parametrize("place", PLACES)
 def test_every_place_has_an_abstract_of_its_own_of_the_right_length(place: str) -> None:
     text = directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
-    assert directory_summaries.ABSTRACT_WORDS_MIN <= len(text.split()) <= directory_summaries.ABSTRACT_WORDS_MAX
+    assert (
+        directory_summaries.ABSTRACT_WORDS_MIN
+        <= len(text.split())
+        <= directory_summaries.ABSTRACT_WORDS_MAX
+    )
     assert "1 file, 10 bytes in all, written at 2026-01-05T12:00:00Z: f." in text
     assert len({*text.split(". ")}) == len(text.split(". "))
 
 
 @given(st.dictionaries(st.sampled_from(["", "events", "meta"]), st.text()), st.sampled_from(PLACES))
-def test_notes_never_make_an_abstract_too_long_or_too_short(notes: dict[str, str], place: str) -> None:
-    words = directory_summaries.abstract(shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes).split()
-    assert directory_summaries.ABSTRACT_WORDS_MIN <= len(words) <= directory_summaries.ABSTRACT_WORDS_MAX
+def test_notes_never_make_an_abstract_too_long_or_too_short(
+    notes: dict[str, str], place: str
+) -> None:
+    words = directory_summaries.abstract(
+        shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes
+    ).split()
+    assert (
+        directory_summaries.ABSTRACT_WORDS_MIN
+        <= len(words)
+        <= directory_summaries.ABSTRACT_WORDS_MAX
+    )
 
 
 def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
-    told = {place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {}) for place in PLACES}
-    kinds = {"", "/events", "/events/raw/2026/01/05", "/events/archive", "/memory_tiers/L1", "/meta", "/insights"}
+    told = {
+        place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
+        for place in PLACES
+    }
+    kinds = {
+        "",
+        "/events",
+        "/events/raw/2026/01/05",
+        "/events/archive",
+        "/memory_tiers/L1",
+        "/meta",
+        "/insights",
+    }
     for place in kinds:
         others = {sentence for other in kinds - {place} for sentence in told[other].split(". ")}
         own = [sentence for sentence in told[place].split(". ") if sentence not in others]
@@ -66,9 +89,14 @@ def test_an_abstract_names_some_files_and_counts_the_others() -> None:
 def test_a_note_stands_where_it_belongs_and_above_and_not_below() -> None:
     notes = {"events/raw": "Six items.", "memory_tiers/L0": "Ada."}
     told = {
-        place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes) for place in PLACES
+        place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes)
+        for place in PLACES
     }
-    assert {place for place in PLACES if "Six items." in told[place]} == {"", "/events", "/events/raw"}
+    assert {place for place in PLACES if "Six items." in told[place]} == {
+        "",
+        "/events",
+        "/events/raw",
+    }
     assert {place for place in PLACES if "Ada." in told[place]} == {"", "/memory_tiers"}
 
 
@@ -80,7 +108,10 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
     ]
     whole = directory_summaries.total_statistics(census, ROOT)
     assert set(whole) == {ROOT, *(f"{ROOT}/{place}" for place in ("a", "a/b", "a/b/c", "ab"))}
-    assert {path.removeprefix(ROOT): (one.files, one.directories, one.size_bytes) for path, one in whole.items()} == {
+    assert {
+        path.removeprefix(ROOT): (one.files, one.directories, one.size_bytes)
+        for path, one in whole.items()
+    } == {
         "": (4, 4, 23),
         "/a": (3, 2, 12),
         "/a/b": (1, 1, 7),
@@ -97,6 +128,13 @@ def test_an_overview_says_what_is_there_as_json() -> None:
         "generated_at": "2026-01-05T12:00:00Z",
         "path": ROOT,
         "stats": {"files": 1, "directories": 0, "total_bytes": 3},
-        "directories": [{"path": f"{ROOT}/a", "files": 0, "total_bytes": 2, "updated_at": "2026-01-05T12:00:00Z"}],
+        "directories": [
+            {
+                "path": f"{ROOT}/a",
+                "files": 0,
+                "total_bytes": 2,
+                "updated_at": "2026-01-05T12:00:00Z",
+            }
+        ],
         "sample_paths": ["/memory/s1/f"],
     }

@@ -1,4 +1,5 @@
-"""What is no statement of the user's about the user: questions, conditions, denials, other people's words, secrets."""
+"""What is no statement of the user's about the user: questions, conditions, denials, other people's
+words, secrets."""
 
 import pytest
 
@@ -219,7 +220,9 @@ def test_a_value_keeps_its_case_and_ends_where_its_script_ends_it(text: str, val
         ("我有一只狗。名字叫旺财。我叫李雷。", [("user_pet", "旺财"), ("user_name", "李雷")]),
     ],
 )
-def test_a_value_leaves_the_next_clause_to_the_next_fact(text: str, facts: list[tuple[str, str]]) -> None:
+def test_a_value_leaves_the_next_clause_to_the_next_fact(
+    text: str, facts: list[tuple[str, str]]
+) -> None:
     assert stated(text) == facts
 
 

@@ -1,4 +1,5 @@
-"""Two hundred changes of mind: what a user says first, what later, what is asked then, and what is true by then."""
+"""Two hundred changes of mind: what a user says first, what later, what is asked then, and what is
+true by then."""
 
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ KANA_NAMES = (("花子", "太郎"), ("アナ", "ユキ"), ("ケン", "ミカ"))
 KANA_PLACES = (("東京", "大阪"), ("京都", "札幌"), ("福岡", "名古屋"))
 KANA_THINGS = (("ジャズ", "パクチー"), ("紅茶", "コーヒー"), ("映画", "野球"))
 
-# first | later | question: {0} is the old value, {1} the new one; a line that says no {1} takes something back.
+# first | later | question: {0} is the old value, {1} the new one; a line that says no {1} takes
+# something back.
 _CHANGES = {
     NAMES: """
         My name is {0}. | Actually, my name is {1}. | What is my name?
@@ -143,7 +145,11 @@ def updates() -> list[Update]:
             for old, new in pairs:
                 filled = [part.format(old, new) for part in (first, later, question)]
                 fresh = (
-                    "eats meat" if "eat meat" in later or "wieder Fleisch" in later else new if "{1}" in later else ""
+                    "eats meat"
+                    if "eat meat" in later or "wieder Fleisch" in later
+                    else new
+                    if "{1}" in later
+                    else ""
                 )
                 made.append(Update(*filled, old, fresh))
     return made

@@ -1,4 +1,5 @@
-"""Whiteboards of one tenant, behind the real dispatch, with a model that tests script or without one."""
+"""Whiteboards of one tenant, behind the real dispatch, with a model that tests script or without
+one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,11 +23,15 @@ def llm() -> ScriptedLlm:
 
 
 @pytest.fixture
-def opened(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Opened:
+def opened(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Opened:
     """Makes a service of its own over the test's database: `opened(llm=..., tokens_max=...)`."""
 
     def make(llm: Any = None, **options: Any) -> Door:
-        return open_door(database, clock, tokens, meter, scope, llm=llm, whiteboard=WhiteboardOptions(**options))
+        return open_door(
+            database, clock, tokens, meter, scope, llm=llm, whiteboard=WhiteboardOptions(**options)
+        )
 
     return make
 

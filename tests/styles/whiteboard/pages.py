@@ -32,10 +32,20 @@ async def everything(admin: asyncpg.Connection) -> str:
     """Every row of every table as text, with what blocks hold."""
     tables = [
         *metadata.tables,
-        *(row[0] for row in await admin.fetch("SELECT tablename FROM pg_tables WHERE tablename LIKE '%queuer%'")),
+        *(
+            row[0]
+            for row in await admin.fetch(
+                "SELECT tablename FROM pg_tables WHERE tablename LIKE '%queuer%'"
+            )
+        ),
     ]
-    rows = [row[0] for name in tables for row in await admin.fetch(f"SELECT t::text FROM {name} AS t")]
-    blocks = [bytes(row[0]).decode("utf-8", "replace") for row in await admin.fetch("SELECT content FROM blocks")]
+    rows = [
+        row[0] for name in tables for row in await admin.fetch(f"SELECT t::text FROM {name} AS t")
+    ]
+    blocks = [
+        bytes(row[0]).decode("utf-8", "replace")
+        for row in await admin.fetch("SELECT content FROM blocks")
+    ]
     return "\n".join([*rows, *blocks])
 
 
@@ -52,7 +62,8 @@ class Gate:
 
 
 def through(*gates: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[None]]:
-    """Lets the first calls of a model wait at these gates, one after the other, and all others pass."""
+    """Lets the first calls of a model wait at these gates, one after the other, and all others
+    pass."""
     left = iter(gates)
 
     async def wait() -> None:

@@ -1,4 +1,5 @@
-"""A board is what was made of a conversation last: it is there for the next call, and gone when it was deleted."""
+"""A board is what was made of a conversation last: it is there for the next call, and gone when it
+was deleted."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,14 @@ from tests.styles.whiteboard.conftest import Opened
 from tests.styles.whiteboard.pages import WHO, entry, everything, note, read
 
 pytestmark = pytest.mark.anyio
-NO_BOARD = {"text": "", "exists": False, "made_by": "", "version": "", "updated_at": None, "tokens": 0}
+NO_BOARD = {
+    "text": "",
+    "exists": False,
+    "made_by": "",
+    "version": "",
+    "updated_at": None,
+    "tokens": 0,
+}
 
 
 async def test_what_the_model_wrote_is_the_board_and_is_there_after_a_restart(
@@ -27,7 +35,11 @@ async def test_what_the_model_wrote_is_the_board_and_is_there_after_a_restart(
     llm.answers += ["Alice plans a trip to Kyoto."]
     await note(board, "I want to go to Kyoto.", "In May.")
     found = await board("whiteboard_get", **WHO)
-    assert (found["text"], found["exists"], found["made_by"]) == ("Alice plans a trip to Kyoto.", True, "model")
+    assert (found["text"], found["exists"], found["made_by"]) == (
+        "Alice plans a trip to Kyoto.",
+        True,
+        "model",
+    )
     assert (found["updated_at"], found["tokens"]) == ("2026-01-05T12:00:00Z", 7)
     assert await opened()("whiteboard_get", **WHO) == found
 
@@ -38,9 +50,16 @@ async def test_no_entries_and_blank_ones_change_nothing(board: Door, llm: Script
     assert (llm.asked, await board("whiteboard_get", **WHO)) == ([], NO_BOARD)
 
 
-async def test_boards_of_users_conversations_and_projects_are_apart(board: Door, llm: ScriptedLlm) -> None:
+async def test_boards_of_users_conversations_and_projects_are_apart(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += ["one", "two", "three", "four"]
-    elsewhere: list[dict[str, Any]] = [{}, {"user_id": "bob"}, {"conversation_id": "124"}, {"project": "other"}]
+    elsewhere: list[dict[str, Any]] = [
+        {},
+        {"user_id": "bob"},
+        {"conversation_id": "124"},
+        {"project": "other"},
+    ]
     for where in elsewhere:
         await note(board, "hello there", **where)
     assert [await read(board, **where) for where in elsewhere] == ["one", "two", "three", "four"]
@@ -54,7 +73,10 @@ async def test_hostile_identifiers_have_boards_of_their_own(board: Door, llm: Sc
     for number, name in enumerate(HOSTILE):
         assert await read(board, user_id=name) == f"user {number}"
         assert await read(board, conversation_id=name) == f"conversation {number}"
-    listed = [(one["user_id"], one["conversation_id"]) for one in (await board("whiteboard_list"))["boards"]]
+    listed = [
+        (one["user_id"], one["conversation_id"])
+        for one in (await board("whiteboard_list"))["boards"]
+    ]
     assert len(set(listed)) == 2 * len(HOSTILE)
     assert [conversation for user, conversation in listed if user == "メモ"] == ["123"]
 
@@ -62,40 +84,61 @@ async def test_hostile_identifiers_have_boards_of_their_own(board: Door, llm: Sc
 async def test_identifiers_that_no_one_can_have_are_refused(board: Door, llm: ScriptedLlm) -> None:
     for value in ("", *REFUSED):
         for name in WHO:
-            await board.refuses("INVALID_ARGUMENT", "context_update", **WHO | {name: value}, entries=[entry("x")])
+            await board.refuses(
+                "INVALID_ARGUMENT", "context_update", **WHO | {name: value}, entries=[entry("x")]
+            )
             await board.refuses("INVALID_ARGUMENT", "whiteboard_get", **WHO | {name: value})
     assert llm.asked == []
 
 
-async def test_an_identifier_is_the_same_in_each_form_of_unicode(board: Door, llm: ScriptedLlm) -> None:
+async def test_an_identifier_is_the_same_in_each_form_of_unicode(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += ["the board of an é"]
     await note(board, "x", user_id="e\u0301")
     assert await read(board, user_id="\xe9") == "the board of an é"
 
 
-async def test_a_board_is_a_file_that_callers_read_and_do_not_write(board: Door, llm: ScriptedLlm) -> None:
+async def test_a_board_is_a_file_that_callers_read_and_do_not_write(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += ["What we know.\n\n<!-- written by rules -->"]
     await note(board, "x", conversation_id="a/b")
     [listed] = (await board("whiteboard_list"))["boards"]
     assert listed["path"] == "/whiteboard/alice/a%2Fb.md"
     file = await board("file_read", project="default", path=listed["path"])
-    assert file["content"] == "What we know.\n\n<!-- written by rules -->\n\n<!-- written by a model -->\n"
+    assert (
+        file["content"]
+        == "What we know.\n\n<!-- written by rules -->\n\n<!-- written by a model -->\n"
+    )
     assert (await board("whiteboard_get", **WHO | {"conversation_id": "a/b"}))["made_by"] == "model"
     await board.refuses(
-        "PERMISSION_DENIED", "file_write", project="default", path=listed["path"], content="x", mode="TRUNCATE"
+        "PERMISSION_DENIED",
+        "file_write",
+        project="default",
+        path=listed["path"],
+        content="x",
+        mode="TRUNCATE",
     )
     for path in (listed["path"], "/whiteboard"):
-        await board.refuses("PERMISSION_DENIED", "file_delete", project="default", path=path, recursive=True)
+        await board.refuses(
+            "PERMISSION_DENIED", "file_delete", project="default", path=path, recursive=True
+        )
 
 
-async def test_a_board_of_a_moment_is_what_it_said_then(board: Door, llm: ScriptedLlm, clock: FakeClock) -> None:
+async def test_a_board_of_a_moment_is_what_it_said_then(
+    board: Door, llm: ScriptedLlm, clock: FakeClock
+) -> None:
     before = clock.now() - timedelta(hours=1)
     for hour in range(3):
         llm.answers += [f"hour {hour}"]
         await note(board, "x")
         clock.advance(hours=1)
     at = clock.now()
-    past = [await board("whiteboard_get", **WHO, as_of=(at - timedelta(hours=ago)).isoformat()) for ago in (3, 2.5, 2)]
+    past = [
+        await board("whiteboard_get", **WHO, as_of=(at - timedelta(hours=ago)).isoformat())
+        for ago in (3, 2.5, 2)
+    ]
     assert [one["text"] for one in past] == ["hour 0", "hour 0", "hour 1"]
     assert [one["made_by"] for one in past] == ["model"] * 3
     assert await read(board, as_of=at.isoformat()) == "hour 2"
@@ -103,7 +146,9 @@ async def test_a_board_of_a_moment_is_what_it_said_then(board: Door, llm: Script
     await board.refuses("INVALID_ARGUMENT", "whiteboard_get", **WHO, as_of="yesterday")
 
 
-async def test_history_is_listed_newest_first_a_page_at_a_time(board: Door, llm: ScriptedLlm, clock: FakeClock) -> None:
+async def test_history_is_listed_newest_first_a_page_at_a_time(
+    board: Door, llm: ScriptedLlm, clock: FakeClock
+) -> None:
     assert await board("whiteboard_history", **WHO) == {"versions": [], "next_cursor": None}
     for number in range(7):
         llm.answers += [f"version {number}"]
@@ -117,11 +162,15 @@ async def test_history_is_listed_newest_first_a_page_at_a_time(board: Door, llm:
         found, cursor = found + page["versions"], page["next_cursor"]
     assert cursor is None
     assert [one["current"] for one in found] == [True] + [False] * 6
-    assert [one["updated_at"] for one in found] == [f"2026-01-05T12:0{minute}:00Z" for minute in range(6, -1, -1)]
+    assert [one["updated_at"] for one in found] == [
+        f"2026-01-05T12:0{minute}:00Z" for minute in range(6, -1, -1)
+    ]
     assert {one["made_by"] for one in found} == {"model"}
     unknown = f"{'f' * 32}:1"
     await board.refuses("NOT_FOUND", "whiteboard_history", **WHO, cursor=unknown)
-    await board.refuses("NOT_FOUND", "whiteboard_history", **WHO | {"user_id": "bob"}, cursor=unknown)
+    await board.refuses(
+        "NOT_FOUND", "whiteboard_history", **WHO | {"user_id": "bob"}, cursor=unknown
+    )
 
 
 async def test_a_version_is_brought_back_and_what_was_there_becomes_one(
@@ -141,9 +190,15 @@ async def test_a_version_is_brought_back_and_what_was_there_becomes_one(
     )
     assert len((await board("whiteboard_history", **WHO))["versions"]) == 3
     assert await board("whiteboard_restore", **WHO, version=restored["version"]) == restored
-    for version in (f"{'f' * 32}:1", f"{first.split(':')[0]}:99", f"{first.split(':')[0]}:{9 * 10**18}"):
+    for version in (
+        f"{'f' * 32}:1",
+        f"{first.split(':')[0]}:99",
+        f"{first.split(':')[0]}:{9 * 10**18}",
+    ):
         await board.refuses("NOT_FOUND", "whiteboard_restore", **WHO, version=version)
-    await board.refuses("NOT_FOUND", "whiteboard_restore", **WHO | {"user_id": "bob"}, version=first)
+    await board.refuses(
+        "NOT_FOUND", "whiteboard_restore", **WHO | {"user_id": "bob"}, version=first
+    )
     llm.answers += ["the third"]
     await note(board, "y")
     assert "Current memory:\nthe first\n" in llm.asked[-1].text
@@ -165,7 +220,9 @@ async def test_only_so_many_versions_are_kept_however_old_they_are(
     stored = await everything(admin)
     assert [number for number in range(8) if f"version-{number}" in stored] == [4, 5, 6, 7]
     assert await read(board, as_of=(clock.now() - timedelta(days=350)).isoformat()) == "version-4"
-    gone = await board.refuses("NOT_FOUND", "whiteboard_get", **WHO, as_of=(begun + timedelta(days=1)).isoformat())
+    gone = await board.refuses(
+        "NOT_FOUND", "whiteboard_get", **WHO, as_of=(begun + timedelta(days=1)).isoformat()
+    )
     assert "do not go back that far" in gone["message"]
 
 
@@ -203,13 +260,18 @@ async def test_a_deleted_board_is_in_no_table_any_more(
     assert (await board("whiteboard_list"))["boards"] == []
 
 
-async def test_what_is_written_after_a_deletion_knows_nothing_of_before(board: Door, llm: ScriptedLlm) -> None:
+async def test_what_is_written_after_a_deletion_knows_nothing_of_before(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += ["about the quokka", "about the walrus"]
     await note(board, "there was a quokka")
     await board("whiteboard_delete", **WHO)
     await note(board, "there is a walrus")
     assert "quokka" not in llm.asked[-1].text
-    assert (await read(board), len((await board("whiteboard_history", **WHO))["versions"])) == ("about the walrus", 1)
+    assert (await read(board), len((await board("whiteboard_history", **WHO))["versions"])) == (
+        "about the walrus",
+        1,
+    )
 
 
 async def test_boards_are_listed_in_pages(board: Door, llm: ScriptedLlm) -> None:
@@ -231,12 +293,21 @@ async def test_boards_are_listed_in_pages(board: Door, llm: ScriptedLlm) -> None
 
 
 async def test_what_a_board_says_is_found_by_the_next_turn_that_asks(
-    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope, llm: ScriptedLlm
+    database: Database,
+    clock: FakeClock,
+    tokens: O200kCounter,
+    meter: RecordingMeter,
+    scope: Scope,
+    llm: ScriptedLlm,
 ) -> None:
     door = open_door(database, clock, tokens, meter, scope, llm=llm)
     llm.answers += ["The zeppelin leaves from Vienna."]
     await note(door, "x")
-    asked = {"session_id": "s", "user_id": "alice", "current_input": "Where does the zeppelin leave?"}
+    asked = {
+        "session_id": "s",
+        "user_id": "alice",
+        "current_input": "Where does the zeppelin leave?",
+    }
     told = await door("memory_before_turn", **asked, sources=["whiteboard"])
     assert "zeppelin leaves from Vienna" in str(told["input_items"])
     llm.answers += ["The balloon leaves from Graz."]
@@ -244,25 +315,39 @@ async def test_what_a_board_says_is_found_by_the_next_turn_that_asks(
     assert "Vienna" not in str(await door("memory_before_turn", **asked, sources=["whiteboard"]))
 
 
-async def test_limits_are_taken_at_their_bound_and_refused_one_over(opened: Opened, llm: ScriptedLlm) -> None:
+async def test_limits_are_taken_at_their_bound_and_refused_one_over(
+    opened: Opened, llm: ScriptedLlm
+) -> None:
     board = opened(llm, entries_max=3, content_chars_max=10, call_chars_max=25)
     llm.always = "a board"
     short = entry("x")
     for right, wrong in (
         ([short] * 3, [short] * 4),
         ([entry("x" * 10)], [entry("x" * 11)]),
-        ([entry("x" * 10), entry("x" * 10), entry("x" * 5)], [entry("x" * 10), entry("x" * 10), entry("x" * 6)]),
+        (
+            [entry("x" * 10), entry("x" * 10), entry("x" * 5)],
+            [entry("x" * 10), entry("x" * 10), entry("x" * 6)],
+        ),
         ([entry("x", role="r" * 64)], [entry("x", role="r" * 65)]),
         ([entry("x", role="r")], [entry("x", role="")]),
         ([entry("x", type="t" * 64)], [entry("x", type="t" * 65)]),
     ):
         assert await board("context_update", **WHO, entries=right) == {"result": True}
         await board.refuses("INVALID_ARGUMENT", "context_update", **WHO, entries=wrong)
-    for wrong in ([{"role": "user"}], [{"content": "x"}], ["x"], [None], "x", [entry("x", timestamp="noon")]):
+    for wrong in (
+        [{"role": "user"}],
+        [{"content": "x"}],
+        ["x"],
+        [None],
+        "x",
+        [entry("x", timestamp="noon")],
+    ):
         await board.refuses("INVALID_ARGUMENT", "context_update", **WHO, entries=wrong)
 
 
-async def test_what_else_a_client_sends_with_an_entry_is_not_looked_at(board: Door, llm: ScriptedLlm) -> None:
+async def test_what_else_a_client_sends_with_an_entry_is_not_looked_at(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += ["a board"]
     sent = entry("hello", id="m1", metadata={"a": 1}, timestamp=None, type=None)
     assert await board("context_update", **WHO, entries=[sent]) == {"result": True}

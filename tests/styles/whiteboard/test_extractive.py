@@ -1,4 +1,5 @@
-"""Without a model the board is made of what was said: what matters most, within the limit, without what it replaced."""
+"""Without a model the board is made of what was said: what matters most, within the limit, without
+what it replaced."""
 
 from typing import Any
 
@@ -20,7 +21,9 @@ def made(tokens: O200kCounter) -> Any:
 
     def make(*said: str, board: str = "", tokens_max: int = 1500) -> str:
         for text in said:
-            board = extracted(board, [BoardEntry("user", text)], tokens_max=tokens_max, count=tokens.count)
+            board = extracted(
+                board, [BoardEntry("user", text)], tokens_max=tokens_max, count=tokens.count
+            )
         return board
 
     return make
@@ -46,7 +49,9 @@ async def test_a_board_by_rules_says_so_and_sorts_what_was_said(opened: Opened) 
 
 
 async def test_japanese_and_chinese_are_cut_into_sentences_and_sorted(made: Any) -> None:
-    japanese = made("発売日は三月に決定しました。報告書を金曜日までに送ってください。予算はいくらですか？")
+    japanese = made(
+        "発売日は三月に決定しました。報告書を金曜日までに送ってください。予算はいくらですか？"
+    )
     assert japanese == (
         "## Decisions\n- 発売日は三月に決定しました。 (user)\n\n"
         "## Tasks\n- 報告書を金曜日までに送ってください。 (user)\n\n"
@@ -63,12 +68,32 @@ async def test_japanese_and_chinese_are_cut_into_sentences_and_sorted(made: Any)
 @pytest.mark.parametrize(
     ("said", "kept", "gone"),
     [
-        (["We decided to paint the logo blue.", "We decided to paint the logo blue."], ["blue"], []),
+        (
+            ["We decided to paint the logo blue.", "We decided to paint the logo blue."],
+            ["blue"],
+            [],
+        ),
         (["The launch is on 12 March.", "The launch is on 15 March."], ["15"], ["12"]),
-        (["We will use Postgres as the database.", "We will use MySQL as the database instead."], ["MySQL"], ["Postg"]),
-        (["Which database do we use for orders?", "For orders the database is Postgres."], ["Postgres"], ["Which"]),
-        (["会議は三月十二日に開催します。", "会議は三月十五日に開催に変更します。"], ["十五"], ["十二"]),
-        (["Ada likes tea.", "Bob likes tea.", "I like hiking.", "I like swimming."], ["Ada", "Bob", "hik", "swim"], []),
+        (
+            ["We will use Postgres as the database.", "We will use MySQL as the database instead."],
+            ["MySQL"],
+            ["Postg"],
+        ),
+        (
+            ["Which database do we use for orders?", "For orders the database is Postgres."],
+            ["Postgres"],
+            ["Which"],
+        ),
+        (
+            ["会議は三月十二日に開催します。", "会議は三月十五日に開催に変更します。"],
+            ["十五"],
+            ["十二"],
+        ),
+        (
+            ["Ada likes tea.", "Bob likes tea.", "I like hiking.", "I like swimming."],
+            ["Ada", "Bob", "hik", "swim"],
+            [],
+        ),
     ],
 )
 async def test_what_is_said_anew_takes_the_place_of_the_old(
@@ -85,7 +110,10 @@ async def test_the_board_never_grows_beyond_its_limit_and_keeps_decisions_longes
     board = made("We decided that the project is called Zeppelin.", tokens_max=400)
     sizes = []
     for number in range(150):
-        said = f"In city number {number} somebody named Person{number} saw animal{number} and plant{number}."
+        said = (
+            f"In city number {number} somebody named Person{number} saw animal{number} and"
+            f" plant{number}."
+        )
         board = made(said, board=board, tokens_max=400)
         sizes.append(tokens.count(board))
     assert max(sizes) <= 400
@@ -95,15 +123,28 @@ async def test_the_board_never_grows_beyond_its_limit_and_keeps_decisions_longes
 
 
 async def test_the_same_again_changes_nothing(made: Any) -> None:
-    board = made("We decided to launch in March.", "Bob lives in Graz (Austria).", "Who pays?", "Please call Eve.")
+    board = made(
+        "We decided to launch in March.",
+        "Bob lives in Graz (Austria).",
+        "Who pays?",
+        "Please call Eve.",
+    )
     assert made("We decided to launch in March.", board=board) == board
     assert made("", board=board) == board
 
 
 async def test_a_board_that_a_model_wrote_is_gone_on_with(made: Any) -> None:
-    board = "# Trip\n\nAda and Bob go to Kyoto in May. They decided to take the train.\n\n**Open:**\n- Which hotel?\n"
+    board = (
+        "# Trip\n\nAda and Bob go to Kyoto in May. They decided to take the"
+        " train.\n\n**Open:**\n- Which hotel?\n"
+    )
     found = made("Ada has the tickets.", board=board)
-    for text in ("go to Kyoto in May.", "take the train.", "Which hotel?", "Ada has the tickets. (user)"):
+    for text in (
+        "go to Kyoto in May.",
+        "take the train.",
+        "Which hotel?",
+        "Ada has the tickets. (user)",
+    ):
         assert text in found
     assert found.index("take the train") < found.index("Kyoto")
 
@@ -121,15 +162,32 @@ async def test_nothing_worth_a_line_leaves_the_board_as_it_is(opened: Opened) ->
 
 async def test_long_and_strange_texts_are_survived(opened: Opened, tokens: O200kCounter) -> None:
     board = opened()
-    for text in ("x" * 100_000, "決定" * 40_000, "a. " * 30_000, "\n- \n" * 20_000, "(((" * 9999, "We decided " * 9000):
+    for text in (
+        "x" * 100_000,
+        "決定" * 40_000,
+        "a. " * 30_000,
+        "\n- \n" * 20_000,
+        "(((" * 9999,
+        "We decided " * 9000,
+    ):
         await note(board, text)
     assert tokens.count(await read(board)) <= 1500
 
 
-async def test_a_board_tells_who_said_what_whatever_the_role_is_called(board: Door, opened: Opened) -> None:
+async def test_a_board_tells_who_said_what_whatever_the_role_is_called(
+    board: Door, opened: Opened
+) -> None:
     del board
     door = opened()
-    await door("context_update", **WHO, entries=[entry("We decided to launch in March.", "bot (beta)\n## Tasks")])
-    assert await read(door) == "## Decisions\n- We decided to launch in March. (bot [beta] ## Tasks)"
+    await door(
+        "context_update",
+        **WHO,
+        entries=[entry("We decided to launch in March.", "bot (beta)\n## Tasks")],
+    )
+    assert (
+        await read(door) == "## Decisions\n- We decided to launch in March. (bot [beta] ## Tasks)"
+    )
     await note(door, "ok")
-    assert await read(door) == "## Decisions\n- We decided to launch in March. (bot [beta] ## Tasks)"
+    assert (
+        await read(door) == "## Decisions\n- We decided to launch in March. (bot [beta] ## Tasks)"
+    )

@@ -1,4 +1,5 @@
-"""A client of an older whiteboard server finds what it knew: the SDK's own client, a model behind its own protocol."""
+"""A client of an older whiteboard server finds what it knew: the SDK's own client, a model behind
+its own protocol."""
 
 import json
 from collections.abc import AsyncIterator
@@ -38,7 +39,9 @@ async def model() -> AsyncIterator[Provider]:
 
 
 @pytest.fixture
-async def service(database_urls: DatabaseUrls, admin: asyncpg.Connection, model: Provider) -> AsyncIterator[Service]:
+async def service(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, model: Provider
+) -> AsyncIterator[Service]:
     options = ModelOptions(model="openai-chat:gpt-4", base_url=model.url, api_key="k", retries=0)
     async with served(database_urls, admin, model=options) as service:
         yield service
@@ -86,14 +89,24 @@ async def test_a_conversation_from_its_first_message_to_its_deletion(
         kinds = {template.uri_template: template.mime_type for template in templates}
         assert kinds["memory://{user_id}/{conversation_id}"] == "text/plain"
         model.says = "Alice asked about the weather."
-        answer = await update(client, entry("How is the weather?", timestamp=1767614400.5), entry("Fine.", "assistant"))
-        assert (text_of(answer), answer.structured_content, answer.is_error) == ("true", {"result": True}, False)
+        answer = await update(
+            client,
+            entry("How is the weather?", timestamp=1767614400.5),
+            entry("Fine.", "assistant"),
+        )
+        assert (text_of(answer), answer.structured_content, answer.is_error) == (
+            "true",
+            {"result": True},
+            False,
+        )
         assert text_of(await update(client)) == "true"
         assert await resource(client) == "Alice asked about the weather."
         system, message = asked(model)
         assert "memory manager" in system
         assert "At most about 1000 words" in system
-        assert message.startswith("Current memory:\nNo existing memory (start fresh).\n\nNew events:\n- user: How is")
+        assert message.startswith(
+            "Current memory:\nNo existing memory (start fresh).\n\nNew events:\n- user: How is"
+        )
         assert "\n- assistant: Fine.\n" in message
         model.says = "Alice asked about the weather, and plans a walk."
         await update(client, entry("I will go for a walk."))
@@ -102,7 +115,9 @@ async def test_a_conversation_from_its_first_message_to_its_deletion(
         assert await resource(client, "memory://alice/1234") == ""
         prompt = await client.get_prompt("memory:whiteboard", dict(WHO))
         assert "plans a walk." in prompt.messages[0].content.text
-        deleted = [(await client.call_tool("whiteboard_delete", WHO)).structured_content for _ in range(2)]
+        deleted = [
+            (await client.call_tool("whiteboard_delete", WHO)).structured_content for _ in range(2)
+        ]
         assert deleted == [{"deleted": True}, {"deleted": False}]
         assert await resource(client) == ""
         assert (await client.call_tool("whiteboard_get", WHO)).structured_content["exists"] is False
@@ -117,7 +132,9 @@ async def test_whoever_reads_a_board_by_rules_is_told_so(
         found = (await client.call_tool("whiteboard_get", WHO)).structured_content
         assert found is not None
         assert (found["made_by"], "rules" in found["text"]) == ("rules", False)
-        shown = f"{found['text']}\n\n(Lines of the conversation, chosen by rules: no model wrote this.)"
+        shown = (
+            f"{found['text']}\n\n(Lines of the conversation, chosen by rules: no model wrote this.)"
+        )
         assert await resource(client) == shown
         prompt = (await client.get_prompt("memory:whiteboard", dict(WHO))).messages[0].content
         assert isinstance(prompt, TextContent)
@@ -129,7 +146,10 @@ async def test_the_prompt_shows_boards_of_every_project(service: Service, model:
     there = WHO | {"project": "elsewhere"}
     async with connected(service) as client:
         await client.call_tool("context_update", there | {"entries": [entry("hello")]})
-        shown = [(await client.get_prompt("memory:whiteboard", who)).messages[0].content for who in (there, WHO)]
+        shown = [
+            (await client.get_prompt("memory:whiteboard", who)).messages[0].content
+            for who in (there, WHO)
+        ]
     assert [model.says in getattr(content, "text", "") for content in shown] == [True, False]
 
 
@@ -144,7 +164,9 @@ async def test_an_entry_without_a_role_is_refused(service: Service, model: Provi
     assert model.calls == []
 
 
-async def test_a_failing_model_is_told_and_the_board_stays(service: Service, model: Provider) -> None:
+async def test_a_failing_model_is_told_and_the_board_stays(
+    service: Service, model: Provider
+) -> None:
     async with connected(service) as client:
         model.says = "The first board."
         await update(client, entry("one"))
@@ -193,7 +215,9 @@ async def test_nothing_of_an_entry_is_in_any_table_or_log(
     assert CANARY not in printed
 
 
-async def test_whoever_waits_for_a_board_hears_of_its_update(service: Service, model: Provider) -> None:
+async def test_whoever_waits_for_a_board_hears_of_its_update(
+    service: Service, model: Provider
+) -> None:
     async with wired(service.app) as url, sdk.connected(url, "key-one") as client:
         async with client.listen(resource_subscriptions=[URI]) as subscription:
             await update(client, entry("hello"))
@@ -224,11 +248,17 @@ def summarises(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     ids=["TestModel", "FunctionModel"],
 )
 async def test_the_models_of_pydantic_ai_for_tests_write_boards(
-    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, stand_in: Model, text: str
+    database_urls: DatabaseUrls,
+    admin: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    stand_in: Model,
+    text: str,
 ) -> None:
     monkeypatch.setattr(model_client, "_model", lambda *_: stand_in)
     async with (
-        served(database_urls, admin, model=ModelOptions(model="openai:gpt-4", api_key="k")) as service,
+        served(
+            database_urls, admin, model=ModelOptions(model="openai:gpt-4", api_key="k")
+        ) as service,
         connected(service) as client,
     ):
         assert text_of(await update(client, entry("one"), entry("two"))) == "true"
@@ -241,11 +271,15 @@ async def test_the_file_of_a_board_with_the_longest_ids_is_read_at_the_path_that
     who = {"user_id": "メ" * 42, "conversation_id": "モ" * 42}
     model.says = "They meet in Nara."
     async with connected(service) as client:
-        await client.call_tool("context_update", who | {"entries": [entry("We meet in Nara on Friday.")]})
+        await client.call_tool(
+            "context_update", who | {"entries": [entry("We meet in Nara on Friday.")]}
+        )
         listed = (await client.call_tool("whiteboard_list", {})).structured_content
         assert listed is not None
         path = listed["boards"][0]["path"]
         assert len(path) > 700
-        read = (await client.call_tool("file_read", {"project": "default", "path": path})).structured_content
+        read = (
+            await client.call_tool("file_read", {"project": "default", "path": path})
+        ).structured_content
         assert read is not None
         assert "Nara" in read["content"]

@@ -1,4 +1,5 @@
-"""Updates come one at a time, many in few calls of the model; none is lost, and none is in the board twice."""
+"""Updates come one at a time, many in few calls of the model; none is lost, and none is in the
+board twice."""
 
 import asyncio
 import re
@@ -16,12 +17,15 @@ from tests.styles.whiteboard.conftest import Opened
 from tests.styles.whiteboard.pages import WHO, Gate, entry, note, read, through
 
 pytestmark = pytest.mark.anyio
-OUT_OF_REACH = MemsvcError(Code.UNAVAILABLE, "the model endpoint cannot be reached", retry_after_s=7.0)
+OUT_OF_REACH = MemsvcError(
+    Code.UNAVAILABLE, "the model endpoint cannot be reached", retry_after_s=7.0
+)
 UNUSABLE = ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered without a text")
 
 
 def gathers(question: Question) -> str:
-    """A model that keeps every word of the board and of the new events that begins with `word`, once."""
+    """A model that keeps every word of the board and of the new events that begins with `word`,
+    once."""
     told = question.text.partition("Recent context")[0] + question.text.partition("New events:")[2]
     return " ".join(dict.fromkeys(re.findall(r"word\d+", told))) or "nothing"
 
@@ -57,7 +61,9 @@ async def test_fifty_calls_at_once_make_a_handful_of_model_calls_and_a_board_tha
     assert len((await board("whiteboard_history", **WHO))["versions"]) == 2
 
 
-async def test_a_call_is_answered_when_its_own_entries_are_in(board: Door, llm: ScriptedLlm) -> None:
+async def test_a_call_is_answered_when_its_own_entries_are_in(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.always = gathers
     first, second = Gate(), Gate()
     llm.meanwhile = through(first, second)
@@ -133,7 +139,9 @@ async def test_two_servers_without_a_model_lose_nothing_either(opened: Opened) -
     assert [place for place in places if place not in await read(servers[0])] == []
 
 
-async def test_a_board_that_others_keep_writing_is_busy_and_the_entries_are_kept(opened: Opened) -> None:
+async def test_a_board_that_others_keep_writing_is_busy_and_the_entries_are_kept(
+    opened: Opened,
+) -> None:
     model = ScriptedLlm()
     model.always = gathers
     board, other = opened(model, attempts_max=3), opened()
@@ -150,7 +158,9 @@ async def test_a_board_that_others_keep_writing_is_busy_and_the_entries_are_kept
     assert events(model.asked[-1]) == ["word1", "word2"]
 
 
-@pytest.mark.parametrize("failure", [OUT_OF_REACH, UNUSABLE, " ", "```\n```", "New events:\n- user: word2"])
+@pytest.mark.parametrize(
+    "failure", [OUT_OF_REACH, UNUSABLE, " ", "```\n```", "New events:\n- user: word2"]
+)
 async def test_a_failure_of_the_model_keeps_the_board_and_the_entries(
     board: Door, llm: ScriptedLlm, failure: Any
 ) -> None:
@@ -169,14 +179,20 @@ async def test_a_failure_of_the_model_keeps_the_board_and_the_entries(
     assert await read(board) == "word1 word2 word3"
 
 
-async def test_a_retry_of_what_failed_is_not_in_the_board_twice(board: Door, llm: ScriptedLlm) -> None:
+async def test_a_retry_of_what_failed_is_not_in_the_board_twice(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += [OUT_OF_REACH, OUT_OF_REACH]
     body = await refused(board, "yes", "no")
     assert body["retry_after_s"] == 7.0
     await refused(board, "yes", "no")
     llm.always = "a board"
     await note(board, "yes", "no", "yes")  # the retry, and what was said since
-    assert [events(question) for question in llm.asked] == [["yes", "no"], ["yes", "no"], ["yes", "no", "yes"]]
+    assert [events(question) for question in llm.asked] == [
+        ["yes", "no"],
+        ["yes", "no"],
+        ["yes", "no", "yes"],
+    ]
 
 
 async def test_a_retry_of_what_somebody_else_brought_in_meanwhile_is_answered_at_once(
@@ -193,7 +209,9 @@ async def test_a_retry_of_what_somebody_else_brought_in_meanwhile_is_answered_at
     assert events(llm.asked[-1]) == ["lost"]
 
 
-async def test_what_a_model_will_never_make_a_board_of_is_given_up(board: Door, llm: ScriptedLlm) -> None:
+async def test_what_a_model_will_never_make_a_board_of_is_given_up(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.answers += [UNUSABLE] * 3
     for text in ("poison", "two", "three"):
         await refused(board, text)
@@ -202,7 +220,9 @@ async def test_what_a_model_will_never_make_a_board_of_is_given_up(board: Door, 
     assert events(llm.asked[-1]) == ["two", "three", "four"]
 
 
-async def test_a_caller_that_goes_away_takes_nothing_from_the_others(board: Door, llm: ScriptedLlm) -> None:
+async def test_a_caller_that_goes_away_takes_nothing_from_the_others(
+    board: Door, llm: ScriptedLlm
+) -> None:
     llm.always = gathers
     gate = Gate()
     llm.meanwhile = gate
@@ -267,7 +287,9 @@ async def test_a_failure_to_store_keeps_the_entries(
     await note(board, "word1")
 
     def away(*_: Any, **__: Any) -> Any:
-        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+        raise MemsvcError(
+            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        )
 
     with monkeypatch.context() as patch:
         patch.setattr("memsvc.store.files.rewrite", away)
@@ -304,22 +326,32 @@ async def test_a_fault_of_ours_is_told_to_all_who_wait(
 
     with monkeypatch.context() as patch:
         patch.setattr("memsvc.store.documents.put", broken)
-        results = await asyncio.gather(*(note(board, f"word{number}") for number in range(3)), return_exceptions=True)
-    assert [result.code for result in results if isinstance(result, Refused)] == ["INTERNAL_ERROR"] * 3
+        results = await asyncio.gather(
+            *(note(board, f"word{number}") for number in range(3)), return_exceptions=True
+        )
+    assert [result.code for result in results if isinstance(result, Refused)] == [
+        "INTERNAL_ERROR"
+    ] * 3
     await note(board, "word3")
     assert await read(board) == "word0 word1 word2 word3"
 
 
-async def test_the_model_sees_the_last_entries_before_the_new_ones(opened: Opened, llm: ScriptedLlm) -> None:
+async def test_the_model_sees_the_last_entries_before_the_new_ones(
+    opened: Opened, llm: ScriptedLlm
+) -> None:
     board = opened(llm, window_entries=4, lead_in_entries=3)
     llm.always = "a board"
     await note(board, "one", "two")
     assert "Recent context" not in llm.asked[-1].text
     await note(board, *"abcde")
-    assert "Recent context (already in the memory):\n- user: one\n- user: two\n\nNew events:" in llm.asked[-1].text
+    assert (
+        "Recent context (already in the memory):\n- user: one\n- user: two\n\nNew events:"
+        in llm.asked[-1].text
+    )
     await note(board, "new")
     assert (
-        "(already in the memory):\n- user: c\n- user: d\n- user: e\n\nNew events:\n- user: new\n" in llm.asked[-1].text
+        "(already in the memory):\n- user: c\n- user: d\n- user: e\n\nNew events:\n- user: new\n"
+        in llm.asked[-1].text
     )
     await note(board, "x", conversation_id="another")
     assert "Recent context" not in llm.asked[-1].text
@@ -343,10 +375,19 @@ async def test_only_so_many_conversations_are_remembered(opened: Opened, llm: Sc
     llm.always = "a board"
     for name in ("a", "b", "a", "c", "a", "b"):
         await note(board, f"about {name}", conversation_id=name)
-    assert ["Recent context" in question.text for question in llm.asked] == [False, False, True, False, True, False]
+    assert ["Recent context" in question.text for question in llm.asked] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
-async def test_too_much_for_one_round_goes_in_in_several_and_nothing_is_lost(opened: Opened, llm: ScriptedLlm) -> None:
+async def test_too_much_for_one_round_goes_in_in_several_and_nothing_is_lost(
+    opened: Opened, llm: ScriptedLlm
+) -> None:
     board = opened(llm, round_tok_max=200, tokens_max=5000)
     llm.always = gathers
     await note(board, *(f"word{number} is said beside some other words" for number in range(60)))
@@ -354,7 +395,9 @@ async def test_too_much_for_one_round_goes_in_in_several_and_nothing_is_lost(ope
     assert sorted((await read(board)).split()) == sorted(f"word{number}" for number in range(60))
 
 
-async def test_one_long_entry_is_shown_in_parts(opened: Opened, llm: ScriptedLlm, tokens: Any) -> None:
+async def test_one_long_entry_is_shown_in_parts(
+    opened: Opened, llm: ScriptedLlm, tokens: Any
+) -> None:
     board = opened(llm, round_tok_max=200, tokens_max=5000)
     llm.always = gathers
     await note(board, " ".join(f"word{number} and so on." for number in range(200)))
@@ -363,17 +406,23 @@ async def test_one_long_entry_is_shown_in_parts(opened: Opened, llm: ScriptedLlm
     assert len((await read(board)).split()) == 200
 
 
-async def test_what_went_in_before_a_failure_is_not_sent_again(opened: Opened, llm: ScriptedLlm) -> None:
+async def test_what_went_in_before_a_failure_is_not_sent_again(
+    opened: Opened, llm: ScriptedLlm
+) -> None:
     board = opened(llm, round_tok_max=200)
     said = [f"word{number} is said beside some other words, and these" for number in range(30)]
     llm.answers += [gathers, OUT_OF_REACH]
     await refused(board, *said)
     llm.always = gathers
     await note(board, *said)
-    assert [line for question in (llm.asked[0], *llm.asked[2:]) for line in events(question)] == said
+    assert [
+        line for question in (llm.asked[0], *llm.asked[2:]) for line in events(question)
+    ] == said
 
 
-async def test_a_retry_of_what_got_in_in_part_brings_in_the_rest(opened: Opened, llm: ScriptedLlm) -> None:
+async def test_a_retry_of_what_got_in_in_part_brings_in_the_rest(
+    opened: Opened, llm: ScriptedLlm
+) -> None:
     board = opened(llm, round_tok_max=200)
     first, second = ("the first " * 80).strip(), ("the second " * 80).strip()
     llm.answers += [OUT_OF_REACH, "has the first", OUT_OF_REACH, "has both"]
@@ -393,7 +442,9 @@ async def test_every_change_is_announced_when_it_is_committed(
     with pytest.raises(Refused):
         await note(board, "y", user_id="a b")
     await note(board, "z", user_id="a b")
-    first = (await board("whiteboard_history", **WHO | {"user_id": "a b"}))["versions"][-1]["version"]
+    first = (await board("whiteboard_history", **WHO | {"user_id": "a b"}))["versions"][-1][
+        "version"
+    ]
     await board("whiteboard_restore", **WHO | {"user_id": "a b"}, version=first)
     await board("whiteboard_delete", **WHO | {"user_id": "a b"})
     await board("whiteboard_delete", **WHO | {"user_id": "a b"})

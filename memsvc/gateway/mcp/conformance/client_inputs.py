@@ -40,13 +40,19 @@ ROOTS: Final = ClientCapabilities(roots=RootsCapability())
 
 def elicitation(message: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a form for the user."""
-    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema, "mode": "form"}}
+    return {
+        "method": "elicitation/create",
+        "params": {"message": message, "requestedSchema": schema, "mode": "form"},
+    }
 
 
 def sampling(question: str, tokens_max: int) -> dict[str, Any]:
     """Return a question to the client's model."""
     messages = [{"role": "user", "content": {"type": "text", "text": question}}]
-    return {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": tokens_max}}
+    return {
+        "method": "sampling/createMessage",
+        "params": {"messages": messages, "maxTokens": tokens_max},
+    }
 
 
 def roots() -> dict[str, Any]:
@@ -92,7 +98,9 @@ class _Round:
     key: str | None = None
 
     def is_complete(self, given: Mapping[str, Any]) -> bool:
-        return all(name in given and self._is_valid(one, given[name]) for name, one in self.inputs.items())
+        return all(
+            name in given and self._is_valid(one, given[name]) for name, one in self.inputs.items()
+        )
 
     def _is_valid(self, one: dict[str, Any], answer: Mapping[str, Any]) -> bool:
         match one["method"]:
@@ -149,21 +157,33 @@ async def _require_sampling(call: FixtureCall) -> Answer | MCPError:
     if call.context.session.check_client_capability(SAMPLING):
         return text("The client can sample.")
     capabilities: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
-    return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "this fixture needs a client that can sample", capabilities)
+    return MCPError(
+        MISSING_REQUIRED_CLIENT_CAPABILITY,
+        "this fixture needs a client that can sample",
+        capabilities,
+    )
 
 
 async def _request_sampling(call: FixtureCall) -> Answer:
-    question = SamplingMessage(role="user", content=TextContent(text=str(call.arguments.get("prompt", ""))))
+    question = SamplingMessage(
+        role="user", content=TextContent(text=str(call.arguments.get("prompt", "")))
+    )
     message = await call.context.session.create_message(  # type: ignore[deprecated] # the suite asks for it
         [question], max_tokens=100, related_request_id=call.context.request_id
     )
-    return text(f"LLM response: {message.content.text if isinstance(message.content, TextContent) else ''}")
+    return text(
+        f"LLM response: {message.content.text if isinstance(message.content, TextContent) else ''}"
+    )
 
 
-def _request_form(schema: Mapping[str, Any], message: str | None = None) -> Callable[[FixtureCall], Awaitable[Answer]]:
+def _request_form(
+    schema: Mapping[str, Any], message: str | None = None
+) -> Callable[[FixtureCall], Awaitable[Answer]]:
     async def answer(call: FixtureCall) -> Answer:
         prompt = message or str(call.arguments.get("message", ""))
-        result = await call.context.session.elicit_form(prompt, dict(schema), call.context.request_id)
+        result = await call.context.session.elicit_form(
+            prompt, dict(schema), call.context.request_id
+        )
         content = orjson.dumps(result.content or {}).decode()
         return text(f"Elicitation completed: action={result.action}, content={content}")
 
@@ -175,28 +195,45 @@ def fixtures() -> list[Fixture]:
     user = strings("username", "email")
     return [
         Fixture("test_sampling", "Asks the client's model.", _request_sampling, strings("prompt")),
-        Fixture("test_elicitation", "Asks the user by a form.", _request_form(user), strings("message")),
         Fixture(
-            "test_elicitation_sep1034_defaults", "Asks with defaults.", _request_form(DEFAULTS_FORM, "Who are you?")
+            "test_elicitation", "Asks the user by a form.", _request_form(user), strings("message")
         ),
         Fixture(
-            "test_elicitation_sep1330_enums", "Asks for choices.", _request_form(ENUMS_FORM, "What do you choose?")
+            "test_elicitation_sep1034_defaults",
+            "Asks with defaults.",
+            _request_form(DEFAULTS_FORM, "Who are you?"),
+        ),
+        Fixture(
+            "test_elicitation_sep1330_enums",
+            "Asks for choices.",
+            _request_form(ENUMS_FORM, "What do you choose?"),
         ),
         Fixture("test_missing_capability", "Needs a client that can sample.", _require_sampling),
-        Fixture("test_input_required_result_capabilities", "Wants what the client can give.", _request_supported),
+        Fixture(
+            "test_input_required_result_capabilities",
+            "Wants what the client can give.",
+            _request_supported,
+        ),
         *_in_rounds(),
     ]
 
 
 def _in_rounds() -> list[Fixture]:
     name = _Round({"user_name": elicitation("What is your name?", strings("name"))}, "name")
-    confirm = _Round({"confirm": elicitation("Please confirm", form(("ok",), ok={"type": "boolean"}))}, "ok")
+    confirm = _Round(
+        {"confirm": elicitation("Please confirm", form(("ok",), ok={"type": "boolean"}))}, "ok"
+    )
     question = _Round({"capital_question": sampling("What is the capital of France?", 100)})
     roots_round = _Round({"client_roots": roots()})
-    combined = _Round(name.inputs | {"greeting": sampling("Generate a greeting", 50)} | roots_round.inputs)
+    combined = _Round(
+        name.inputs | {"greeting": sampling("Generate a greeting", 50)} | roots_round.inputs
+    )
     steps = (
         _Round({"step1": elicitation("Step 1: What is your name?", strings("name"))}, "name"),
-        _Round({"step2": elicitation("Step 2: What is your favorite color?", strings("color"))}, "color"),
+        _Round(
+            {"step2": elicitation("Step 2: What is your favorite color?", strings("color"))},
+            "color",
+        ),
     )
     made: list[tuple[str, tuple[_Round, ...], bool, str]] = [
         ("elicitation", (name,), False, "Hello!"),

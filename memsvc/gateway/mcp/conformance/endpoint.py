@@ -32,7 +32,9 @@ class ConformanceEndpoint:
 
     methods = ("GET", "POST", "DELETE")
 
-    def __init__(self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions) -> None:
+    def __init__(
+        self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions
+    ) -> None:
         self._current = McpEndpoint(config, authenticator, limits)
         server = McpServer(config, http_sender(authenticator, SURFACE), sessions=True)
         self._legacy = StreamableHTTPSessionManager(
@@ -44,7 +46,9 @@ class ConformanceEndpoint:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        version = dict(scope["headers"]).get(b"mcp-protocol-version", b"2025-03-26").decode("latin-1")
+        version = (
+            dict(scope["headers"]).get(b"mcp-protocol-version", b"2025-03-26").decode("latin-1")
+        )
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
             scope["user"] = sdk_user(caller_of(scope))
             await self._legacy.handle_request(scope, receive, send)
@@ -70,7 +74,9 @@ class _Events(EventStore):
         self._kept.append((number, stream_id, message))
         return str(number)
 
-    async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
+    async def replay_events_after(
+        self, last_event_id: EventId, send_callback: EventCallback
+    ) -> StreamId | None:
         last = int(last_event_id) if last_event_id.isdigit() else 0
         stream = next((stream for number, stream, _ in self._kept if number == last), None)
         for number, of, message in list(self._kept):

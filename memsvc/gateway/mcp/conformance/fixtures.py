@@ -16,7 +16,10 @@ from memsvc.core.tools import Arguments, Result, Tool
 from memsvc.gateway.mcp.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
 from memsvc.gateway.mcp.sender import Context
 
-IMAGE: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+IMAGE: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmM"
+    "IQAAAABJRU5ErkJggg=="
+)
 """One pixel, as PNG."""
 AUDIO: Final = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQIAAAAAAA=="
 """One sample of silence, as WAV."""
@@ -141,24 +144,50 @@ def fixtures() -> list[Fixture]:
     """Return the fixtures that need no input from the client."""
     simple = "This is a simple text response for testing."
     failure = "This tool intentionally returns an error for testing"
-    mixed = embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
-    plain = embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")
+    mixed = embedded(
+        "test://mixed-content-resource", "application/json", '{"test":"data","value":123}'
+    )
+    plain = embedded(
+        "test://embedded-resource", "text/plain", "This is an embedded resource content."
+    )
     audio = {"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}
     mixed_content = [{"type": "text", "text": "Multiple content types test:"}, image(), mixed]
     error_content = [{"type": "text", "text": failure}]
     return [
-        Fixture("test_simple_text", "Answers a text.", _constant(content=[{"type": "text", "text": simple}])),
+        Fixture(
+            "test_simple_text",
+            "Answers a text.",
+            _constant(content=[{"type": "text", "text": simple}]),
+        ),
         Fixture("test_image_content", "Answers an image.", _constant(content=[image()])),
         Fixture("test_audio_content", "Answers a sound.", _constant(content=[audio])),
         Fixture("test_embedded_resource", "Answers a resource.", _constant(content=[plain])),
         Fixture(
-            "test_multiple_content_types", "Answers a text, an image, a resource.", _constant(content=mixed_content)
+            "test_multiple_content_types",
+            "Answers a text, an image, a resource.",
+            _constant(content=mixed_content),
         ),
-        Fixture("test_error_handling", "Answers an error.", _constant(content=error_content, isError=True)),
+        Fixture(
+            "test_error_handling",
+            "Answers an error.",
+            _constant(content=error_content, isError=True),
+        ),
         Fixture("test_tool_with_progress", "Tells of its progress.", _with_progress),
         Fixture("test_tool_with_logging", "Logs three lines to the client.", _with_logging),
-        Fixture("test_logging_tool", "Logs three lines to the client, if it takes any.", _with_logging),
+        Fixture(
+            "test_logging_tool", "Logs three lines to the client, if it takes any.", _with_logging
+        ),
         Fixture("test_reconnection", "Closes its stream before it answers.", _with_reconnect),
-        Fixture("json_schema_2020_12_tool", "Has a schema of many words.", _constant(content=[]), SCHEMA_2020_12),
-        Fixture("test_custom_headers", "Has arguments that are headers too.", _constant(content=[]), HEADERS_SCHEMA),
+        Fixture(
+            "json_schema_2020_12_tool",
+            "Has a schema of many words.",
+            _constant(content=[]),
+            SCHEMA_2020_12,
+        ),
+        Fixture(
+            "test_custom_headers",
+            "Has arguments that are headers too.",
+            _constant(content=[]),
+            HEADERS_SCHEMA,
+        ),
     ]

@@ -35,7 +35,8 @@ from memsvc.gateway.mcp.progress import progress_for
 from memsvc.gateway.mcp.sender import Context, SenderOf
 
 ALL: Final[dict[str, Fixture]] = {
-    one.name: one for one in (*fixtures.fixtures(), *client_inputs.fixtures(), *resource_fixtures.fixtures())
+    one.name: one
+    for one in (*fixtures.fixtures(), *client_inputs.fixtures(), *resource_fixtures.fixtures())
 }
 
 Handler = Callable[[Context, Any], Awaitable[Any]]
@@ -74,7 +75,10 @@ class _FixtureHandlers:
         self._sdk.get_tool_input_schema = lambda name: ALL[name].schema if name in ALL else None
 
     def _wrap(
-        self, method: str, params_type: type[BaseModel], handler: Callable[[Handler, Context, Any], Awaitable[Any]]
+        self,
+        method: str,
+        params_type: type[BaseModel],
+        handler: Callable[[Handler, Context, Any], Awaitable[Any]],
     ) -> None:
         """Wrap a method's handler by one that may call it."""
         entry = self._sdk.get_request_handler(method)
@@ -114,7 +118,11 @@ class _FixtureHandlers:
         try:
             return await self._run(context, call)
         except MemsvcError as error:
-            return {"content": [{"type": "text", "text": error.message}], "isError": True, "resultType": "complete"}
+            return {
+                "content": [{"type": "text", "text": error.message}],
+                "isError": True,
+                "resultType": "complete",
+            }
 
     async def _list_tools(self, before: Handler, context: Context, params: Any) -> ListToolsResult:
         listed: ListToolsResult = await before(context, params)
@@ -123,38 +131,56 @@ class _FixtureHandlers:
                 tool.input_schema, tool.output_schema = ALL[tool.name].schema, None
         return listed
 
-    async def _list_resources(self, before: Handler, context: Context, params: Any) -> ListResourcesResult:
+    async def _list_resources(
+        self, before: Handler, context: Context, params: Any
+    ) -> ListResourcesResult:
         listed: ListResourcesResult = await before(context, params)
         first = params is None or params.cursor is None
         return listed.model_copy(
-            update={"resources": [*(resource_fixtures.RESOURCES if first else ()), *listed.resources]}
+            update={
+                "resources": [*(resource_fixtures.RESOURCES if first else ()), *listed.resources]
+            }
         )
 
-    async def _list_templates(self, before: Handler, context: Context, params: Any) -> ListResourceTemplatesResult:
+    async def _list_templates(
+        self, before: Handler, context: Context, params: Any
+    ) -> ListResourceTemplatesResult:
         listed: ListResourceTemplatesResult = await before(context, params)
         return listed.model_copy(
-            update={"resource_templates": [*listed.resource_templates, *resource_fixtures.TEMPLATES]}
+            update={
+                "resource_templates": [*listed.resource_templates, *resource_fixtures.TEMPLATES]
+            }
         )
 
-    async def _list_prompts(self, before: Handler, context: Context, params: Any) -> ListPromptsResult:
+    async def _list_prompts(
+        self, before: Handler, context: Context, params: Any
+    ) -> ListPromptsResult:
         listed: ListPromptsResult = await before(context, params)
         return listed.model_copy(update={"prompts": [*listed.prompts, *resource_fixtures.PROMPTS]})
 
-    async def _read(self, before: Handler, context: Context, params: ReadResourceRequestParams) -> Any:
+    async def _read(
+        self, before: Handler, context: Context, params: ReadResourceRequestParams
+    ) -> Any:
         if not params.uri.startswith(resource_fixtures.SCHEME):
             return await before(context, params)
         if resource_fixtures.read(params.uri) is None:
             raise resource_error(unknown_resource(params.uri), context.protocol_version, params.uri)
-        result = await self._as_tool(context, params, resource_fixtures.READ_TOOL, {"uri": params.uri})
+        result = await self._as_tool(
+            context, params, resource_fixtures.READ_TOOL, {"uri": params.uri}
+        )
         return ReadResourceResult.model_validate(result)
 
-    async def _prompt(self, before: Handler, context: Context, params: GetPromptRequestParams) -> Any:
+    async def _prompt(
+        self, before: Handler, context: Context, params: GetPromptRequestParams
+    ) -> Any:
         if params.name not in resource_fixtures.PROMPT_NAMES:
             return await before(context, params)
         given = {"name": params.name, "arguments": params.arguments or {}}
         return await self._as_tool(context, params, resource_fixtures.PROMPT_TOOL, given)
 
-    async def _as_tool(self, context: Context, params: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _as_tool(
+        self, context: Context, params: Any, name: str, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         call = CallToolRequestParams(
             name=name,
             arguments=arguments,
@@ -166,10 +192,15 @@ class _FixtureHandlers:
         except MemsvcError as error:
             raise protocol_error(error) from None
 
-    async def _complete(self, before: Handler, context: Context, params: CompleteRequestParams) -> Any:
+    async def _complete(
+        self, before: Handler, context: Context, params: CompleteRequestParams
+    ) -> Any:
         named = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         if named in resource_fixtures.PROMPT_NAMES or named.startswith(resource_fixtures.SCHEME):
-            return {"completion": {"values": [], "total": 0, "hasMore": False}, "resultType": "complete"}
+            return {
+                "completion": {"values": [], "total": 0, "hasMore": False},
+                "resultType": "complete",
+            }
         return await before(context, params)
 
     async def _subscribe(self, before: Handler, context: Context, params: Any) -> Any:

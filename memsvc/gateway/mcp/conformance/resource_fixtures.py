@@ -8,7 +8,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Prompt, PromptArgument, Resource, ResourceTemplate
 
 from memsvc.gateway.mcp.conformance.client_inputs import client_responses, elicitation, required
-from memsvc.gateway.mcp.conformance.fixtures import IMAGE, Answer, Fixture, FixtureCall, embedded, image
+from memsvc.gateway.mcp.conformance.fixtures import (
+    IMAGE,
+    Answer,
+    Fixture,
+    FixtureCall,
+    embedded,
+    image,
+)
 from memsvc.gateway.mcp.conformance.schemas import strings
 
 READ_TOOL: Final = "test_read_resource"
@@ -18,12 +25,22 @@ _TEMPLATE_URI = re.compile(r"test://template/([^/]+)/data")
 
 RESOURCES: Final = [
     Resource(uri="test://static-text", name="static-text", title="A text", mime_type="text/plain"),
-    Resource(uri="test://static-binary", name="static-binary", title="An image", mime_type="image/png"),
-    Resource(uri="test://watched-resource", name="watched-resource", title="A text", mime_type="text/plain"),
+    Resource(
+        uri="test://static-binary", name="static-binary", title="An image", mime_type="image/png"
+    ),
+    Resource(
+        uri="test://watched-resource",
+        name="watched-resource",
+        title="A text",
+        mime_type="text/plain",
+    ),
 ]
 TEMPLATES: Final = [
     ResourceTemplate(
-        uri_template="test://template/{id}/data", name="template", title="A template", mime_type="application/json"
+        uri_template="test://template/{id}/data",
+        name="template",
+        title="A template",
+        mime_type="application/json",
     )
 ]
 PROMPTS: Final = [
@@ -42,7 +59,9 @@ PROMPTS: Final = [
         arguments=[PromptArgument(name="resourceUri", description="its URI", required=True)],
     ),
     Prompt(name="test_prompt_with_image", description="An image and a message."),
-    Prompt(name="test_input_required_result_prompt", description="Wants something before it answers."),
+    Prompt(
+        name="test_input_required_result_prompt", description="Wants something before it answers."
+    ),
 ]
 PROMPT_NAMES: Final = frozenset(prompt.name for prompt in PROMPTS)
 
@@ -50,7 +69,11 @@ PROMPT_NAMES: Final = frozenset(prompt.name for prompt in PROMPTS)
 def read(uri: str) -> dict[str, Any] | None:
     """Return the content at a URI of the suite."""
     if uri == "test://static-text":
-        return {"uri": uri, "mimeType": "text/plain", "text": "This is the content of the static text resource."}
+        return {
+            "uri": uri,
+            "mimeType": "text/plain",
+            "text": "This is the content of the static text resource.",
+        }
     if uri == "test://static-binary":
         return {"uri": uri, "mimeType": "image/png", "blob": IMAGE}
     if uri == "test://watched-resource":
@@ -77,9 +100,14 @@ def _messages(name: str, arguments: dict[str, str]) -> list[dict[str, Any]]:
             return [_text_message(f"Prompt with arguments: arg1='{first}', arg2='{second}'")]
         case "test_prompt_with_embedded_resource":
             resource = embedded(
-                arguments.get("resourceUri", ""), "text/plain", "Embedded resource content for testing."
+                arguments.get("resourceUri", ""),
+                "text/plain",
+                "Embedded resource content for testing.",
             )
-            return [_message(resource), _text_message("Please process the embedded resource above.")]
+            return [
+                _message(resource),
+                _text_message("Please process the embedded resource above."),
+            ]
         case "test_prompt_with_image":
             return [_message(image()), _text_message("Please analyze the image above.")]
         case _:
@@ -93,10 +121,17 @@ async def _read(call: FixtureCall) -> Answer | MCPError:
 
 async def _prompt(call: FixtureCall) -> Answer:
     name = str(call.arguments.get("name", ""))
-    if name == "test_input_required_result_prompt" and "user_context" not in client_responses(call.call):
-        return required({"user_context": elicitation("What context should the prompt use?", strings("context"))})
+    if name == "test_input_required_result_prompt" and "user_context" not in client_responses(
+        call.call
+    ):
+        return required(
+            {"user_context": elicitation("What context should the prompt use?", strings("context"))}
+        )
     arguments = call.arguments.get("arguments")
-    return {"messages": _messages(name, arguments if isinstance(arguments, dict) else {}), "resultType": "complete"}
+    return {
+        "messages": _messages(name, arguments if isinstance(arguments, dict) else {}),
+        "resultType": "complete",
+    }
 
 
 def fixtures() -> list[Fixture]:

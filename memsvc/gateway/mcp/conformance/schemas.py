@@ -40,7 +40,9 @@ HEADERS_SCHEMA: Final[Schema] = {
 
 def form(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
     """Return the schema of a form with these fields."""
-    return {"type": "object", "properties": properties} | ({"required": list(required)} if required else {})
+    return {"type": "object", "properties": properties} | (
+        {"required": list(required)} if required else {}
+    )
 
 
 def strings(*names: str) -> Schema:
@@ -64,18 +66,25 @@ ENUMS_FORM: Final = form(
     untitledSingle={"type": "string", "enum": ["option1", "option2", "option3"]},
     titledSingle={
         "type": "string",
-        "oneOf": _with_title(("value1", "First Option"), ("value2", "Second Option"), ("value3", "Third Option")),
+        "oneOf": _with_title(
+            ("value1", "First Option"), ("value2", "Second Option"), ("value3", "Third Option")
+        ),
     },
     legacyEnum={
         "type": "string",
         "enum": ["opt1", "opt2", "opt3"],
         "enumNames": ["Option One", "Option Two", "Option Three"],
     },
-    untitledMulti={"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
+    untitledMulti={
+        "type": "array",
+        "items": {"type": "string", "enum": ["option1", "option2", "option3"]},
+    },
     titledMulti={
         "type": "array",
         "items": {
-            "anyOf": _with_title(("value1", "First Choice"), ("value2", "Second Choice"), ("value3", "Third Choice"))
+            "anyOf": _with_title(
+                ("value1", "First Choice"), ("value2", "Second Choice"), ("value3", "Third Choice")
+            )
         },
     },
 )

@@ -30,9 +30,13 @@ def claims_of(
     return extraction.claims_of(events, session=session, turn=turn, user=user)
 
 
-def extract(items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str) -> list[Claim]:
+def extract(
+    items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str
+) -> list[Claim]:
     """Return the claims in the user messages of a turn, in the order in which they are made."""
-    return claims_of(_read_matches([item for _, item in items]), items, session=session, turn=turn, user=user)
+    return claims_of(
+        _read_matches([item for _, item in items]), items, session=session, turn=turn, user=user
+    )
 
 
 def _read_matches(items: Sequence[Item]) -> MatchesByItem:

@@ -18,7 +18,9 @@ Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Fi
 class FactsArguments(SessionArguments):
     """Arguments that select the owner of the facts."""
 
-    user_id: str = Field("", description="the person whose facts, shared by all of their sessions, are meant too")
+    user_id: str = Field(
+        "", description="the person whose facts, shared by all of their sessions, are meant too"
+    )
     reach: Literal["all", "session", "user"] = Field(
         "all", description="all: the session's facts and the user's; session, user: only those"
     )
@@ -30,9 +32,13 @@ class FactsArguments(SessionArguments):
 
 
 class ListFactsArguments(FactsArguments):
-    tier: Literal["", "L0", "L1", "L2"] = Field("", description="facts of this tier only; every tier if not given")
+    tier: Literal["", "L0", "L1", "L2"] = Field(
+        "", description="facts of this tier only; every tier if not given"
+    )
     state: Literal["active", "past", "all"] = Field(
-        "active", description="active: what holds now; past: what was replaced, taken back or is past its day"
+        "active",
+        description="active: what holds now; past: what was replaced, taken back or is past its"
+        " day",
     )
     fact_id: str = Field(
         "",
@@ -41,13 +47,17 @@ class ListFactsArguments(FactsArguments):
         description="values of this fact only; every fact if not given",
     )
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="facts at the most")
-    cursor: str = Field("", max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before")
+    cursor: str = Field(
+        "", max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before"
+    )
 
 
 class FactEvidence(Result):
     session_id: str = Field(description="the session in which it was said")
     turn_id: str = Field(description="the turn in which it was said")
-    item: str = Field(description="the event of the item that says it, as in the session's event files")
+    item: str = Field(
+        description="the event of the item that says it, as in the session's event files"
+    )
     user_id: str = Field(description="who said it, if known")
     origin: str = Field(description="who found the fact there: rule, model, user or import")
 
@@ -57,12 +67,20 @@ class ListedFact(Result):
     record_id: str = Field(description="this one value of it; memory_forget takes it as well")
     key: str = Field(description="the kind of the fact")
     value: str = Field(description="the value, as it was said")
-    tier: str = Field(description="how long it is kept: L0 for good, L1 for the day, L2 for the week")
+    tier: str = Field(
+        description="how long it is kept: L0 for good, L1 for the day, L2 for the week"
+    )
     confidence: float = Field(description="how sure it is, 0 to 1")
-    state: str = Field(description="active, superseded, deleted, or expired for one that is past its day")
+    state: str = Field(
+        description="active, superseded, deleted, or expired for one that is past its day"
+    )
     valid_from: datetime = Field(description="since when it holds")
-    valid_to: datetime | None = Field(description="until when it held, if it was replaced or taken back")
-    expires_at: datetime | None = Field(description="the end of its last day; none for what is kept for good")
+    valid_to: datetime | None = Field(
+        description="until when it held, if it was replaced or taken back"
+    )
+    expires_at: datetime | None = Field(
+        description="the end of its last day; none for what is kept for good"
+    )
     superseded_by: str | None = Field(description="the record_id of the value that replaced it")
     evidence: FactEvidence = Field(description="where it was said")
 
@@ -74,14 +92,20 @@ class ListFactsResult(Result):
 
 class FactForgetArguments(FactsArguments):
     fact_ids: Names = Field(
-        default_factory=list, description="facts by fact_id, with every past value, or single values by record_id"
+        default_factory=list,
+        description="facts by fact_id, with every past value, or single values by record_id",
     )
-    query: str = Field("", max_length=20_000, description="facts that hold now and bear on these words")
+    query: str = Field(
+        "", max_length=20_000, description="facts that hold now and bear on these words"
+    )
     turn_ids: Names = Field(
-        default_factory=list, description="turns of the session: all that was said in them, and the facts learnt there"
+        default_factory=list,
+        description="turns of the session: all that was said in them, and the facts learnt there",
     )
     dry_run: bool | None = Field(
-        None, description="only say what would be forgotten; if not given, true with a query and false without one"
+        None,
+        description="only say what would be forgotten; if not given, true with a query and false"
+        " without one",
     )
 
 
@@ -92,6 +116,8 @@ class ForgottenTurn(Result):
 
 class FactForgetResult(Result):
     dry_run: bool = Field(description="true: nothing was changed")
-    facts: list[ListedFact] = Field(description="values that were forgotten, or would be, as they were before")
+    facts: list[ListedFact] = Field(
+        description="values that were forgotten, or would be, as they were before"
+    )
     turns: list[ForgottenTurn] = Field(description="turns that were forgotten, or would be")
     not_found: list[str] = Field(description="ids that nothing was found under")

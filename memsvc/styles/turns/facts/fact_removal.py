@@ -39,9 +39,11 @@ class FactOwner:
     def indexes(self) -> list[TurnIndex]:
         """Return the indexes of these facts."""
         session_index, *user_indexes = turn_index.facts(self.session, self.user)
-        return {"all": [session_index, *user_indexes], "session": [session_index], "user": user_indexes}[
-            self.owner_kind
-        ]
+        return {
+            "all": [session_index, *user_indexes],
+            "session": [session_index],
+            "user": user_indexes,
+        }[self.owner_kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +71,39 @@ class FactRemoval:
 
     The files keep the messages and a mark of the removal."""
 
-    def __init__(self, database: Database, clock: Clock, options: TurnOptions, recall: TurnRecall) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, options: TurnOptions, recall: TurnRecall
+    ) -> None:
         self._database = database
         self._clock = clock
         self._options = options
         self._recall = recall
 
     async def listed(
-        self, scope: Scope, owner: FactOwner, query: FactHistoryFilter, *, after: FactPosition | None, limit: int
+        self,
+        scope: Scope,
+        owner: FactOwner,
+        query: FactHistoryFilter,
+        *,
+        after: FactPosition | None,
+        limit: int,
     ) -> list[Fact]:
         """Return the facts of a session and a user, newest first, up to a limit."""
         async with self._database.begin(scope, read_only=True) as tx:
             index_ids = [target_index.number for target_index in owner.indexes()]
             return await fact_history.list_facts(tx, index_ids, query, after=after, limit=limit)
 
-    async def would_forget(self, scope: Scope, owner: FactOwner, targets: RemovalTargets) -> RemovedFacts:
+    async def would_forget(
+        self, scope: Scope, owner: FactOwner, targets: RemovalTargets
+    ) -> RemovedFacts:
         """Return what would be forgotten now; changes nothing."""
         async with self._database.begin(scope, read_only=True) as tx:
             names = await self._names(tx, owner, targets)
-            speakers = await sessions.speakers(tx, owner.session, targets.turns) if targets.turns else set()
+            speakers = (
+                await sessions.speakers(tx, owner.session, targets.turns)
+                if targets.turns
+                else set()
+            )
             return await self._found(tx, owner, targets, names, speakers)
 
     async def forget(self, scope: Scope, owner: FactOwner, targets: RemovalTargets) -> RemovedFacts:
@@ -99,10 +115,15 @@ class FactRemoval:
         now = self._clock.now()
         async with self._database.begin(scope, read_only=True) as tx:
             names = await self._names(tx, owner, targets)
-            speakers = await sessions.speakers(tx, owner.session, targets.turns) if targets.turns else set()
+            speakers = (
+                await sessions.speakers(tx, owner.session, targets.turns)
+                if targets.turns
+                else set()
+            )
         while True:
             index_names = sorted(
-                target_index.name for target_index in {*owner.indexes(), *_turn_indexes(owner, targets, speakers)}
+                target_index.name
+                for target_index in {*owner.indexes(), *_turn_indexes(owner, targets, speakers)}
             )
             insight_indexes = [turn_index.insights_from(name) for name in index_names]
             locks = [
@@ -113,14 +134,21 @@ class FactRemoval:
             async with self._database.begin(
                 scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
             ) as tx:
-                latest = await sessions.speakers(tx, owner.session, targets.turns) if targets.turns else set()
+                latest = (
+                    await sessions.speakers(tx, owner.session, targets.turns)
+                    if targets.turns
+                    else set()
+                )
                 if latest <= speakers:
                     found = await self._found(tx, owner, targets, names, speakers)
                     await self._remove(tx, owner, found, now)
-                    while await consolidation.remove_invalid(tx, owner.session, insight_indexes, now=now):
+                    while await consolidation.remove_invalid(
+                        tx, owner.session, insight_indexes, now=now
+                    ):
                         pass
                     return found
-            speakers |= latest  # a model found a fact about another user meanwhile: retry with that user's index
+            # a model found a fact about another user meanwhile: retry with that user's index
+            speakers |= latest
 
     async def _names(self, tx: Tx, owner: FactOwner, targets: RemovalTargets) -> list[str]:
         """Return the names of the targeted facts, by record id where a question found them."""
@@ -128,33 +156,53 @@ class FactRemoval:
             return list(targets.names)
         index_ids = {target_index.number for target_index in owner.indexes()}
         now, sources = self._clock.now(), frozenset({"facts"})
-        request = RecallRequest(owner.session, "", owner.user, targets.question, now, sources=sources)
+        request = RecallRequest(
+            owner.session, "", owner.user, targets.question, now, sources=sources
+        )
         ranked = await self._recall.rank(tx.scope, request, await self._recall.search(tx, request))
         recalled = await self._recall.gather(tx, request, ranked)
         records = [chunk.ref for chunk in recalled.chunks if chunk.fact_id]
         matching = await fact_history.find_by_names(
             tx, sorted(index_ids), names=records, session=owner.session, turns=()
         )
-        return [*targets.names, *(fact.statement.record for fact in matching if fact.statement.record in records)]
+        return [
+            *targets.names,
+            *(fact.statement.record for fact in matching if fact.statement.record in records),
+        ]
 
     async def _found(
-        self, tx: Tx, owner: FactOwner, targets: RemovalTargets, names: Sequence[str], speakers: Collection[str]
+        self,
+        tx: Tx,
+        owner: FactOwner,
+        targets: RemovalTargets,
+        names: Sequence[str],
+        speakers: Collection[str],
     ) -> RemovedFacts:
         index_id = turn_index.turns(owner.session).number
         items = {}
         if targets.turns:
             limit = self._options.items_max * 3
-            items = await turn_items.list_visible(tx, owner.session, index_id, targets.turns, limit=limit)
+            items = await turn_items.list_visible(
+                tx, owner.session, index_id, targets.turns, limit=limit
+            )
         index_ids = [target_index.number for target_index in owner.indexes()]
-        matching = await fact_history.find_by_names(tx, index_ids, names=names, session=owner.session, turns=())
+        matching = await fact_history.find_by_names(
+            tx, index_ids, names=names, session=owner.session, turns=()
+        )
         if targets.turns:
-            turn_index_ids = [target_index.number for target_index in _turn_indexes(owner, targets, speakers)]
+            turn_index_ids = [
+                target_index.number for target_index in _turn_indexes(owner, targets, speakers)
+            ]
             turn_facts = await fact_history.find_by_names(
                 tx, turn_index_ids, names=(), session=owner.session, turns=targets.turns
             )
             known_places = {(fact.index_id, fact.entry) for fact in matching}
-            matching += [fact for fact in turn_facts if (fact.index_id, fact.entry) not in known_places]
-        known = {name for fact in matching for name in (fact.statement.fact_id, fact.statement.record)}
+            matching += [
+                fact for fact in turn_facts if (fact.index_id, fact.entry) not in known_places
+            ]
+        known = {
+            name for fact in matching for name in (fact.statement.fact_id, fact.statement.record)
+        }
         unknown = [name for name in targets.names if name not in known]
         unknown += [turn for turn in targets.turns if turn not in items]
         return RemovedFacts(matching, {turn: kept for turn, kept in items.items() if kept}, unknown)
@@ -163,11 +211,15 @@ class FactRemoval:
         merge = Merge((), (), 0, deleted=tuple(found.facts))
         lines = defaultdict(bytes, file_layout.fact_lines(merge, [], now, forgotten=True))
         for turn in found.items_by_turn:
-            lines[file_layout.raw_events(owner.session, now)] += file_layout.forgotten_turn_line(turn, now)
+            lines[file_layout.raw_events(owner.session, now)] += file_layout.forgotten_turn_line(
+                turn, now
+            )
         if not lines:
             return
         await append(tx, lines, owner=file_layout.OWNER, now=now)
-        hidden = {item.entry: item.indexed for items in found.items_by_turn.values() for item in items}
+        hidden = {
+            item.entry: item.indexed for items in found.items_by_turn.values() for item in items
+        }
         await index.hide(tx, turn_index.turns(owner.session).number, hidden)
         if hidden:
             await digests.reset_progress(tx, owner.session, min(hidden), span=SPAN_ITEMS)
@@ -179,7 +231,9 @@ class FactRemoval:
             await fact_history.forget(tx, found.facts)
 
 
-def _turn_indexes(owner: FactOwner, targets: RemovalTargets, speakers: Collection[str]) -> list[TurnIndex]:
+def _turn_indexes(
+    owner: FactOwner, targets: RemovalTargets, speakers: Collection[str]
+) -> list[TurnIndex]:
     """Return the indexes of facts learned in the turns, of the session and its speakers.
 
     Only those within reach."""

@@ -35,10 +35,15 @@ class FactTools:
     async def list_facts(self, scope: Scope, args: ListFactsArguments) -> ListFactsResult:
         now = self._clock.now()
         query = FactHistoryFilter(
-            FactTier(args.tier) if args.tier else None, _ACTIVE_BY_STATE[args.state], now, args.fact_id or None
+            FactTier(args.tier) if args.tier else None,
+            _ACTIVE_BY_STATE[args.state],
+            now,
+            args.fact_id or None,
         )
         owner = FactOwner(args.session_id, args.user_id, args.reach)
-        found = await self._fact_removal.listed(scope, owner, query, after=_place(args.cursor), limit=args.limit + 1)
+        found = await self._fact_removal.listed(
+            scope, owner, query, after=_place(args.cursor), limit=args.limit + 1
+        )
         page = found[: args.limit]
         last = page[-1] if len(found) > len(page) else None
         return ListFactsResult(
@@ -53,8 +58,13 @@ class FactTools:
         dry_run = bool(targets.question.strip()) if args.dry_run is None else args.dry_run
         owner = FactOwner(args.session_id, args.user_id, args.reach)
         fact_removal = self._fact_removal
-        found = await (fact_removal.would_forget if dry_run else fact_removal.forget)(scope, owner, targets)
-        turns = [ForgottenTurn(turn_id=turn, items=len(items)) for turn, items in found.items_by_turn.items()]
+        found = await (fact_removal.would_forget if dry_run else fact_removal.forget)(
+            scope, owner, targets
+        )
+        turns = [
+            ForgottenTurn(turn_id=turn, items=len(items))
+            for turn, items in found.items_by_turn.items()
+        ]
         now = self._clock.now()
         return FactForgetResult(
             dry_run=dry_run,
@@ -107,8 +117,8 @@ def fact_tools(functions: FactTools) -> list[Tool]:
             name="memory_list_facts",
             title="List facts",
             description=(
-                "List what memory holds to be true for a session and a user, or what it held before, with where each "
-                "was said, until when it held and what replaced it."
+                "List what memory holds to be true for a session and a user, or what it held"
+                " before, with where each was said, until when it held and what replaced it."
             ),
             arguments=ListFactsArguments,
             result=ListFactsResult,
@@ -123,9 +133,9 @@ def fact_tools(functions: FactTools) -> list[Tool]:
             name="memory_forget",
             title="Forget facts or turns",
             description=(
-                "Forget for good: facts by id, facts that a query finds (a dry run unless dry_run is false), or whole "
-                "turns with the facts learnt in them. Recall never shows them again. The session's files keep the "
-                "record of what was said."
+                "Forget for good: facts by id, facts that a query finds (a dry run unless dry_run"
+                " is false), or whole turns with the facts learnt in them. Recall never shows"
+                " them again. The session's files keep the record of what was said."
             ),
             arguments=FactForgetArguments,
             result=FactForgetResult,

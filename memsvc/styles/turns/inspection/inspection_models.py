@@ -13,7 +13,9 @@ from memsvc.styles.turns.turn_models import SessionArguments
 
 CURSOR_CHARS_MAX: Final = 700
 ITEM_CURSOR: Final = re.compile(r"[1-9]\d{0,9}\Z")
-Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before")]
+Cursor = Annotated[
+    str, Field(max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before")
+]
 Next = Annotated[str | None, Field(description="cursor of the next page, when there is one")]
 
 
@@ -52,7 +54,9 @@ class ListSessionsResult(Result):
 
 
 class ListTurnsArguments(SessionArguments):
-    turn_id: str = Field("", description="a turn to begin with: it, and what was said before; else the latest one")
+    turn_id: str = Field(
+        "", description="a turn to begin with: it, and what was said before; else the latest one"
+    )
     limit: int = Field(50, ge=1, le=200, description="items at the most")
     cursor: str = Field("", max_length=10, description="next_cursor of the page before")
 
@@ -70,7 +74,9 @@ class ListTurnsArguments(SessionArguments):
 
 
 class ListedTurnItem(Result):
-    event_id: str = Field(description="the item, as in the session's event files and as the evidence of facts")
+    event_id: str = Field(
+        description="the item, as in the session's event files and as the evidence of facts"
+    )
     turn_id: str = Field(description="the turn")
     said_at: datetime = Field(description="when it was said")
     role: str = Field(description="who it is from: user, assistant, tool and so on")
@@ -102,24 +108,31 @@ class ListRecallsArguments(SessionArguments):
 
 
 class RecallCandidate(Result):
-    kind: str = Field(description="turn, fact, insight, or chunk for a passage of a file, board or document")
+    kind: str = Field(
+        description="turn, fact, insight, or chunk for a passage of a file, board or document"
+    )
     ref: str = Field(description="the event, record, insight or passage")
     session_id: str = Field(description="the session that it is from")
-    turn_id: str | None = Field(description="the turn that it is from; of a fact, in which it was said")
+    turn_id: str | None = Field(
+        description="the turn that it is from; of a fact, in which it was said"
+    )
     fact_id: str | None = Field(description="of a fact, what it is a fact about")
     shown: bool = Field(description="whether the prompt had it")
     reason: str | None = Field(description="why the prompt did not have it")
     score: float = Field(description="what it was ranked by")
     parts: dict[str, float] = Field(description="what the score was made of")
     text: str | None = Field(
-        description="what the prompt had of it; none once it was forgotten, and for passages, which change"
+        description="what the prompt had of it; none once it was forgotten, and for passages,"
+        " which change"
     )
     role: str = Field(description="who it was from")
     speaker: str = Field(description="the speaker's name, if it was given")
     said_at: datetime | None = Field(description="when it was said")
     key: str | None = Field(description="of a fact, its kind")
     tier: str | None = Field(description="of a fact, how long it is kept")
-    state: str | None = Field(description="of a fact, what became of it since: active, superseded, deleted")
+    state: str | None = Field(
+        description="of a fact, what became of it since: active, superseded, deleted"
+    )
 
 
 class ListedRecall(Result):
@@ -128,11 +141,17 @@ class ListedRecall(Result):
     turn_id: str = Field(description="for which turn, if that was given")
     user_id: str = Field(description="for which person, if that was given")
     context_token_count: int = Field(description="tokens of the whole prompt")
-    candidates: list[RecallCandidate] = Field(description="what was shown, and the best of what was not")
-    confidence: dict[str, Any] | None = Field(description="how sure recall was of past items, and the floor")
+    candidates: list[RecallCandidate] = Field(
+        description="what was shown, and the best of what was not"
+    )
+    confidence: dict[str, Any] | None = Field(
+        description="how sure recall was of past items, and the floor"
+    )
     limits: dict[str, Any] = Field(description="what there was room for, and what was left out")
 
 
 class ListRecallsResult(Result):
-    recalls: list[ListedRecall] = Field(description="the latest first; a second may pass until one is here")
+    recalls: list[ListedRecall] = Field(
+        description="the latest first; a second may pass until one is here"
+    )
     next_cursor: Next = None

@@ -47,7 +47,11 @@ class InspectionTools:
         self._traces = traces
 
     async def list_sessions(self, scope: Scope, args: ListSessionsArguments) -> ListSessionsResult:
-        before = timeline.SessionPosition(*decode_cursor(args.cursor, datetime, str)) if args.cursor else None
+        before = (
+            timeline.SessionPosition(*decode_cursor(args.cursor, datetime, str))
+            if args.cursor
+            else None
+        )
         async with self._database.begin(scope, read_only=True) as tx:
             found = await timeline.sessions(
                 tx, named=args.q.strip(), user=args.user_id, before=before, limit=args.limit + 1
@@ -68,7 +72,9 @@ class InspectionTools:
                 )
                 for session in page
             ],
-            next_cursor=encode_cursor(page[-1].updated_at, page[-1].session) if len(found) > len(page) else None,
+            next_cursor=encode_cursor(page[-1].updated_at, page[-1].session)
+            if len(found) > len(page)
+            else None,
         )
 
     async def list_turns(self, scope: Scope, args: ListTurnsArguments) -> ListTurnsResult:
@@ -109,14 +115,24 @@ class InspectionTools:
         )
 
     async def list_recalls(self, scope: Scope, args: ListRecallsArguments) -> ListRecallsResult:
-        before = recalls.RecallPosition(*decode_cursor(args.cursor, datetime, UUID)) if args.cursor else None
+        before = (
+            recalls.RecallPosition(*decode_cursor(args.cursor, datetime, UUID))
+            if args.cursor
+            else None
+        )
         found = await self._traces.page(
-            scope, args.session_id, args.turn_id, before, limit=args.limit + 1, chars_max=TEXT_CHARS_READ
+            scope,
+            args.session_id,
+            args.turn_id,
+            before,
+            limit=args.limit + 1,
+            chars_max=TEXT_CHARS_READ,
         )
         page = found[: args.limit]
         last = page[-1].record if len(found) > len(page) else None
         return ListRecallsResult(
-            recalls=[_listed(one) for one in page], next_cursor=encode_cursor(last.at, last.recall) if last else None
+            recalls=[_listed(one) for one in page],
+            next_cursor=encode_cursor(last.at, last.recall) if last else None,
         )
 
 
@@ -128,7 +144,10 @@ def _listed(trace: RecallTrace) -> ListedRecall:
         turn_id=record.turn,
         user_id=record.user_id,
         context_token_count=record.tokens,
-        candidates=[_candidate(candidate, record.session, trace.quoted) for candidate in record.details["candidates"]],
+        candidates=[
+            _candidate(candidate, record.session, trace.quoted)
+            for candidate in record.details["candidates"]
+        ],
         confidence=record.details.get("confidence"),
         limits=record.details["limits"],
     )
@@ -166,7 +185,11 @@ def _candidate(
 def _turn_of(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str | None:
     if stored is not None and stored.turn:
         return stored.turn
-    return turn_of(candidate["ref"] or (stored.ref if stored else "")) if candidate["kind"] == "turn" else None
+    return (
+        turn_of(candidate["ref"] or (stored.ref if stored else ""))
+        if candidate["kind"] == "turn"
+        else None
+    )
 
 
 def inspection_tools(functions: InspectionTools) -> list[Tool]:
@@ -176,7 +199,8 @@ def inspection_tools(functions: InspectionTools) -> list[Tool]:
         Tool(
             name="memory_list_sessions",
             title="List sessions",
-            description="List the sessions of a project, the latest first, with what is counted of each.",
+            description="List the sessions of a project, the latest first, with what is counted"
+            " of each.",
             arguments=ListSessionsArguments,
             result=ListSessionsResult,
             run=functions.list_sessions,
@@ -189,7 +213,8 @@ def inspection_tools(functions: InspectionTools) -> list[Tool]:
         Tool(
             name="memory_list_turns",
             title="List what was said",
-            description="List what was said in a session, item by item with the turn of each, the latest first.",
+            description="List what was said in a session, item by item with the turn of each, the"
+            " latest first.",
             arguments=ListTurnsArguments,
             result=ListTurnsResult,
             run=functions.list_turns,
@@ -203,8 +228,9 @@ def inspection_tools(functions: InspectionTools) -> list[Tool]:
             name="memory_list_recalls",
             title="List what was recalled",
             description=(
-                "List what memory_before_turn recalled for a session or one of its turns, and why: what each prompt "
-                "had, what came close, the scores, and what limits left out."
+                "List what memory_before_turn recalled for a session or one of its turns, and"
+                " why: what each prompt had, what came close, the scores, and what limits left"
+                " out."
             ),
             arguments=ListRecallsArguments,
             result=ListRecallsResult,

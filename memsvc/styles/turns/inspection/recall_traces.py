@@ -49,7 +49,9 @@ class RecallTrace:
 class RecallTraces:
     """Background writer and reader of recall traces."""
 
-    def __init__(self, database: Database, clock: Clock, meter: Meter, options: TraceOptions) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, meter: Meter, options: TraceOptions
+    ) -> None:
         self._database = database
         self._clock = clock
         self._options = options
@@ -64,16 +66,33 @@ class RecallTraces:
         )
         self.job = Job(name=PURGE_JOB, run=self._purge, interval_s=PURGE_INTERVAL_S)
 
-    def note(self, scope: Scope, *, session: str, turn: str, user: str, prepared: PreparedPrompt) -> None:
+    def note(
+        self, scope: Scope, *, session: str, turn: str, user: str, prepared: PreparedPrompt
+    ) -> None:
         """Record what a prompt was given and why; nothing where traces are switched off."""
         if self._options.days > 0:
             at = self._clock.now()
             self.writer.record(
-                TraceNote(scope=scope, at=at, recall=uuid4(), session=session, turn=turn, user=user, prepared=prepared)
+                TraceNote(
+                    scope=scope,
+                    at=at,
+                    recall=uuid4(),
+                    session=session,
+                    turn=turn,
+                    user=user,
+                    prepared=prepared,
+                )
             )
 
     async def page(
-        self, scope: Scope, session: str, turn: str, before: RecallPosition | None, *, limit: int, chars_max: int
+        self,
+        scope: Scope,
+        session: str,
+        turn: str,
+        before: RecallPosition | None,
+        *,
+        limit: int,
+        chars_max: int,
     ) -> Sequence[RecallTrace]:
         """Return the recalls of a session or a turn, latest first, with their current content."""
         async with self._database.begin(scope, read_only=True) as tx:
@@ -84,7 +103,9 @@ class RecallTraces:
                 for candidate in record.details["candidates"]
                 if (place := place_of(candidate))
             }
-            quoted = await recalls.read_places(tx, sorted(places), chars_max=chars_max) if places else {}
+            quoted = (
+                await recalls.read_places(tx, sorted(places), chars_max=chars_max) if places else {}
+            )
         return [RecallTrace(record, quoted) for record in found]
 
     async def _purge(self, scope: Scope, _: str) -> None:
@@ -104,7 +125,9 @@ def _record(note: TraceNote) -> RecallRecord:
     prepared = note.prepared
     details = prepared.recalled.details(prepared.chunks_used, places=True)
     visible_candidates = [candidate for candidate in details["candidates"] if candidate["shown"]]
-    other_candidates = [candidate for candidate in details["candidates"] if not candidate["shown"]][:DROPPED_MAX]
+    other_candidates = [candidate for candidate in details["candidates"] if not candidate["shown"]][
+        :DROPPED_MAX
+    ]
     return RecallRecord(
         scope=note.scope,
         at=note.at,
@@ -113,7 +136,8 @@ def _record(note: TraceNote) -> RecallRecord:
         turn=note.turn,
         user_id=note.user,
         tokens=prepared.tokens,
-        details=details | {"candidates": visible_candidates + other_candidates, "limits": prepared.limits},
+        details=details
+        | {"candidates": visible_candidates + other_candidates, "limits": prepared.limits},
     )
 
 

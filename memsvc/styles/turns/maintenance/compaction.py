@@ -19,7 +19,11 @@ from memsvc.store.locks import session_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import file_layout, history, turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.maintenance.extractive_summary import SummaryMessage, extract_summary, sentence_of
+from memsvc.styles.turns.maintenance.extractive_summary import (
+    SummaryMessage,
+    extract_summary,
+    sentence_of,
+)
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 
@@ -71,7 +75,9 @@ class Compaction:
         """Compact a session if it is too large, which one statement checks."""
         while await self._is_pending(scope, session):
             async with self._database.begin(
-                scope, locks=[session_lock(session)], lock_timeout_ms=self._options.session_lock_timeout_ms
+                scope,
+                locks=[session_lock(session)],
+                lock_timeout_ms=self._options.session_lock_timeout_ms,
             ) as tx:
                 done = await self.step(tx, session)
             if not done:
@@ -97,9 +103,13 @@ class Compaction:
         if not self._too_large(weight, policy):
             return 0
         limit, kept_tok = max(self._options.recent_context_items, 1), self._kept_tok(policy)
-        context_read = await context.read(tx, session, index_id, limit=limit, tokens_max=int(kept_tok))
+        context_read = await context.read(
+            tx, session, index_id, limit=limit, tokens_max=int(kept_tok)
+        )
         stop = _first_entry(context_read.items, kept_tok)
-        items = await context.read_items(tx, index_id, weight.start, stop, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
+        items = await context.read_items(
+            tx, index_id, weight.start, stop, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ
+        )
         if not items:
             return 0
         if len(items) == STEP_ITEMS:
@@ -107,7 +117,9 @@ class Compaction:
         before = orjson.loads(context_read.summary)["summary"] if context_read.summary else ""
         messages, most_tok = _summary_sources(items), summary_tok_max(policy)
         chars = sum(len(message.text) for message in messages)
-        text = await run_in_thread(chars, extract_summary, before, messages, budget_tok=most_tok, cost=self._costs.text)
+        text = await run_in_thread(
+            chars, extract_summary, before, messages, budget_tok=most_tok, cost=self._costs.text
+        )
         await self._write(tx, found, text, _summary_range(items), (weight.start, stop), now)
         return len(items)
 
@@ -123,7 +135,10 @@ class Compaction:
         if not policy.compaction.enabled:
             return False
         most = 2 * max(self._options.recent_context_items, 1)
-        return weight.items > most or weight.tokens > self._options.compact_threshold * policy.max_input_tok
+        return (
+            weight.items > most
+            or weight.tokens > self._options.compact_threshold * policy.max_input_tok
+        )
 
     def _kept_tok(self, policy: SessionPolicy) -> float:
         """Return the token limit of the items that stay: half of the threshold.
@@ -168,11 +183,17 @@ async def current_summary(tx: Tx, session: str) -> ContextSummary | None:
     )
     record = orjson.loads(context_read.summary)
     return ContextSummary(
-        place.event, record["summary"], _summary_sources(items), record.get("worded_by", ""), found.policy
+        place.event,
+        record["summary"],
+        _summary_sources(items),
+        record.get("worded_by", ""),
+        found.policy,
     )
 
 
-async def replace_summary(tx: Tx, session: str, event: str, text: str, *, now: datetime, model: str = "") -> bool:
+async def replace_summary(
+    tx: Tx, session: str, event: str, text: str, *, now: datetime, model: str = ""
+) -> bool:
     """Replace the text of the current summary event, naming the model that wrote it, if any.
 
     Returns False, and writes nothing, when another event is current. The caller holds the session's
@@ -183,13 +204,18 @@ async def replace_summary(tx: Tx, session: str, event: str, text: str, *, now: d
     running = await context.read(tx, session, turn_index.turns(session).number, limit=0)
     if running.summary is None:
         return False
-    record: dict[str, Any] = orjson.loads(running.summary) | {"ts": file_layout.timestamp(now), "summary": text}
+    record: dict[str, Any] = orjson.loads(running.summary) | {
+        "ts": file_layout.timestamp(now),
+        "summary": text,
+    }
     record |= {"worded_by": model} if model else {}
     line = orjson.dumps(record) + b"\n"
     path = file_layout.summary_events(session, now)
     span = (await append(tx, {path: line}, owner=file_layout.OWNER, now=now))[path]
     was = SummaryPosition(**found.summary)
-    place = SummaryPosition(event, path, span.stream, span.start, len(line), was.first, was.next_entry)
+    place = SummaryPosition(
+        event, path, span.stream, span.start, len(line), was.first, was.next_entry
+    )
     return await context.replace_summary(tx, session, place)
 
 
@@ -240,7 +266,10 @@ def _first_entry(items: Sequence[StoredItem], tokens_max: float) -> int:
 
 
 def _summary_sources(items: Sequence[IndexedItem]) -> list[SummaryMessage]:
-    return [SummaryMessage(f"{item.said_at:%Y-%m-%d}", _who(item), item.role, item.text) for item in items]
+    return [
+        SummaryMessage(f"{item.said_at:%Y-%m-%d}", _who(item), item.role, item.text)
+        for item in items
+    ]
 
 
 def _who(one: IndexedItem) -> str:

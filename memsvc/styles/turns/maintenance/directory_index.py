@@ -21,12 +21,15 @@ async def refresh(tx: Tx, session: str, *, age_max: timedelta, now: datetime) ->
     root = session_root(session)
     statistics = await read_statistics(tx, root)
     names = (directory_summaries.ABSTRACT_NAME, directory_summaries.OVERVIEW_NAME)
-    written_at = await tree.updated_at(tx, [f"{path}/{name}" for path in statistics for name in names])
+    written_at = await tree.updated_at(
+        tx, [f"{path}/{name}" for path in statistics for name in names]
+    )
     stale = [
         (path, name)
         for path, directory_stats in statistics.items()
         for name in names
-        if (at := written_at.get(f"{path}/{name}")) is None or (at < directory_stats.updated_at and now - at >= age_max)
+        if (at := written_at.get(f"{path}/{name}")) is None
+        or (at < directory_stats.updated_at and now - at >= age_max)
     ]
     if not stale:
         return 0
@@ -43,7 +46,9 @@ async def refresh(tx: Tx, session: str, *, age_max: timedelta, now: datetime) ->
     if missing:
         await append_log.append(tx, missing, owner=OWNER, now=now)
     if len(missing) < len(contents):
-        await append_log.replace(tx, {path: contents[path] for path in contents.keys() - missing}, now=now)
+        await append_log.replace(
+            tx, {path: contents[path] for path in contents.keys() - missing}, now=now
+        )
     return len(stale)
 
 
@@ -71,14 +76,19 @@ async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
     if found is None:
         return {}
     counters = found.counters
-    notes = {"events/raw": f"The session has {counters.get('items', 0)} items of {found.turns} turns so far."}
+    notes = {
+        "events/raw": f"The session has {counters.get('items', 0)} items of {found.turns} turns"
+        " so far."
+    }
     if compacted := counters.get("compacted_items"):
         notes["events/compact"] = f"{compacted} items have given way to summaries in the prompt."
     if archive_bytes := counters.get("archived_bytes"):
         notes["events/archive"] = f"{archive_bytes} bytes of raw events were packed."
     if written := counters.get("insights_written"):
         removed_count = counters.get("insights_withdrawn", 0)
-        notes["insights"] = f"{written} insights were written, {removed_count} of them withdrawn since."
+        notes["insights"] = (
+            f"{written} insights were written, {removed_count} of them withdrawn since."
+        )
     keys: dict[str, set[str]] = defaultdict(set)
     for fact in await facts.current_facts(
         tx, [index.number for index in turn_index.facts(session, found.user_id)], now
@@ -107,6 +117,8 @@ def _rendered(found: StoredSession, directory: str) -> list[directory_summaries.
         if path.startswith(directory + "/"):
             paths_by_directory[path.rpartition("/")[0]].append(path)
     return [
-        directory_summaries.DirectoryStats(place, len(paths), 0, 0, found.created_at, found.updated_at, tuple(paths))
+        directory_summaries.DirectoryStats(
+            place, len(paths), 0, 0, found.created_at, found.updated_at, tuple(paths)
+        )
         for place, paths in paths_by_directory.items()
     ]

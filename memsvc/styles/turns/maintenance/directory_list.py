@@ -40,8 +40,12 @@ class DirectoryList:
         async with self._database.begin(scope, read_only=True) as tx:
             statistics = await read_statistics(tx, top)
             level = top.count("/") + depth
-            listed_paths = sorted(place for place in statistics if place.count("/") <= level)[:limit]
-            stored = await tree.contents(tx, [f"{place}/{directory_summaries.ABSTRACT_NAME}" for place in listed_paths])
+            listed_paths = sorted(place for place in statistics if place.count("/") <= level)[
+                :limit
+            ]
+            stored = await tree.contents(
+                tx, [f"{place}/{directory_summaries.ABSTRACT_NAME}" for place in listed_paths]
+            )
             notes = await notes_on(tx, session, self._clock.now())
             overview_by_path = await tree.contents(
                 tx, [f"{place}/{directory_summaries.OVERVIEW_NAME}" for place in listed_paths]

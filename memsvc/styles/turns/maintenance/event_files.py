@@ -86,7 +86,10 @@ async def forgotten_turns(tx: Tx, event_file_list: list[EventFile]) -> set[str]:
     for file in event_file_list:
         _, content = await _content(tx, file)
         for text in content.splitlines():
-            if b'"turn_forgotten"' in text and (body := orjson.loads(text)).get("type") == "turn_forgotten":
+            if (
+                b'"turn_forgotten"' in text
+                and (body := orjson.loads(text)).get("type") == "turn_forgotten"
+            ):
                 turns.add(body["turn_id"])
     return turns
 
@@ -96,7 +99,9 @@ async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:
     if stored is None:
         return 0, b""
     content = await files.read(tx, stored, 0, stored.size_bytes)
-    return stored.stream, decompress(content, bytes_max=CONTENT_BYTES_MAX) if file.is_archive else content
+    return stored.stream, decompress(
+        content, bytes_max=CONTENT_BYTES_MAX
+    ) if file.is_archive else content
 
 
 def _line(body: dict[str, Any], place: tuple[int, int, int]) -> EventLine:

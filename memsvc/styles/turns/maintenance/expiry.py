@@ -36,7 +36,9 @@ async def step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Coun
     Facts about a user are shared with other sessions, and stay. The caller holds the locks of the
     session and of its own fact index."""
     counts: Counter[str] = Counter()
-    expired_facts = await facts.remove_before(tx, turn_index.new_facts(session, "").number, before, limit=STEP)
+    expired_facts = await facts.remove_before(
+        tx, turn_index.new_facts(session, "").number, before, limit=STEP
+    )
     await forget_lines(tx, expired_facts, now)
     counts["expired_facts"] = len(expired_facts)
     index_id = turn_index.turns(session).number
@@ -76,7 +78,9 @@ async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
 
 async def _delete_days(tx: Tx, session: str, before: datetime, now: datetime) -> None:
     for place in ("events/raw", "events/archive", "events/compact", "insights"):
-        for path in await tree.files_at(tx, f"{session_root(session)}/{place}", after="", limit=STEP):
+        for path in await tree.files_at(
+            tx, f"{session_root(session)}/{place}", after="", limit=STEP
+        ):
             found = _DAY.search(path)
             if found is not None and "-".join(found.groups()) < f"{before:%Y-%m-%d}":
                 await tx.lock(TREE_LOCK)
@@ -88,7 +92,11 @@ async def _shorten_summary(tx: Tx, session: str, before: datetime, now: datetime
     if current is None:
         return
     lines = current.text.splitlines()
-    kept = [line for line in lines if (day := _SUMMARY_LINE.match(line)) and day[1] >= f"{before:%Y-%m-%d}"]
+    kept = [
+        line
+        for line in lines
+        if (day := _SUMMARY_LINE.match(line)) and day[1] >= f"{before:%Y-%m-%d}"
+    ]
     if kept != lines:
         await replace_summary(tx, session, current.event, "\n".join(kept), now=now)
 

@@ -24,7 +24,9 @@ DUPLICATE_SHARE: Final = 0.6
 
 _NAME: Final = regex.compile(r"(?<!^)(?<![.!?]\s)\b\p{Lu}\p{L}+")
 _DIGIT: Final = regex.compile(r"\p{N}")
-_USER_WORD: Final = re.compile(r"\b(i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi)\b", re.IGNORECASE)
+_USER_WORD: Final = re.compile(
+    r"\b(i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi)\b", re.IGNORECASE
+)
 _LINE: Final = re.compile(r"- (\d{4}-\d\d-\d\d) ([^:]{1,128}): (.+)")
 _WEIGHT_BY_ROLE: Final = {"user": 1.0, "assistant": 0.75}
 _PREVIOUS_WEIGHT: Final = 1.15
@@ -59,13 +61,15 @@ class _Sentence:
 def extract_summary(
     before: str, messages: Sequence[SummaryMessage], *, budget_tok: int, cost: Callable[[str], int]
 ) -> str:
-    """Return the most informative sentences of `messages`, each with its day and speaker, oldest first.
+    """Return the most informative sentences of `messages` with day and speaker, oldest first.
 
     The lines have at most `budget_tok` tokens together. `before` is the previous summary: its lines
     compete like messages. A sentence scores for words that others use too but not all of them do,
     for names and figures, and for the first person; questions score less, and of two near
     duplicates one is left out."""
-    sentences = [*_previous_sentences(before), *_sentences(messages, start=len(before))][-SENTENCES_MAX:]
+    sentences = [*_previous_sentences(before), *_sentences(messages, start=len(before))][
+        -SENTENCES_MAX:
+    ]
     term_counts = Counter(term for sentence in sentences for term in sentence.terms)
     ranked = sorted(
         ((_score(sentence, term_counts, len(sentences)), sentence) for sentence in sentences),
@@ -75,13 +79,19 @@ def extract_summary(
     left = budget_tok
     score_min = ranked[0][0] * SCORE_SHARE_MIN if ranked else 0.0
     for score, sentence in ranked:
-        if score <= 0 or score < score_min or any(_is_duplicate(sentence, other) for other in chosen):
+        if (
+            score <= 0
+            or score < score_min
+            or any(_is_duplicate(sentence, other) for other in chosen)
+        ):
             continue
         line_cost = cost(sentence.line + "\n")
         if line_cost <= left:
             chosen.append(sentence)
             left -= line_cost
-    return "\n".join(sentence.line for sentence in sorted(chosen, key=lambda sentence: sentence.order))
+    return "\n".join(
+        sentence.line for sentence in sorted(chosen, key=lambda sentence: sentence.order)
+    )
 
 
 def sentence_of(line: str) -> str:
@@ -96,7 +106,9 @@ def _previous_sentences(before: str) -> list[_Sentence]:
         found = _LINE.fullmatch(line)
         day, who, text = found.groups() if found else ("", "", line.removeprefix("- ").strip())
         if text:
-            sentences.append(_Sentence(at, day, who, text, frozenset(terms(text)), _PREVIOUS_WEIGHT))
+            sentences.append(
+                _Sentence(at, day, who, text, frozenset(terms(text)), _PREVIOUS_WEIGHT)
+            )
     return sentences
 
 
@@ -108,9 +120,20 @@ def _sentences(messages: Sequence[SummaryMessage], *, start: int) -> list[_Sente
             continue
         for plain in sentences(message.text):
             if len(plain) >= SENTENCE_CHARS_MIN:
-                short_text = plain if len(plain) <= SENTENCE_CHARS_MAX else plain[: SENTENCE_CHARS_MAX - 1] + "…"
+                short_text = (
+                    plain
+                    if len(plain) <= SENTENCE_CHARS_MAX
+                    else plain[: SENTENCE_CHARS_MAX - 1] + "…"
+                )
                 found.append(
-                    _Sentence(start + at, message.day, message.who, short_text, frozenset(terms(short_text)), weight)
+                    _Sentence(
+                        start + at,
+                        message.day,
+                        message.who,
+                        short_text,
+                        frozenset(terms(short_text)),
+                        weight,
+                    )
                 )
     return found
 
@@ -119,13 +142,21 @@ def _score(sentence: _Sentence, term_counts: Counter[str], sentences: int) -> fl
     """Return the score of a sentence: the weight of its words over the root of their number."""
     if len(sentence.terms) < TERMS_MIN:
         return 0.0
-    term_score = sum(log(1 + term_counts[term]) * log(1 + sentences / term_counts[term]) for term in sentence.terms)
+    term_score = sum(
+        log(1 + term_counts[term]) * log(1 + sentences / term_counts[term])
+        for term in sentence.terms
+    )
     score = term_score / sqrt(len(sentence.terms)) * sentence.weight
-    score *= 1 + 0.25 * bool(_NAME.search(sentence.text)) + 0.25 * bool(_DIGIT.search(sentence.text))
+    score *= (
+        1 + 0.25 * bool(_NAME.search(sentence.text)) + 0.25 * bool(_DIGIT.search(sentence.text))
+    )
     score *= 1 + 0.25 * bool(_USER_WORD.search(sentence.text))
     return score * (0.4 if is_question(sentence.text) else 1.0)
 
 
 def _is_duplicate(one: _Sentence, other: _Sentence) -> bool:
     shared = len(one.terms & other.terms)
-    return shared >= DUPLICATE_SHARE * min(len(one.terms), len(other.terms)) and one.terms != frozenset()
+    return (
+        shared >= DUPLICATE_SHARE * min(len(one.terms), len(other.terms))
+        and one.terms != frozenset()
+    )

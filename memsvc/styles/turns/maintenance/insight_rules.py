@@ -52,7 +52,9 @@ class _Topic:
     items: list[IndexedItem] = field(default_factory=list)
 
 
-def of_facts(history: Sequence[Fact], repeated: Sequence[Statement], now: datetime) -> list[FoundInsight]:
+def of_facts(
+    history: Sequence[Fact], repeated: Sequence[Statement], now: datetime
+) -> list[FoundInsight]:
     """Return insights from the history of identities, oldest fact first.
 
     A value that was stated again in another turn, and a value that changed. `repeated` are
@@ -66,7 +68,11 @@ def of_facts(history: Sequence[Fact], repeated: Sequence[Statement], now: dateti
         if not current.is_valid(now) or current.statement.tier is FactTier.L1:
             continue
         repeats = [one for one in repeated if one.identity == identity]
-        found += [one for one in (_unchanged_insight(facts, repeats), _change_insight(facts)) if one is not None]
+        found += [
+            one
+            for one in (_unchanged_insight(facts, repeats), _change_insight(facts))
+            if one is not None
+        ]
     return found
 
 
@@ -75,7 +81,11 @@ def same_turn_insights(facts: Iterable[Fact], session: str, now: datetime) -> li
     by_turn: dict[tuple[int, str], list[Fact]] = defaultdict(list)
     for fact in facts:
         evidence = fact.statement.evidence
-        if fact.is_valid(now) and fact.statement.tier is not FactTier.L1 and evidence.session == session:
+        if (
+            fact.is_valid(now)
+            and fact.statement.tier is not FactTier.L1
+            and evidence.session == session
+        ):
             by_turn[fact.index_id, evidence.turn].append(fact)
     found = []
     for turn_facts in by_turn.values():
@@ -87,7 +97,9 @@ def same_turn_insights(facts: Iterable[Fact], session: str, now: datetime) -> li
     return found
 
 
-def topics(items: Sequence[IndexedItem], new_from: int, session: str, index_id: int) -> list[FoundInsight]:
+def topics(
+    items: Sequence[IndexedItem], new_from: int, session: str, index_id: int
+) -> list[FoundInsight]:
     """Return recurring topics of the user: words of several turns on several days.
 
     A word occurs in the latest items (from the entry `new_from` on), but not in most turns. The
@@ -119,16 +131,26 @@ def topics(items: Sequence[IndexedItem], new_from: int, session: str, index_id: 
 
 def insight_id(kind: Kind, identity: Sequence[str], summary: str) -> str:
     """Return the id of an insight, the same whenever it is found for the same facts."""
-    content = orjson.dumps({"identity": list(identity), "type": kind, "summary": summary}, option=orjson.OPT_SORT_KEYS)
+    content = orjson.dumps(
+        {"identity": list(identity), "type": kind, "summary": summary}, option=orjson.OPT_SORT_KEYS
+    )
     return "insight-" + hashlib.sha1(content, usedforsecurity=False).hexdigest()[:16]
 
 
 def _unchanged_insight(facts: Sequence[Fact], repeats: Sequence[Statement]) -> FoundInsight | None:
     current = facts[-1]
     value = normalized_value(current.statement.value)
-    same = [fact for fact in facts if fact.state is not FactState.DELETED and _value(fact.statement) == value]
-    evidence_statements = [fact.statement for fact in same] + [one for one in repeats if _value(one) == value]
-    turns = list(dict.fromkeys((one.evidence.session, one.evidence.turn) for one in evidence_statements))
+    same = [
+        fact
+        for fact in facts
+        if fact.state is not FactState.DELETED and _value(fact.statement) == value
+    ]
+    evidence_statements = [fact.statement for fact in same] + [
+        one for one in repeats if _value(one) == value
+    ]
+    turns = list(
+        dict.fromkeys((one.evidence.session, one.evidence.turn) for one in evidence_statements)
+    )
     if len(turns) < 2:
         return None
     summary = f"Stated again and unchanged: {_fact_text(current.statement)}"
@@ -159,7 +181,9 @@ def _fact_insight(
     turns: Sequence[tuple[str, str]] = (),
 ) -> FoundInsight:
     facts = [*past, *holds]
-    cited = turns or [(one.statement.evidence.session, one.statement.evidence.turn) for one in facts]
+    cited = turns or [
+        (one.statement.evidence.session, one.statement.evidence.turn) for one in facts
+    ]
     identity = [part for fact in holds for part in fact.statement.identity]
     evidence: dict[str, Any] = {
         "facts": list(dict.fromkeys(fact.statement.fact_id for fact in facts)),
@@ -168,8 +192,17 @@ def _fact_insight(
         "past": [[fact.index_id, fact.entry] for fact in past],
         "sources": [],
     }
-    keywords = " ".join(dict.fromkeys(fact.statement.keywords for fact in holds if fact.statement.keywords))
-    made = NewInsight(insight_id(kind, identity, summary), kind, summary, keywords, CONFIDENCE_BY_KIND[kind], evidence)
+    keywords = " ".join(
+        dict.fromkeys(fact.statement.keywords for fact in holds if fact.statement.keywords)
+    )
+    made = NewInsight(
+        insight_id(kind, identity, summary),
+        kind,
+        summary,
+        keywords,
+        CONFIDENCE_BY_KIND[kind],
+        evidence,
+    )
     return FoundInsight(holds[-1].index_id, made)
 
 
@@ -178,7 +211,10 @@ def _topic(stem: str, topic: _Topic, session: str, index_id: int) -> FoundInsigh
     cited = topic.items[-SOURCES_MAX:]
     evidence: dict[str, Any] = {
         "facts": [],
-        "turns": [{"session": session, "turn": turn} for turn in dict.fromkeys(turn_of(item.ref) for item in cited)],
+        "turns": [
+            {"session": session, "turn": turn}
+            for turn in dict.fromkeys(turn_of(item.ref) for item in cited)
+        ],
         "holds": [],
         "past": [],
         "sources": [[index_id, item.entry] for item in cited],

@@ -19,7 +19,8 @@ from memsvc.styles.turns.policy import SessionPolicy
 
 CHUNK_BYTES: Final = 1024 * 1024
 INPUT_BYTES: Final = 4096
-"""Bytes of an archive decompressed at once: the rest of a frame is copied, its output is in memory."""
+"""Bytes of an archive decompressed at once: the rest of a frame is copied, its output is in memory.
+"""
 SHARDS_MAX: Final = 1000
 """Raw files of a session that one run checks, oldest first."""
 
@@ -37,8 +38,8 @@ class ArchiveResult:
 def decompress(content: bytes, *, bytes_max: int, frames_max: int | None = None) -> bytes:
     """Return the content of an archive of one or more frames, in linear time.
 
-    ValueError, with the reason, when it is incomplete, holds more than `bytes_max` bytes or has more
-    than `frames_max` frames."""
+    ValueError, with the reason, when it is incomplete, holds more than `bytes_max` bytes or has
+    more than `frames_max` frames."""
     output = bytearray()
     decompressor, source, start, frames = zstandard.ZstdDecompressor(), memoryview(content), 0, 0
     while start < len(source):
@@ -68,20 +69,26 @@ async def archive_candidates(
     A file's age counts from the day in its path and its last write; a large file is due at the end
     of its day. A file that the recent context is read from stays."""
     candidates = []
-    for path in await tree.files_at(tx, f"{session_root(session)}/events/raw", after="", limit=SHARDS_MAX):
+    for path in await tree.files_at(
+        tx, f"{session_root(session)}/events/raw", after="", limit=SHARDS_MAX
+    ):
         day = _day(path)
         if day is not None and day.date() < now.date():
             candidates.append((path, day))
     if not candidates:
         return []
-    context_streams = await context.streams(tx, session, turn_index.turns(session).number, limit=recent_items)
+    context_streams = await context.streams(
+        tx, session, turn_index.turns(session).number, limit=recent_items
+    )
     old = now - timedelta(hours=policy.compaction.min_shard_age_hours)
     ready = []
     for path, day in candidates:
         file = await files.find(tx, path)
         if file is None or file.stream in context_streams:
             continue
-        if (day <= old and file.updated_at <= old) or file.size_bytes > policy.compaction.max_hot_shard_bytes:
+        if (
+            day <= old and file.updated_at <= old
+        ) or file.size_bytes > policy.compaction.max_hot_shard_bytes:
             ready.append(path)
     return ready
 

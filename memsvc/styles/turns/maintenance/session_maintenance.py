@@ -74,7 +74,9 @@ class SessionMaintenance:
     Counts are stored with each step. A time slice ends only after a step that changed something:
     else a run of slow checks would restart for ever."""
 
-    def __init__(self, database: Database, clock: Clock, options: TurnOptions, compaction: Compaction) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, options: TurnOptions, compaction: Compaction
+    ) -> None:
         self._database = database
         self._clock = clock
         self._options = options
@@ -92,7 +94,9 @@ class SessionMaintenance:
             result.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, interval_s=hours * 3600))
         return result
 
-    async def run(self, scope: Scope, session: str, progress: ProgressCallback = SILENT) -> MaintenanceCounts:
+    async def run(
+        self, scope: Scope, session: str, progress: ProgressCallback = SILENT
+    ) -> MaintenanceCounts:
         """Maintain one session; RESOURCE_BUSY while another run does.
 
         A session without turns has nothing to do."""
@@ -100,7 +104,9 @@ class SessionMaintenance:
             found = await sessions.find(tx, session)
             if found is None:
                 return MaintenanceCounts()
-            claim = await guard.claim(tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now())
+            claim = await guard.claim(
+                tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now()
+            )
         run = _Run(scope, found, policy_of(found.policy, self._options), claim.token, Counter())
         try:
             parts = (
@@ -120,7 +126,9 @@ class SessionMaintenance:
                     tx, session, counters={"maintenance_runs": 1}, now=self._clock.now()
                 )
         finally:
-            with anyio.CancelScope(shield=True):  # a call that is cancelled must not leave its claim behind
+            with anyio.CancelScope(
+                shield=True
+            ):  # a call that is cancelled must not leave its claim behind
                 async with self._database.begin(scope) as tx:
                     await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
         return MaintenanceCounts(**run.done)
@@ -153,7 +161,9 @@ class SessionMaintenance:
             now = self._clock.now()
             async with self._database.begin(scope) as tx:
                 since = expiry.cutoff(now, 0)
-                session_names = await sessions.with_expiry(tx, after=after, since=since, limit=SESSIONS_A_STEP)
+                session_names = await sessions.with_expiry(
+                    tx, after=after, since=since, limit=SESSIONS_A_STEP
+                )
                 for session in session_names:
                     await jobs.enqueue(tx, MAINTAIN_JOB, session, now=now)
             if not session_names:
@@ -171,7 +181,9 @@ class SessionMaintenance:
             locks=[session_lock(run.found.session), *more],
             lock_timeout_ms=self._options.session_lock_timeout_ms,
         ) as tx:
-            await guard.hold(tx, run.found.session, MAINTENANCE_TURN, run.token, now=self._clock.now())
+            await guard.hold(
+                tx, run.found.session, MAINTENANCE_TURN, run.token, now=self._clock.now()
+            )
             yield tx
 
     async def _run_compaction(self, run: _Run) -> None:
@@ -224,7 +236,9 @@ class SessionMaintenance:
         while True:
             async with self._step(run, *locks) as tx:
                 indexes = turn_index.insights(run.found.session, run.found.user_id)
-                removed = await consolidation.remove_invalid(tx, run.found.session, indexes, now=self._clock.now())
+                removed = await consolidation.remove_invalid(
+                    tx, run.found.session, indexes, now=self._clock.now()
+                )
             run.done["insights_withdrawn"] += removed
             if not removed:
                 break
@@ -243,7 +257,9 @@ class SessionMaintenance:
         recent_items, session = self._options.recent_context_items, run.found.session
         async with self._database.begin(run.scope, read_only=True) as tx:
             now = self._clock.now()
-            paths = await raw_archive.archive_candidates(tx, session, run.policy, recent_items=recent_items, now=now)
+            paths = await raw_archive.archive_candidates(
+                tx, session, run.policy, recent_items=recent_items, now=now
+            )
         for path in paths:
             async with self._step(run) as tx:
                 archive_result = await raw_archive.archive_events(tx, path, now=self._clock.now())
@@ -258,7 +274,9 @@ class SessionMaintenance:
         """Write the summaries that are older than the refresh interval and out of date."""
         fresh = timedelta(minutes=run.policy.summary.refresh_interval_minutes)
         async with self._step(run) as tx:
-            written = await directory_index.refresh(tx, run.found.session, age_max=fresh, now=self._clock.now())
+            written = await directory_index.refresh(
+                tx, run.found.session, age_max=fresh, now=self._clock.now()
+            )
             if written:
                 await sessions.count(tx, run.found.session, {"summaries_written": written})
         run.done["summaries_written"] += written

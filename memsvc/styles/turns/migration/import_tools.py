@@ -18,7 +18,8 @@ FILES_MAX = 200
 
 class SessionImportArguments(SessionArguments):
     files: dict[str, str] = Field(
-        description="the session's files by their paths within it, such as log.jsonl or events/raw/2026/01/05/...jsonl"
+        description="the session's files by their paths within it, such as log.jsonl or"
+        " events/raw/2026/01/05/...jsonl"
     )
     dry_run: bool = Field(False, description="only say what would be imported")
 
@@ -40,10 +41,14 @@ class ImportIssue(Result):
 
 class SessionImportResult(Result):
     ok: bool = Field(description="true: what could be read is in memory")
-    counts: dict[str, int] = Field(description="what was imported, was here already, or was left out, by kind")
+    counts: dict[str, int] = Field(
+        description="what was imported, was here already, or was left out, by kind"
+    )
     broken: list[ImportIssue] = Field(description="the first places that could not be read")
     broken_count: int = Field(description="how many places could not be read")
-    conflicts: list[str] = Field(description="turns that are here with other items; they were left as they are")
+    conflicts: list[str] = Field(
+        description="turns that are here with other items; they were left as they are"
+    )
     unknown_files: list[str] = Field(description="files that are none of a session's")
 
 
@@ -81,7 +86,9 @@ def import_tools(session_import: SessionImport) -> list[Tool]:
             progress.report(turns, step="turns")
 
         return import_result(
-            await session_import.run(scope, args.session_id, records, dry_run=args.dry_run, on_progress=add_progress)
+            await session_import.run(
+                scope, args.session_id, records, dry_run=args.dry_run, on_progress=add_progress
+            )
         )
 
     return [
@@ -89,9 +96,9 @@ def import_tools(session_import: SessionImport) -> list[Tool]:
             name="memory_import_session",
             title="Import a session",
             description=(
-                "Bring in a session that a client kept itself: give the text of its files (event logs, facts, state; "
-                "the canonical layout or log.jsonl, context.jsonl, memory_facts.jsonl, meta.json). Importing twice "
-                "changes nothing."
+                "Bring in a session that a client kept itself: give the text of its files (event"
+                " logs, facts, state; the canonical layout or log.jsonl, context.jsonl,"
+                " memory_facts.jsonl, meta.json). Importing twice changes nothing."
             ),
             arguments=SessionImportArguments,
             result=SessionImportResult,

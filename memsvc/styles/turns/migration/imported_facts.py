@@ -24,7 +24,14 @@ Expiry = Callable[[FactTier, datetime], datetime | None]
 
 
 async def import_facts(
-    tx: Tx, session: str, user: str, old_facts: Sequence[OldFact], expiry: Expiry, *, now: datetime, dry_run: bool
+    tx: Tx,
+    session: str,
+    user: str,
+    old_facts: Sequence[OldFact],
+    expiry: Expiry,
+    *,
+    now: datetime,
+    dry_run: bool,
 ) -> tuple[Counter[str], int | None]:
     """Write the facts of one user (or of none) of a session that are not stored yet.
 
@@ -34,7 +41,9 @@ async def import_facts(
     since stays deleted."""
     index_ids = [target_index.number for target_index in turn_index.facts(session, user)]
     target_index = turn_index.new_facts(session, user)
-    existing = await derived_facts.existing_records(tx, index_ids, session, [fact.record for fact in old_facts])
+    existing = await derived_facts.existing_records(
+        tx, index_ids, session, [fact.record for fact in old_facts]
+    )
     counts: Counter[str] = Counter(facts_already_here=len(existing))
     candidates = []
     for old_fact in old_facts:
@@ -44,8 +53,14 @@ async def import_facts(
         if expires_at is not None and expires_at <= now:
             counts["facts_expired"] += 1
         else:
-            candidates.append((old_fact, StatementWithExpiry(_statement(old_fact, session), expires_at)))
-    claims = [new_fact.statement for old_fact, new_fact in candidates if old_fact.state is FactState.ACTIVE]
+            candidates.append(
+                (old_fact, StatementWithExpiry(_statement(old_fact, session), expires_at))
+            )
+    claims = [
+        new_fact.statement
+        for old_fact, new_fact in candidates
+        if old_fact.state is FactState.ACTIVE
+    ]
     merged = merge(await facts.facts_of_claims(tx, index_ids, claims), claims, now)
     kept = {statement.record for statement in merged.kept}
     accepted = []
@@ -88,17 +103,24 @@ async def _write(
         )
         for at, (old_fact, new_fact) in enumerate(accepted)
     ]
-    valid_from_by_record = {old_fact.statement.record: old_fact.valid_from for old_fact in new_facts}
+    valid_from_by_record = {
+        old_fact.statement.record: old_fact.valid_from for old_fact in new_facts
+    }
     closed = [
         replace(
-            fact, state=FactState.SUPERSEDED, valid_to=max(valid_from_by_record[by], fact.valid_from), superseded_by=by
+            fact,
+            state=FactState.SUPERSEDED,
+            valid_to=max(valid_from_by_record[by], fact.valid_from),
+            superseded_by=by,
         )
         for by, fact in replaced.items()
     ]
     await derived_facts.put_facts(tx, [*closed, *new_facts])
     for index_id in sorted({fact.index_id for fact in [*closed, *new_facts]}):
         past = [
-            fact for fact in [*closed, *new_facts] if fact.index_id == index_id and fact.state is not FactState.ACTIVE
+            fact
+            for fact in [*closed, *new_facts]
+            if fact.index_id == index_id and fact.state is not FactState.ACTIVE
         ]
         await index.hide(tx, index_id, facts.indexed(past))
     lines: dict[str, bytes] = {}
@@ -106,7 +128,11 @@ async def _write(
         _put(lines, fact, file_layout.fact_line(fact.statement, fact.valid_from, fact.expires_at))
     for fact in [*closed, *new_facts]:
         if fact.state is FactState.SUPERSEDED:
-            _put(lines, fact, file_layout.superseded_line(fact, fact.superseded_by or "", fact.valid_to or now))
+            _put(
+                lines,
+                fact,
+                file_layout.superseded_line(fact, fact.superseded_by or "", fact.valid_to or now),
+            )
         elif fact.state is FactState.DELETED:
             _put(lines, fact, file_layout.deleted_line(fact, fact.valid_to or now))
     await append(tx, lines, owner=file_layout.OWNER, now=now)

@@ -23,7 +23,9 @@ REPORT_LIMIT = 100
 
 _ARCHIVED = ".zst"
 _LEGACY = re.compile(r"(log|context|memory_facts|meta|legacy[A-Za-z0-9_.-]*)\.jsonl?\Z")
-_GENERATED = frozenset({".abstract", ".overview", "watermarks.json", "metrics.json", "latest_compact_pointer.json"})
+_GENERATED = frozenset(
+    {".abstract", ".overview", "watermarks.json", "metrics.json", "latest_compact_pointer.json"}
+)
 _PLACES = (
     "events/archive/",
     "events/raw/",
@@ -99,7 +101,9 @@ def check_name(name: str) -> str:
     INVALID_PATH for a name that could lead out of it."""
     segments = name.split("/")
     if len(name) > 512 or any(not _SEGMENT.match(one) or one in (".", "..") for one in segments):
-        raise MemsvcError(Code.INVALID_PATH, "a file's name is a path within its session, of A-Z a-z 0-9 / _ . -")
+        raise MemsvcError(
+            Code.INVALID_PATH, "a file's name is a path within its session, of A-Z a-z 0-9 / _ . -"
+        )
     return name
 
 
@@ -142,7 +146,9 @@ def _order(name: str) -> tuple[int, str]:
     return (2 if _LEGACY.match(name) else 3 if name.startswith("runtime/") else 1), shard
 
 
-def _read_records(name: str, content: bytes, broken: list[InvalidRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_records(
+    name: str, content: bytes, broken: list[InvalidRecord]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         if name.endswith(_ARCHIVED):
             content = decompress(content, bytes_max=FILE_BYTES_MAX, frames_max=FRAMES_MAX)
@@ -158,7 +164,9 @@ def _read_records(name: str, content: bytes, broken: list[InvalidRecord]) -> Ite
     elif isinstance(parsed, list):
         yield from _dicts(name, enumerate(parsed, 1), broken)
     else:
-        lines = ((at, _parsed(line)) for at, line in enumerate(content.split(b"\n"), 1) if line.strip())
+        lines = (
+            (at, _parsed(line)) for at, line in enumerate(content.split(b"\n"), 1) if line.strip()
+        )
         yield from _dicts(name, lines, broken)
 
 
@@ -185,7 +193,10 @@ def _kind(body: Mapping[str, Any]) -> LegacyKind | None:
             return LegacyKind.SUMMARY
         case {"type": "input_item" | "output_item", "item": dict()}:
             return LegacyKind.EVENT
-        case {"type": "fact_upsert" | "fact_delete" | "fact_supersede"} | {"fact_id": str(), "key": str()}:
+        case {"type": "fact_upsert" | "fact_delete" | "fact_supersede"} | {
+            "fact_id": str(),
+            "key": str(),
+        }:
             return LegacyKind.FACT
         case {"facts": dict()}:
             return LegacyKind.INDEX

@@ -51,7 +51,9 @@ class OldFact:
     superseded_by: str | None = None
     has_record: bool = False  # whether a record states its end, or only a later fact implies it
 
-    def end(self, state: FactState, at: datetime, by: str | None = None, *, has_record: bool) -> None:
+    def end(
+        self, state: FactState, at: datetime, by: str | None = None, *, has_record: bool
+    ) -> None:
         """Mark the fact as no longer valid."""
         self.state, self.valid_to, self.superseded_by, self.has_record = state, at, by, has_record
 
@@ -72,13 +74,19 @@ def facts(reading: LegacyRecords, order: Mapping[str, int], now: datetime) -> li
     history_by_identity: dict[tuple[str, str, str], _FactHistory] = {}
     for at, body in _in_order(reading, order, now):
         user = user_name(body, "source_user_id")
-        identity = (_text(body, "fact_id") or _text(body, "key"), _text(body, "key"), _text(body, "slot"))
+        identity = (
+            _text(body, "fact_id") or _text(body, "key"),
+            _text(body, "key"),
+            _text(body, "slot"),
+        )
         history = history_by_identity.setdefault(identity, _FactHistory())
         match body.get("type"):
             case "fact_delete":
                 if history.current is not None:
                     history.current.end(
-                        FactState.DELETED, record_timestamp(body.get("deleted_at"), now) or at, has_record=True
+                        FactState.DELETED,
+                        record_timestamp(body.get("deleted_at"), now) or at,
+                        has_record=True,
                     )
                     history.current = None
             case "fact_supersede":
@@ -96,22 +104,34 @@ def _in_order(
 
     By time, then by turn, then as the longest log has them."""
     records = reading.of(LegacyKind.FACT)
-    complete_log = [record for record in records if record.file.count("/") == 0]  # all records in one file, in order
+    complete_log = [
+        record for record in records if record.file.count("/") == 0
+    ]  # all records in one file, in order
     logged = {_record_key(record.body) for record in complete_log}
-    others = [record for record in records if record.file.count("/") and _record_key(record.body) not in logged]
+    others = [
+        record
+        for record in records
+        if record.file.count("/") and _record_key(record.body) not in logged
+    ]
     candidates = [*_indexed(reading, records), *complete_log, *others]
     records_by_time = []
     seen = set()
     for record in candidates:
         at = record_timestamp(record.body.get("ts"), now)
         if at is None or not _text(record.body, "key") or not _text(record.body, "id"):
-            reading.broken.append(InvalidRecord(record.file, record.line, "a fact without id, key or time"))
+            reading.broken.append(
+                InvalidRecord(record.file, record.line, "a fact without id, key or time")
+            )
             continue
         mark = _record_key(record.body)
         if mark not in seen:
             seen.add(mark)
             records_by_time.append(
-                (at, order.get(turn_name(_text(record.body, "source_turn_id")), len(order)), record.body)
+                (
+                    at,
+                    order.get(turn_name(_text(record.body, "source_turn_id")), len(order)),
+                    record.body,
+                )
             )
     records_by_time.sort(key=lambda one: one[:2])
     for at, _, body in records_by_time:
@@ -159,7 +179,9 @@ def _begin(history: _FactHistory, fact: OldFact, body: dict[str, Any], at: datet
     history.facts[fact.record] = fact
     state = _STATE_BY_NAME.get(_text(body, "state"))
     key = (at, normalized_value(fact.value))
-    ending = next((one for one in history.early if (one[0], one[2]) == key and one[1] != fact.record), None)
+    ending = next(
+        (one for one in history.early if (one[0], one[2]) == key and one[1] != fact.record), None
+    )
     if ending is not None:
         history.early.remove(ending)
         fact.end(FactState.SUPERSEDED, at, ending[1], has_record=True)
@@ -179,7 +201,9 @@ def _fact(body: dict[str, Any], user: str, at: datetime) -> OldFact:
         key=_text(body, "key"),
         value=_text(body, "value"),
         tier=FactTier(tier) if tier in list(FactTier) else FactTier.L2,
-        confidence=float(confidence) if isinstance(confidence, int | float) and 0 < confidence <= 1 else CONFIDENCE,
+        confidence=float(confidence)
+        if isinstance(confidence, int | float) and 0 < confidence <= 1
+        else CONFIDENCE,
         user=user,
         turn=turn_name(_text(body, "source_turn_id")) if _text(body, "source_turn_id") else "",
         item=_text(body, "source_item_id"),

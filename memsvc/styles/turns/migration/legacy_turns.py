@@ -71,7 +71,11 @@ def user_name(body: dict[str, Any], member: str) -> str:
     """Return the user of a record; "" where there is none or it is not a valid id."""
     user = body.get(member)
     try:
-        return check_identifier(user.strip(), "user_id") if isinstance(user, str) and user.strip() else ""
+        return (
+            check_identifier(user.strip(), "user_id")
+            if isinstance(user, str) and user.strip()
+            else ""
+        )
     except MemsvcError:
         return ""
 
@@ -117,13 +121,17 @@ def processed(reading: LegacyRecords) -> list[str]:
     for record in reading.of(LegacyKind.STATE):
         for member in ("processed_turn_ids", "processed_turn"):
             value = record.body.get(member)
-            for turn in value if isinstance(value, list) else value if isinstance(value, dict) else [value]:
+            for turn in (
+                value if isinstance(value, list) else value if isinstance(value, dict) else [value]
+            ):
                 if isinstance(turn, str) and turn:
                     names[turn_name(turn)] = None
     return list(names)
 
 
-def _event(record: LegacyRecord, latest: datetime | None, now: datetime) -> tuple[str, OldEvent] | InvalidRecord:
+def _event(
+    record: LegacyRecord, latest: datetime | None, now: datetime
+) -> tuple[str, OldEvent] | InvalidRecord:
     body = record.body
     place = (record.file, record.line)
     direction, event = _DIRECTION_BY_TYPE[body["type"]], body.get("id")
@@ -139,7 +147,9 @@ def _event(record: LegacyRecord, latest: datetime | None, now: datetime) -> tupl
     except MemsvcError:
         return InvalidRecord(*place, "not a response item")
     item_id = body.get("item_id")
-    return turn, OldEvent(event, item_id if isinstance(item_id, str) else "", direction, item, message_at)
+    return turn, OldEvent(
+        event, item_id if isinstance(item_id, str) else "", direction, item, message_at
+    )
 
 
 def _whole(turn: OldTurn) -> OldTurn:
@@ -149,7 +159,8 @@ def _whole(turn: OldTurn) -> OldTurn:
     ordered = sorted(turn.events, key=lambda event: event.direction)
     numbers_given = [_number(event, turn.turn) for event in ordered]
     kept = (
-        len(set(zip(numbers_given, [event.direction for event in ordered], strict=True))) == len(numbers_given)
+        len(set(zip(numbers_given, [event.direction for event in ordered], strict=True)))
+        == len(numbers_given)
         and -1 not in numbers_given
     )
     numbers = numbers_given if kept else _counted(ordered)
@@ -169,7 +180,11 @@ def _whole(turn: OldTurn) -> OldTurn:
 def _number(event: OldEvent, turn: str) -> int:
     """Return the number in an event's id, or -1 where the id has another form."""
     head, _, number = event.event.rpartition("-")
-    return int(number) if head == f"{turn}-{event.direction}" and number.isascii() and number.isdigit() else -1
+    return (
+        int(number)
+        if head == f"{turn}-{event.direction}" and number.isascii() and number.isdigit()
+        else -1
+    )
 
 
 def _counted(events: Sequence[OldEvent]) -> list[int]:

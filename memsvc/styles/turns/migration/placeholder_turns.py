@@ -22,10 +22,15 @@ def placeholder_line(turn: str, now: datetime) -> bytes:
 
 def placeholder_guard(turn: str, now: datetime) -> DoneTurn:
     """Return the guard of one such turn."""
-    return DoneTurn(turn, guard.ANY_CONTENT, 0, {"turn_id": turn, "stored_items": 0, "fact_ids": []}, now)
+    return DoneTurn(
+        turn, guard.ANY_CONTENT, 0, {"turn_id": turn, "stored_items": 0, "fact_ids": []}, now
+    )
 
 
 def read_placeholder_lines(lines: Iterable[bytes]) -> list[DoneTurn]:
     """Return the guards of such turns, from their records."""
     records = map(orjson.loads, lines)
-    return [placeholder_guard(record["turn_id"], datetime.fromisoformat(record["ts"])) for record in records]
+    return [
+        placeholder_guard(record["turn_id"], datetime.fromisoformat(record["ts"]))
+        for record in records
+    ]

@@ -29,7 +29,11 @@ from memsvc.styles.turns.migration.imported_facts import import_facts
 from memsvc.styles.turns.migration.legacy import InvalidRecord, LegacyKind, LegacyRecords
 from memsvc.styles.turns.migration.legacy_facts import OldFact
 from memsvc.styles.turns.migration.legacy_turns import OldTurn, OldTurns
-from memsvc.styles.turns.migration.placeholder_turns import placeholder_file, placeholder_guard, placeholder_line
+from memsvc.styles.turns.migration.placeholder_turns import (
+    placeholder_file,
+    placeholder_guard,
+    placeholder_line,
+)
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
@@ -93,11 +97,15 @@ class SessionImport:
         async with self._database.begin(scope, read_only=True) as tx:
             before = await sessions.find(tx, session)
         if before is not None and not policy_of(before.policy, self._options).store:
-            raise MemsvcError(Code.PERMISSION_DENIED, "the policy of this session is to store nothing")
+            raise MemsvcError(
+                Code.PERMISSION_DENIED, "the policy of this session is to store nothing"
+            )
         for batch in _batches(old_turns.turns):
             await self._store(scope, session, batch, facts, report, dry_run=dry_run)
             on_progress(len(batch))
-        stored_only = [turn for turn in legacy_turns.processed(records) if turn not in old_turns.order]
+        stored_only = [
+            turn for turn in legacy_turns.processed(records) if turn not in old_turns.order
+        ]
         await self._mark_stored(scope, session, stored_only, report, dry_run=dry_run)
         await self._policy(scope, session, records, report, dry_run=dry_run)
         await self._import_facts(scope, session, facts, report, dry_run=dry_run)
@@ -145,7 +153,9 @@ class SessionImport:
             if new_turns and not dry_run:
                 await self._write(tx, session, new_turns, facts_by_turn)
 
-    async def _write(self, tx: Tx, session: str, turns: Sequence[OldTurn], facts_by_turn: dict[str, list[str]]) -> None:
+    async def _write(
+        self, tx: Tx, session: str, turns: Sequence[OldTurn], facts_by_turn: dict[str, list[str]]
+    ) -> None:
         now = self._clock.now()
         lines: dict[str, list[bytes]] = {}
         line_places: list[tuple[str, int, OldTurn, int]] = []
@@ -192,11 +202,19 @@ class SessionImport:
         ]
         await derived.put_done_turns(tx, session, guard_list)
         await self._count(
-            tx, session, turns, len(entries), sum(len(turn_result["fact_ids"]) for turn_result in results.values())
+            tx,
+            session,
+            turns,
+            len(entries),
+            sum(len(turn_result["fact_ids"]) for turn_result in results.values()),
         )
-        await self._follow_up.queue(tx, session, first=first, items=len(entries), index_ids=[target_index.number])
+        await self._follow_up.queue(
+            tx, session, first=first, items=len(entries), index_ids=[target_index.number]
+        )
 
-    async def _count(self, tx: Tx, session: str, turns: Sequence[OldTurn], items: int, fact_count: int) -> None:
+    async def _count(
+        self, tx: Tx, session: str, turns: Sequence[OldTurn], items: int, fact_count: int
+    ) -> None:
         found = await sessions.find(tx, session)
         counters = found.counters if found else {}
         latest = turns[-1]
@@ -206,20 +224,36 @@ class SessionImport:
             tx,
             session,
             derived.SessionCounts(
-                user_id=(users[-1] if users and (is_latest or found is None) else found.user_id if found else ""),
+                user_id=(
+                    users[-1]
+                    if users and (is_latest or found is None)
+                    else found.user_id
+                    if found
+                    else ""
+                ),
                 latest_turn=latest.turn if found is None or is_latest else found.latest_turn,
                 turns=(found.turns if found else 0) + len(turns),
-                counters={"items": counters.get("items", 0) + items, "facts": counters.get("facts", 0) + fact_count},
+                counters={
+                    "items": counters.get("items", 0) + items,
+                    "facts": counters.get("facts", 0) + fact_count,
+                },
                 created_at=min(turns[0].at, found.created_at) if found else turns[0].at,
                 updated_at=max(latest.events[-1].message_at, found.updated_at)
                 if found
                 else latest.events[-1].message_at,
-                shared=(found is not None and found.shared) or len({*users, found.user_id if found else ""} - {""}) > 1,
+                shared=(found is not None and found.shared)
+                or len({*users, found.user_id if found else ""} - {""}) > 1,
             ),
         )
 
     async def _mark_stored(
-        self, scope: Scope, session: str, turns: Sequence[str], report: ImportReport, *, dry_run: bool
+        self,
+        scope: Scope,
+        session: str,
+        turns: Sequence[str],
+        report: ImportReport,
+        *,
+        dry_run: bool,
     ) -> None:
         """Mark turns as stored of which the folder has only the id; a retry stores nothing."""
         now = self._clock.now()
@@ -231,11 +265,21 @@ class SessionImport:
                 report.counts["turns_noted"] += len(new_turns)
                 if new_turns and not dry_run:
                     lines = b"".join(placeholder_line(turn, now) for turn in new_turns)
-                    await append(tx, {placeholder_file(session): lines}, owner=file_layout.OWNER, now=now)
-                    await derived.put_done_turns(tx, session, [placeholder_guard(turn, now) for turn in new_turns])
+                    await append(
+                        tx, {placeholder_file(session): lines}, owner=file_layout.OWNER, now=now
+                    )
+                    await derived.put_done_turns(
+                        tx, session, [placeholder_guard(turn, now) for turn in new_turns]
+                    )
 
     async def _import_facts(
-        self, scope: Scope, session: str, facts: Sequence[OldFact], report: ImportReport, *, dry_run: bool
+        self,
+        scope: Scope,
+        session: str,
+        facts: Sequence[OldFact],
+        report: ImportReport,
+        *,
+        dry_run: bool,
     ) -> None:
         """Import the facts that are not stored yet, one user after the other."""
         async with self._database.begin(scope, read_only=True) as tx:
@@ -243,7 +287,9 @@ class SessionImport:
         policy = policy_of(found.policy if found else None, self._options)
         for user in sorted({fact.user for fact in facts}):
             user_facts = [fact for fact in facts if fact.user == user]
-            locks = [index_lock(target_index.name) for target_index in turn_index.facts(session, user)]
+            locks = [
+                index_lock(target_index.name) for target_index in turn_index.facts(session, user)
+            ]
             async with self._database.begin(
                 scope,
                 locks=[] if dry_run else [session_lock(session), *locks],
@@ -252,14 +298,26 @@ class SessionImport:
                 long_running=True,
             ) as tx:
                 counts, index_id = await import_facts(
-                    tx, session, user, user_facts, policy.expires_at, now=self._clock.now(), dry_run=dry_run
+                    tx,
+                    session,
+                    user,
+                    user_facts,
+                    policy.expires_at,
+                    now=self._clock.now(),
+                    dry_run=dry_run,
                 )
                 report.counts.update(counts)
                 if index_id is not None:
                     await self._follow_up.queue(tx, session, first=0, items=0, index_ids=[index_id])
 
     async def _policy(
-        self, scope: Scope, session: str, records: LegacyRecords, report: ImportReport, *, dry_run: bool
+        self,
+        scope: Scope,
+        session: str,
+        records: LegacyRecords,
+        report: ImportReport,
+        *,
+        dry_run: bool,
     ) -> None:
         """Import the folder's policy where it differs from the options, if the session has none."""
         for record in records.of(LegacyKind.POLICY)[-1:]:

@@ -111,7 +111,11 @@ def compare_facts(client: Mapping[str, str | None], server: Mapping[str, str]) -
 
 def tokens_match(client: int | None, server: int) -> bool | None:
     """Return whether two counts are about equal; None where one is unknown."""
-    return None if client is None else abs(client - server) <= TOKEN_DIFFERENCE_MAX * max(client, server)
+    return (
+        None
+        if client is None
+        else abs(client - server) <= TOKEN_DIFFERENCE_MAX * max(client, server)
+    )
 
 
 async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]) -> FileComparison:
@@ -120,12 +124,15 @@ async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]
     Lines of events and facts are only counted, as their members differ."""
     root = session_root(session)
     client = {
-        name: file for file in client_files if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)
+        name: file
+        for file in client_files
+        if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)
     }
     server = {
         path.removeprefix(root + "/"): path
         for path in await _paths(tx, root)
-        if path.removeprefix(root + "/").startswith(_COMPARED_PATHS) and not path.endswith((".abstract", ".overview"))
+        if path.removeprefix(root + "/").startswith(_COMPARED_PATHS)
+        and not path.endswith((".abstract", ".overview"))
     }
     different = []
     both = sorted(client.keys() & server.keys())
@@ -157,7 +164,9 @@ async def keep(tx: Tx, session: str, turn: str, found: Comparison, now: datetime
         "turn_id": turn,
         "agrees": found.agrees,
     } | asdict(found)
-    await append(tx, {report_file(session, now): orjson.dumps(record) + b"\n"}, owner=OWNER, now=now)
+    await append(
+        tx, {report_file(session, now): orjson.dumps(record) + b"\n"}, owner=OWNER, now=now
+    )
 
 
 async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
@@ -186,6 +195,8 @@ async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
 
 async def _paths(tx: Tx, directory: str) -> list[str]:
     found: list[str] = []
-    while page := await tree.files_at(tx, directory, after=found[-1] if found else "", limit=FILES_A_PAGE):
+    while page := await tree.files_at(
+        tx, directory, after=found[-1] if found else "", limit=FILES_A_PAGE
+    ):
         found += page
     return found

@@ -25,7 +25,9 @@ class ClientFact(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     id: str = Field(max_length=256, description="its fact_id")
-    value: str | None = Field(None, max_length=4096, description="its value; compared by its words, never kept")
+    value: str | None = Field(
+        None, max_length=4096, description="its value; compared by its words, never kept"
+    )
 
 
 class ListedClientFile(BaseModel):
@@ -37,11 +39,19 @@ class ListedClientFile(BaseModel):
 
 
 class ShadowArguments(BeforeTurnArguments):
-    own_input_items: Items = Field(default_factory=list, description="what your own memory prepared for the model")
-    own_facts: list[ClientFact] = Field(default_factory=list, description="the facts that your own memory recalled")
-    own_fact_ids: list[str] = Field(default_factory=list, description="the same by id alone, without values")
+    own_input_items: Items = Field(
+        default_factory=list, description="what your own memory prepared for the model"
+    )
+    own_facts: list[ClientFact] = Field(
+        default_factory=list, description="the facts that your own memory recalled"
+    )
+    own_fact_ids: list[str] = Field(
+        default_factory=list, description="the same by id alone, without values"
+    )
     own_token_count: int | None = Field(None, ge=0, description="tokens as your side counted them")
-    own_files: list[ListedClientFile] | None = Field(None, description="the files of the session on your side")
+    own_files: list[ListedClientFile] | None = Field(
+        None, description="the files of the session on your side"
+    )
 
     @field_validator("own_facts", "own_fact_ids", "own_files")
     @classmethod
@@ -68,19 +78,31 @@ class FilesCompared(Result):
 class ShadowResult(Result):
     agrees: bool = Field(description="true: nothing differs")
     facts: FactsCompared = Field(description="recalled facts, by id")
-    tokens_there: int | None = Field(description="tokens of your input: own_token_count, else counted here")
+    tokens_there: int | None = Field(
+        description="tokens of your input: own_token_count, else counted here"
+    )
     tokens_here: int = Field(description="tokens of the input that this side would prepare")
-    tokens_agree: bool | None = Field(description="whether they differ by 5 % at the most; null if not compared")
-    files: FilesCompared | None = Field(description="events, facts and insights as files; null if not told")
+    tokens_agree: bool | None = Field(
+        description="whether they differ by 5 % at the most; null if not compared"
+    )
+    files: FilesCompared | None = Field(
+        description="events, facts and insights as files; null if not told"
+    )
 
 
 class ShadowReport(Result):
     sessions: int = Field(description="sessions with comparisons")
     turns: int = Field(description="turns that were compared; of each the last comparison counts")
     agreement: float | None = Field(description="share of turns in which nothing differs")
-    facts_agreement: float | None = Field(description="share of facts that both sides recalled with one value")
-    tokens_agreement: float | None = Field(description="share of turns whose tokens agree, where they were told")
-    files_agreement: float | None = Field(description="share of files that are alike, where they were told")
+    facts_agreement: float | None = Field(
+        description="share of facts that both sides recalled with one value"
+    )
+    tokens_agreement: float | None = Field(
+        description="share of turns whose tokens agree, where they were told"
+    )
+    files_agreement: float | None = Field(
+        description="share of files that are alike, where they were told"
+    )
     counts: dict[str, int] = Field(description="what these shares are made of")
 
 
@@ -111,7 +133,9 @@ class ShadowTools:
         prepared = await self._functions.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
         client_facts |= {
-            client_fact.id: None if client_fact.value is None else shadow.value_hash(client_fact.value)
+            client_fact.id: None
+            if client_fact.value is None
+            else shadow.value_hash(client_fact.value)
             for client_fact in args.own_facts
         }
         client_tokens = args.own_token_count
@@ -119,11 +143,16 @@ class ShadowTools:
             client_tokens = sum(map(self._costs.item, client_items))
         server_tokens = prepared.context_token_count
         listed = [
-            ClientFile(client_fact.path, client_fact.size, client_fact.lines) for client_fact in args.own_files or []
+            ClientFile(client_fact.path, client_fact.size, client_fact.lines)
+            for client_fact in args.own_files or []
         ]
         now = self._clock.now()
         async with self._database.begin(scope) as tx:
-            kept = None if args.own_files is None else await shadow.compare_files(tx, args.session_id, listed)
+            kept = (
+                None
+                if args.own_files is None
+                else await shadow.compare_files(tx, args.session_id, listed)
+            )
             found = Comparison(
                 shadow.compare_facts(client_facts, shadow.recalled_facts(prepared.input_items)),
                 client_tokens,
@@ -149,14 +178,21 @@ async def report(database: Database, scope: Scope, sessions: list[str]) -> Shado
         compared += bool(found["turns"])
         for name, count in found.items():
             counts[name] = counts.get(name, 0) + count
-    facts = sum(counts.get(f"facts_{name}", 0) for name in ("only_there", "only_here", "same", "different"))
-    files = sum(counts.get(f"files_{name}", 0) for name in ("missing_here", "missing_there", "same", "different"))
+    facts = sum(
+        counts.get(f"facts_{name}", 0) for name in ("only_there", "only_here", "same", "different")
+    )
+    files = sum(
+        counts.get(f"files_{name}", 0)
+        for name in ("missing_here", "missing_there", "same", "different")
+    )
     return ShadowReport(
         sessions=compared,
         turns=counts.get("turns", 0),
         agreement=_share(counts.get("turns_agreeing", 0), counts.get("turns", 0)),
         facts_agreement=_share(counts.get("facts_same", 0), facts),
-        tokens_agreement=_share(counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)),
+        tokens_agreement=_share(
+            counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)
+        ),
         files_agreement=_share(counts.get("files_same", 0), files),
         counts=counts,
     )
@@ -173,9 +209,9 @@ def shadow_tools(functions: ShadowTools) -> list[Tool]:
             name="memory_shadow_compare",
             title="Compare with your own memory",
             description=(
-                "In shadow mode, for a client that still keeps its memory itself: give the arguments of "
-                "memory_before_turn and what your own memory came to; get back what differs. The comparison is kept "
-                "without values."
+                "In shadow mode, for a client that still keeps its memory itself: give the"
+                " arguments of memory_before_turn and what your own memory came to; get back what"
+                " differs. The comparison is kept without values."
             ),
             arguments=ShadowArguments,
             result=ShadowResult,
@@ -188,7 +224,8 @@ def shadow_tools(functions: ShadowTools) -> list[Tool]:
         Tool(
             name="memory_shadow_report",
             title="Sum up comparisons",
-            description="In shadow mode: how far your own memory and this one agreed in a project, over all sessions.",
+            description="In shadow mode: how far your own memory and this one agreed in a"
+            " project, over all sessions.",
             arguments=Arguments,
             result=ShadowReport,
             run=functions.report,

@@ -28,11 +28,13 @@ class ModelCallBudget:
         self._calls_a_day = calls_a_day
         self._paused_until = clock.now()
 
-    async def call(self, scope: Scope, category: str, question: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def call(
+        self, scope: Scope, category: str, question: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
         """Return the model's answer; its errors pass through.
 
-        `BudgetExhaustedError` when the daily calls are used up, and UNAVAILABLE during the pause after a
-        failure."""
+        `BudgetExhaustedError` when the daily calls are used up, and UNAVAILABLE during the pause
+        after a failure."""
         await self._claim(scope)
         started = perf_counter()
         try:
@@ -43,7 +45,9 @@ class ModelCallBudget:
                 await self._release(scope)
             raise
         self._meter.add("memsvc_model_calls_total", purpose=category, status="success")
-        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=category)
+        self._meter.add(
+            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=category
+        )
         return answer
 
     def next_day_delay_s(self, seed: int) -> float:
@@ -55,7 +59,9 @@ class ModelCallBudget:
     async def _claim(self, scope: Scope) -> None:
         left_s = (self._paused_until - self._clock.now()).total_seconds()
         if left_s > 0:
-            raise MemsvcError(Code.UNAVAILABLE, "the model was out of reach just now", retry_after_s=left_s)
+            raise MemsvcError(
+                Code.UNAVAILABLE, "the model was out of reach just now", retry_after_s=left_s
+            )
         await self._budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
 
     async def _release(self, scope: Scope) -> None:

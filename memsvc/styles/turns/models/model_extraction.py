@@ -23,7 +23,13 @@ from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.model_budget import BudgetExhaustedError
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
-from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, FactProposal, Proposals, claims_of_proposals
+from memsvc.styles.turns.models.model_facts import (
+    KEYS,
+    PROPOSALS_MAX,
+    FactProposal,
+    Proposals,
+    claims_of_proposals,
+)
 from memsvc.styles.turns.models.model_input import ModelInput
 from memsvc.styles.turns.models.window import Window, next_window
 from memsvc.styles.turns.options import TurnOptions
@@ -66,7 +72,11 @@ class ModelExtraction:
         self._options = options
         self._allowance = allowance
         self._embeds = embeds
-        prompt = resources("memsvc.styles.turns.models").joinpath("prompts/extract_facts.md").read_text("utf-8")
+        prompt = (
+            resources("memsvc.styles.turns.models")
+            .joinpath("prompts/extract_facts.md")
+            .read_text("utf-8")
+        )
         self._instructions = prompt.format(keys=", ".join(KEYS), proposals=PROPOSALS_MAX)
         self.job = Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
 
@@ -81,7 +91,10 @@ class ModelExtraction:
             wait_s = await self._read_windows(scope, subject)
         except BudgetExhaustedError:
             wait_s = self._allowance.next_day_delay_s(crc32(subject.encode()))
-            log.info("the daily model calls are used up: a session will be read tomorrow", project=scope.project)
+            log.info(
+                "the daily model calls are used up: a session will be read tomorrow",
+                project=scope.project,
+            )
         if wait_s is not None:
             async with self._database.begin(scope) as tx:
                 await jobs.enqueue(tx, EXTRACT_JOB, subject, now=self._clock.now(), delay_s=wait_s)
@@ -104,7 +117,10 @@ class ModelExtraction:
                 answer = await self._call_model(scope, window)
             await self._keep(scope, window, answer or [])
             if answer is None:
-                log.warning("a model could not process a part of a session, which is skipped", session=session)
+                log.warning(
+                    "a model could not process a part of a session, which is skipped",
+                    session=session,
+                )
                 return RETRY_DELAY_S
         return 0.0
 
@@ -118,7 +134,9 @@ class ModelExtraction:
             answer = await self._allowance.call(
                 scope,
                 CATEGORY,
-                lambda: self._llm.extract(self._instructions, text, Proposals, output_tokens_max=max_tokens),
+                lambda: self._llm.extract(
+                    self._instructions, text, Proposals, output_tokens_max=max_tokens
+                ),
             )
         except ModelOutputError:
             return None
@@ -134,17 +152,25 @@ class ModelExtraction:
         policy now forbids it."""
         model_input, now = window.model_input, self._clock.now()
         indexes = turn_index.facts(model_input.session, model_input.user)
-        locks = [session_lock(model_input.session), *(index_lock(target_index.name) for target_index in indexes)]
+        locks = [
+            session_lock(model_input.session),
+            *(index_lock(target_index.name) for target_index in indexes),
+        ]
         outcomes: Counter[str] = Counter()
         new_facts: Sequence[StatementWithExpiry] = ()
         async with self._database.begin(
-            scope, locks=locks if proposals else (), lock_timeout_ms=self._options.session_lock_timeout_ms
+            scope,
+            locks=locks if proposals else (),
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
         ) as tx:
             if proposals and not (
-                await self._is_storage_allowed(tx, model_input.session) and await _exists(tx, model_input)
+                await self._is_storage_allowed(tx, model_input.session)
+                and await _exists(tx, model_input)
             ):
                 return
-            if not await conversation.set_read_position(tx, model_input.session, start=window.start, stop=window.stop):
+            if not await conversation.set_read_position(
+                tx, model_input.session, start=window.start, stop=window.stop
+            ):
                 return
             if proposals:
                 merged, new_facts, outcomes = await self._merged(tx, model_input, proposals, now)
@@ -163,21 +189,34 @@ class ModelExtraction:
         self, tx: Tx, model_input: ModelInput, proposals: Sequence[FactProposal], now: datetime
     ) -> tuple[Merge, list[StatementWithExpiry], Counter[str]]:
         """Return the changes that the proposals make to current facts, and outcome counts."""
-        index_ids = [target_index.number for target_index in turn_index.facts(model_input.session, model_input.user)]
+        index_ids = [
+            target_index.number
+            for target_index in turn_index.facts(model_input.session, model_input.user)
+        ]
         oldest = min(message.stored_at for message in model_input.messages)
         active = await facts.current_facts(tx, index_ids, now)
         deleted = await fact_history.deleted_since(tx, index_ids, oldest - DELETED_MAX_AGE)
-        claims, outcomes = claims_of_proposals(proposals, model_input, active=active, deleted=deleted)
+        claims, outcomes = claims_of_proposals(
+            proposals, model_input, active=active, deleted=deleted
+        )
         expiry_by_record = await self._last_days(tx, model_input, claims)
         valid_claims = [claim for claim in claims if not _is_expired(claim, expiry_by_record, now)]
         known = [*await facts.facts_of_claims(tx, index_ids, valid_claims), *active, *deleted]
-        merged = merge({(fact.index_id, fact.entry): fact for fact in known}.values(), valid_claims, now)
+        merged = merge(
+            {(fact.index_id, fact.entry): fact for fact in known}.values(), valid_claims, now
+        )
         outcomes["kept"] += len(merged.kept) + len(merged.deleted)
         outcomes["repeated"] += merged.repeated
         outcomes["stale"] += len(claims) - len(valid_claims) + merged.ignored
-        return merged, [StatementWithExpiry(one, expiry_by_record[one.record]) for one in merged.kept], outcomes
+        return (
+            merged,
+            [StatementWithExpiry(one, expiry_by_record[one.record]) for one in merged.kept],
+            outcomes,
+        )
 
-    async def _last_days(self, tx: Tx, model_input: ModelInput, claims: Sequence[Claim]) -> dict[str, datetime | None]:
+    async def _last_days(
+        self, tx: Tx, model_input: ModelInput, claims: Sequence[Claim]
+    ) -> dict[str, datetime | None]:
         """Return the expiry of each statement by record; days count from the message."""
         found = await sessions.find(tx, model_input.session)
         policy = policy_of(found.policy if found else None, self._options)
@@ -189,13 +228,26 @@ class ModelExtraction:
         }
 
     async def _write(
-        self, tx: Tx, model_input: ModelInput, merged: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime
+        self,
+        tx: Tx,
+        model_input: ModelInput,
+        merged: Merge,
+        new_facts: Sequence[StatementWithExpiry],
+        now: datetime,
     ) -> None:
         """Write the lines, index entries and rows of a merge, as a turn does."""
         fact_index = turn_index.new_facts(model_input.session, model_input.user)
-        await append(tx, file_layout.fact_lines(merged, new_facts, now), owner=file_layout.OWNER, now=now)
-        first_entries = await index.add(tx, {fact_index.name: facts.entries(new_facts, now)}) if new_facts else {}
-        await facts.apply(tx, fact_index.number, first_entries.get(fact_index.name, 0), merged, new_facts, now)
+        await append(
+            tx, file_layout.fact_lines(merged, new_facts, now), owner=file_layout.OWNER, now=now
+        )
+        first_entries = (
+            await index.add(tx, {fact_index.name: facts.entries(new_facts, now)})
+            if new_facts
+            else {}
+        )
+        await facts.apply(
+            tx, fact_index.number, first_entries.get(fact_index.name, 0), merged, new_facts, now
+        )
         await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
         if self._embeds and new_facts:
             await jobs.enqueue(tx, EMBED_JOB, str(fact_index.number), now=now)
@@ -203,11 +255,15 @@ class ModelExtraction:
 
 async def _exists(tx: Tx, model_input: ModelInput) -> bool:
     """Return whether all messages sent to the model are still stored."""
-    seen = {message.event: message.entry for message in [*model_input.previous, *model_input.messages]}
+    seen = {
+        message.event: message.entry for message in [*model_input.previous, *model_input.messages]
+    }
     first, stop = min(seen.values()), max(seen.values()) + 1
     found = {
         item.ref
-        for item in await context.read_items(tx, turn_index.turns(model_input.session).number, first, stop, chars_max=0)
+        for item in await context.read_items(
+            tx, turn_index.turns(model_input.session).number, first, stop, chars_max=0
+        )
     }
     return seen.keys() <= found
 

@@ -43,7 +43,9 @@ SAME_WORDS_MIN: Final = 3
 _NO_KEY: Final = regex.compile(r"\W+")
 _LINE_BREAK: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
 _HIDDEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
-_TOPICS: Final = {one.key.replace(" ", "_"): one for one in vars(topics).values() if isinstance(one, Topic)}
+_TOPICS: Final = {
+    one.key.replace(" ", "_"): one for one in vars(topics).values() if isinstance(one, Topic)
+}
 KEYS: Final = tuple(sorted(_TOPICS))
 """Keys under which rules store facts: a model that uses them too repeats nothing."""
 _USER_ORIGINS: Final = frozenset(("rule", "user"))
@@ -58,8 +60,12 @@ class FactProposal(BaseModel):
     fact: str = Field("", description="update, delete: id of the fact")
     key: str = Field("", description="add: what the fact is about, in snake_case")
     value: str = Field("", description="add, update: what is true")
-    several: bool = Field(False, description="add: whether the key may hold more than one value at once")
-    tier: str = Field("", description="add, update: L0, L1 or L2", json_schema_extra={"enum": ["L0", "L1", "L2"]})
+    several: bool = Field(
+        False, description="add: whether the key may hold more than one value at once"
+    )
+    tier: str = Field(
+        "", description="add, update: L0, L1 or L2", json_schema_extra={"enum": ["L0", "L1", "L2"]}
+    )
     confidence: float = Field(CONFIDENCE, description="add, update: above 0 and at most 1")
     evidence: list[str] = Field(default_factory=list, description="ids of the messages that say it")
 
@@ -89,7 +95,9 @@ def claims_of_proposals(
     claims: list[Claim] = []
     dropped: Counter[str] = Counter()
     # deletions first: their value may be added under another key
-    for at, proposal in sorted(enumerate(proposals[:PROPOSALS_MAX]), key=lambda one: one[1].change != "delete"):
+    for at, proposal in sorted(
+        enumerate(proposals[:PROPOSALS_MAX]), key=lambda one: one[1].change != "delete"
+    ):
         try:
             claims.append(judge.claim(proposal, at))
         except _DroppedError as reason:
@@ -145,7 +153,14 @@ class _ProposalJudge:
         slot = slot_of(value) if has_many or proposal.several else ""
         statement = self._statement(proposal, message, at, (fact_id, key, slot, value))
         self._check_new(statement)
-        active = next((fact for fact in self._active.values() if fact.statement.identity == statement.identity), None)
+        active = next(
+            (
+                fact
+                for fact in self._active.values()
+                if fact.statement.identity == statement.identity
+            ),
+            None,
+        )
         if active is not None:
             _check_precedence(active, message)
         return self._kept(statement, message, active)
@@ -168,7 +183,9 @@ class _ProposalJudge:
         statement = self._statement(proposal, message, at, identity)
         self._check_new(statement)
         if slot:
-            gone = FactExpiry(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
+            gone = FactExpiry(
+                old.statement.fact_id, old.statement.key, old.statement.value, exact=True
+            )
             statement = replace(statement, conflicts=(gone,))
         return self._kept(statement, message, old)
 
@@ -189,7 +206,11 @@ class _ProposalJudge:
         return seen
 
     def _statement(
-        self, proposal: FactProposal, message: InputMessage, at: int, identity: tuple[str, str, str, str]
+        self,
+        proposal: FactProposal,
+        message: InputMessage,
+        at: int,
+        identity: tuple[str, str, str, str],
     ) -> Statement:
         fact_id, key, slot, value = identity
         if proposal.tier not in FactTier.__members__:
@@ -198,14 +219,20 @@ class _ProposalJudge:
         if message.role != "user":
             confidence = min(confidence, ASSISTANT_CONFIDENCE_MAX)
         evidence = self._evidence_of(message)
-        mark = "|".join((evidence.turn, fact_id, slot, str(self._input.messages[-1].entry), str(at)))
+        mark = "|".join(
+            (evidence.turn, fact_id, slot, str(self._input.messages[-1].entry), str(at))
+        )
         number = hashlib.sha1(mark.encode(), usedforsecurity=False).hexdigest()[:12]
         record = f"{evidence.turn}-llm-{number}"
-        return Statement(record, fact_id, key, slot, value, FactTier[proposal.tier], confidence, "", evidence)
+        return Statement(
+            record, fact_id, key, slot, value, FactTier[proposal.tier], confidence, "", evidence
+        )
 
     def _check_new(self, statement: Statement) -> None:
         # repeats of the same identity are left to the merge, which knows about tiers
-        if any(one.identity != statement.identity and _same(one, statement) for one in self._statements):
+        if any(
+            one.identity != statement.identity and _same(one, statement) for one in self._statements
+        ):
             raise _DroppedError("repeated")
 
     def _kept(self, statement: Statement, message: InputMessage, old: Fact | None) -> Statement:
@@ -231,7 +258,13 @@ class _ProposalJudge:
 
     def _evidence_of(self, message: InputMessage) -> Evidence:
         model_input = self._input
-        return Evidence(model_input.session, turn_of(message.event), message.event, model_input.user, origin="model")
+        return Evidence(
+            model_input.session,
+            turn_of(message.event),
+            message.event,
+            model_input.user,
+            origin="model",
+        )
 
 
 def _check_precedence(fact: Fact, message: InputMessage) -> None:
@@ -260,9 +293,16 @@ def _same(first: Statement, second: Statement) -> bool:
     value = normalized_value(first.value)
     if value.strip(".!") != normalized_value(second.value).strip(".!"):
         return False
-    return set(first.key.split("_")) == set(second.key.split("_")) or len(value.split()) >= SAME_WORDS_MIN
+    return (
+        set(first.key.split("_")) == set(second.key.split("_"))
+        or len(value.split()) >= SAME_WORDS_MIN
+    )
 
 
 def _plain(text: str) -> str:
     """Return the text in one line, without characters that cannot be stored or seen."""
-    return " ".join(unicodedata.normalize("NFC", _HIDDEN.sub("", _LINE_BREAK.sub(" ", text[:TEXT_CHARS_MAX]))).split())
+    return " ".join(
+        unicodedata.normalize(
+            "NFC", _HIDDEN.sub("", _LINE_BREAK.sub(" ", text[:TEXT_CHARS_MAX]))
+        ).split()
+    )

@@ -47,12 +47,16 @@ class ModelInput:
             "today": f"{now:%Y-%m-%d, %A}",
             "facts": [_fact(f"f{at}", fact) for at, fact in enumerate(self.facts, 1)],
             "earlier": [_message(message) for message in self.previous],
-            "messages": [{"id": f"m{at}"} | _message(one) for at, one in enumerate(self.messages, 1)],
+            "messages": [
+                {"id": f"m{at}"} | _message(one) for at, one in enumerate(self.messages, 1)
+            ],
         }
         return escaped(orjson.dumps(body).decode())
 
 
-def most_related(facts: Sequence[Fact], messages: Iterable[InputMessage], *, limit: int) -> list[Fact]:
+def most_related(
+    facts: Sequence[Fact], messages: Iterable[InputMessage], *, limit: int
+) -> list[Fact]:
     """Return the facts that share the most words with the messages, newest first among equals."""
     if len(facts) <= limit:
         return list(facts)
@@ -60,7 +64,10 @@ def most_related(facts: Sequence[Fact], messages: Iterable[InputMessage], *, lim
     by_words = sorted(
         facts,
         key=lambda fact: (
-            len(message_terms & set(terms(f"{fact.statement.key.replace('_', ' ')} {fact.statement.value}"))),
+            len(
+                message_terms
+                & set(terms(f"{fact.statement.key.replace('_', ' ')} {fact.statement.value}"))
+            ),
             fact.valid_from,
         ),
         reverse=True,
@@ -80,5 +87,9 @@ def _fact(name: str, fact: Fact) -> dict[str, Any]:
 
 
 def _message(message: InputMessage) -> dict[str, Any]:
-    body = {"role": message.role, "at": timestamp(message.message_at), "text": replace_secrets(message.text)}
+    body = {
+        "role": message.role,
+        "at": timestamp(message.message_at),
+        "text": replace_secrets(message.text),
+    }
     return body | ({"speaker": message.speaker} if message.speaker else {})

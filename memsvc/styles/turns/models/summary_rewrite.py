@@ -19,7 +19,12 @@ from memsvc.store.database import Database
 from memsvc.store.locks import session_lock
 from memsvc.styles.model_budget import BudgetExhaustedError
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.maintenance.compaction import ContextSummary, current_summary, replace_summary, summary_tok_max
+from memsvc.styles.turns.maintenance.compaction import (
+    ContextSummary,
+    current_summary,
+    replace_summary,
+    summary_tok_max,
+)
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of
@@ -36,7 +41,9 @@ EXTRA_TOK: Final = 200
 ANSWER_CHARS_MAX: Final = 20_000
 
 _LINE: Final = regex.compile(r"\s*[-*•]?\s*(\d{4}-\d\d-\d\d) ([^:\n]{1,128}): *(\S.*)")
-_HIDDEN: Final = regex.compile(r"[[\p{Cc}--\n]\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
+_HIDDEN: Final = regex.compile(
+    r"[[\p{Cc}--\n]\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}[\p{Cf}--[\u200c\u200d]]]", regex.V1
+)
 
 
 class SummaryRewrite:
@@ -46,7 +53,13 @@ class SummaryRewrite:
     changes nothing."""
 
     def __init__(
-        self, database: Database, llm: Llm, clock: Clock, costs: Costs, options: TurnOptions, allowance: ModelCallBudget
+        self,
+        database: Database,
+        llm: Llm,
+        clock: Clock,
+        costs: Costs,
+        options: TurnOptions,
+        allowance: ModelCallBudget,
     ) -> None:
         self._database = database
         self._llm = llm
@@ -54,7 +67,11 @@ class SummaryRewrite:
         self._costs = costs
         self._options = options
         self._allowance = allowance
-        prompt = resources("memsvc.styles.turns.models").joinpath("prompts/summarise_context.md").read_text("utf-8")
+        prompt = (
+            resources("memsvc.styles.turns.models")
+            .joinpath("prompts/summarise_context.md")
+            .read_text("utf-8")
+        )
         self._instructions = prompt.format(words=WORDS_TARGET)
         self.job = Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
 
@@ -79,7 +96,9 @@ class SummaryRewrite:
             wait_s = 0.0
         if wait_s is not None:
             async with self._database.begin(scope) as tx:
-                await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self._clock.now(), delay_s=wait_s)
+                await jobs.enqueue(
+                    tx, SUMMARISE_JOB, subject, now=self._clock.now(), delay_s=wait_s
+                )
 
     async def _call_model(self, scope: Scope, current: ContextSummary) -> str:
         """Return the lines of the model's answer; "" when there are none."""
@@ -89,23 +108,33 @@ class SummaryRewrite:
             answer = await self._allowance.call(
                 scope,
                 CATEGORY,
-                lambda: self._llm.complete(self._instructions, text, output_tokens_max=max_tokens + EXTRA_TOK),
+                lambda: self._llm.complete(
+                    self._instructions, text, output_tokens_max=max_tokens + EXTRA_TOK
+                ),
             )
         except ModelOutputError:
             return ""
         except MemsvcError as error:
-            log.warning("the model failed to rewrite a summary", code=error.code.value, reason=error.message)
+            log.warning(
+                "the model failed to rewrite a summary", code=error.code.value, reason=error.message
+            )
             raise
-        days = {one.day for one in current.messages} | set(regex.findall(r"\d{4}-\d\d-\d\d", current.text))
+        days = {one.day for one in current.messages} | set(
+            regex.findall(r"\d{4}-\d\d-\d\d", current.text)
+        )
         return self._valid_lines(answer, days, max_tokens)
 
     async def _put(self, scope: Scope, session: str, current: ContextSummary, text: str) -> bool:
         async with self._database.begin(
-            scope, locks=[session_lock(session)], lock_timeout_ms=self._options.session_lock_timeout_ms
+            scope,
+            locks=[session_lock(session)],
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
         ) as tx:
             if await current_summary(tx, session) != current:
                 return False
-            return await replace_summary(tx, session, current.event, text, now=self._clock.now(), model=self._llm.model)
+            return await replace_summary(
+                tx, session, current.event, text, now=self._clock.now(), model=self._llm.model
+            )
 
     def _model_input(self, current: ContextSummary) -> str:
         messages = []
@@ -117,15 +146,26 @@ class SummaryRewrite:
             if left < 0:
                 break
             messages.append(
-                {"day": message.day, "who": message.who, "role": message.role, "text": replace_secrets(message.text)}
+                {
+                    "day": message.day,
+                    "who": message.who,
+                    "role": message.role,
+                    "text": replace_secrets(message.text),
+                }
             )
-        return escaped(orjson.dumps({"summary": replace_secrets(current.text), "said": messages[::-1]}).decode())
+        return escaped(
+            orjson.dumps(
+                {"summary": replace_secrets(current.text), "said": messages[::-1]}
+            ).decode()
+        )
 
     def _valid_lines(self, answer: str, days: set[str], tok_max: int) -> str:
         """Return the valid lines of an answer, about days in the input, the latest that fit."""
         lines = []
         left = tok_max
-        for line in reversed(replace_secrets(_HIDDEN.sub("", answer[:ANSWER_CHARS_MAX])).split("\n")):
+        for line in reversed(
+            replace_secrets(_HIDDEN.sub("", answer[:ANSWER_CHARS_MAX])).split("\n")
+        ):
             found = _LINE.fullmatch(line)
             if found is None or found[1] not in days:
                 continue

@@ -38,7 +38,11 @@ class Window:
     def first_part(self) -> "Window":
         """Return a window of about the first half of its messages."""
         messages = self.model_input.messages[: len(self.model_input.messages) // 2]
-        return replace(self, stop=messages[-1].entry + 1, model_input=replace(self.model_input, messages=messages))
+        return replace(
+            self,
+            stop=messages[-1].entry + 1,
+            model_input=replace(self.model_input, messages=messages),
+        )
 
 
 async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime) -> Window | None:
@@ -58,7 +62,9 @@ async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime)
     user, messages, stop = _select_messages(new_entries, tokens)
     before = [_load_message(one, CONTEXT_CHARS_MAX) for one in entries if one.entry < start]
     index_ids = [index.number for index in turn_index.facts(session, user)]
-    current_facts = list(fact_rules.latest_by_identity(await facts.current_facts(tx, index_ids, now)).values())
+    current_facts = list(
+        fact_rules.latest_by_identity(await facts.current_facts(tx, index_ids, now)).values()
+    )
     context = [loaded[1] for loaded in before if loaded is not None and loaded[0] == user]
     model_input = ModelInput(session, user, messages, context, _related(current_facts, messages))
     return Window(start, stop, model_input)
@@ -68,7 +74,9 @@ def _related(current_facts: Sequence[Fact], messages: Sequence[InputMessage]) ->
     return most_related(current_facts, messages, limit=FACT_LIMIT)
 
 
-def _select_messages(entries: Sequence[TranscriptItem], tokens: TokenCounter) -> tuple[str, list[InputMessage], int]:
+def _select_messages(
+    entries: Sequence[TranscriptItem], tokens: TokenCounter
+) -> tuple[str, list[InputMessage], int]:
     """Return the first messages of one user within the token limit, the user and the stop entry.
 
     There is at least one message; the stop entry follows the last one."""

@@ -19,12 +19,16 @@ LINES: Final = "lines"
 _BLOCKS_A_SWEEP: Final = 1000
 
 
-async def forget_insight_lines(tx: Tx, insight: Insight, session: str, *, now: datetime) -> Counter[str]:
+async def forget_insight_lines(
+    tx: Tx, insight: Insight, session: str, *, now: datetime
+) -> Counter[str]:
     """Remove an insight that cites a session from the files of other sessions that made it."""
     source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
     lines = 0
     for source_session in sorted(source_sessions):
-        lines += await drop_lines(tx, insights_file(source_session, insight.made_at), {insight.insight}, now=now)
+        lines += await drop_lines(
+            tx, insights_file(source_session, insight.made_at), {insight.insight}, now=now
+        )
     return Counter({LINES: lines})
 
 
@@ -32,7 +36,10 @@ async def forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
     """Remove a fact from the file of the session that it was learned in; return the line count."""
     statement = fact.statement
     return await drop_lines(
-        tx, tier_file(statement.evidence.session, statement.tier, fact.valid_from), {statement.record}, now=now
+        tx,
+        tier_file(statement.evidence.session, statement.tier, fact.valid_from),
+        {statement.record},
+        now=now,
     )
 
 

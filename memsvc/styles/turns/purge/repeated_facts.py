@@ -41,9 +41,15 @@ async def repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list[
 
     The step makes that session the source of the fact."""
     user = name.removeprefix("facts/user/")
-    session_facts = await purge_steps.facts_from_session(tx, index_id_of(name), session, limit=FACTS_MAX)
+    session_facts = await purge_steps.facts_from_session(
+        tx, index_id_of(name), session, limit=FACTS_MAX
+    )
     current = [fact for fact in session_facts if fact.is_valid(clock.now())]
-    others = await purge_steps.latest_sessions(tx, user, excluded=session, limit=SESSIONS_MAX) if current else []
+    others = (
+        await purge_steps.latest_sessions(tx, user, excluded=session, limit=SESSIONS_MAX)
+        if current
+        else []
+    )
     found = []
     for fact in current:
         statement = await _find_statement(tx, fact, user, others)
@@ -56,8 +62,13 @@ async def _find_statement(tx: Tx, fact: Fact, user: str, others: Sequence[str]) 
     """Return the latest statement of a fact in one of these sessions, as rules read it there."""
     query = query_terms(fact.statement.value)
     for start in range(0, len(others) if query else 0, INDEXES_AT_ONCE):
-        session_by_index = {turn_index.turns(one).number: one for one in others[start : start + INDEXES_AT_ONCE]}
-        queries = [IndexQuery(index_id, CANDIDATES, neighbours=0, expand_count=0) for index_id in session_by_index]
+        session_by_index = {
+            turn_index.turns(one).number: one for one in others[start : start + INDEXES_AT_ONCE]
+        }
+        queries = [
+            IndexQuery(index_id, CANDIDATES, neighbours=0, expand_count=0)
+            for index_id in session_by_index
+        ]
         for index_id, result in (await search(tx, queries, query)).items():
             entries = [one.entry for one in result.candidates if one.term_scores]
             texts = await index.texts(tx, index_id, entries, chars_max=TEXT_CHARS_MAX)
@@ -66,7 +77,10 @@ async def _find_statement(tx: Tx, fact: Fact, user: str, others: Sequence[str]) 
                     continue
                 turn = file_layout.turn_of(text.ref)
                 claims = extract(
-                    [(text.ref, user_message(text.text))], session=session_by_index[index_id], turn=turn, user=user
+                    [(text.ref, user_message(text.text))],
+                    session=session_by_index[index_id],
+                    turn=turn,
+                    user=user,
                 )
                 for claim in claims:
                     if isinstance(claim, Statement) and _same(claim, fact.statement):
@@ -75,7 +89,9 @@ async def _find_statement(tx: Tx, fact: Fact, user: str, others: Sequence[str]) 
 
 
 def _same(one: Statement, other: Statement) -> bool:
-    return one.identity == other.identity and normalized_value(one.value) == normalized_value(other.value)
+    return one.identity == other.identity and normalized_value(one.value) == normalized_value(
+        other.value
+    )
 
 
 def _source_step(name: str, other_statement: _OtherStatement, clock: Clock) -> PurgeStep:
@@ -88,7 +104,11 @@ def _source_step(name: str, other_statement: _OtherStatement, clock: Clock) -> P
     async def step(tx: Tx) -> Counter[str]:
         session = other_statement.fact.statement.evidence.session
         still = await purge_steps.facts_from_session(tx, number, session, limit=FACTS_MAX)
-        old = [one for one in still if one.entry == other_statement.fact.entry and one.state is FactState.ACTIVE]
+        old = [
+            one
+            for one in still
+            if one.entry == other_statement.fact.entry and one.state is FactState.ACTIVE
+        ]
         if not old:
             return Counter()
         now = clock.now()
@@ -102,7 +122,9 @@ def _source_step(name: str, other_statement: _OtherStatement, clock: Clock) -> P
         merge = Merge((kept,), (), 0)
         first = (await index.add(tx, {name: facts.entries(new_facts, now)}))[name]
         await facts.apply(tx, number, first, merge, new_facts, now)
-        await append(tx, file_layout.fact_lines(merge, new_facts, now), owner=file_layout.OWNER, now=now)
+        await append(
+            tx, file_layout.fact_lines(merge, new_facts, now), owner=file_layout.OWNER, now=now
+        )
         return Counter(facts=1, entries=1)
 
     return PurgeStep((session_lock(other), index_lock(name)), count, step)

@@ -54,9 +54,15 @@ class TurnOwnership:
             fact_index_names = [name for name in fact_index_names if name not in excluded]
             cited = [(name, one) for name, one in cited if name not in excluded]
             repeated_steps = [
-                one for name in fact_index_names for one in await repeated_facts(tx, name, session, self._clock)
+                one
+                for name in fact_index_names
+                for one in await repeated_facts(tx, name, session, self._clock)
             ]
-        session_indexes = [turn_index.turns(session), *turn_index.facts(session, ""), *turn_index.insights(session, "")]
+        session_indexes = [
+            turn_index.turns(session),
+            *turn_index.facts(session, ""),
+            *turn_index.insights(session, ""),
+        ]
         return OwnerData(
             locks=(session_lock(session),),
             directories=(session_root(session),),
@@ -67,7 +73,10 @@ class TurnOwnership:
                 _turns(session, self._clock),
             ),
             index_names=tuple(index.name for index in session_indexes),
-            rows=(TableRows("recalls", "session", session), TableRows("guards", "session", session)),
+            rows=(
+                TableRows("recalls", "session", session),
+                TableRows("guards", "session", session),
+            ),
             last=(_row(session), _digests(session, [index_id_of(name) for name in excluded])),
             jobs=(
                 *((name, session) for name in _JOBS),
@@ -80,14 +89,22 @@ class TurnOwnership:
 
         A session that several users share stays, but for the facts about this one: its messages
         belong to all of them."""
-        user_indexes = [*turn_index.facts("", user)[1:], *turn_index.insights("", user)[1:], turn_index.digests(user)]
+        user_indexes = [
+            *turn_index.facts("", user)[1:],
+            *turn_index.insights("", user)[1:],
+            turn_index.digests(user),
+        ]
         for session in await self._sessions(scope, user, shared=False):
-            yield await self._session(scope, session, excluded=[index.name for index in user_indexes])
+            yield await self._session(
+                scope, session, excluded=[index.name for index in user_indexes]
+            )
         fact_index = turn_index.facts("", user)[1]
         shared = await self._sessions(scope, user, shared=True)
         yield OwnerData(
             locks=tuple(index_lock(index.name) for index in user_indexes),
-            purge_steps=tuple(_user_facts(fact_index.name, session, self._clock) for session in shared),
+            purge_steps=tuple(
+                _user_facts(fact_index.name, session, self._clock) for session in shared
+            ),
             index_names=tuple(index.name for index in user_indexes),
             rows=(TableRows("recalls", "user_id", user),),
             jobs=tuple((EMBED_JOB, str(index.number)) for index in user_indexes),
@@ -102,7 +119,9 @@ class TurnOwnership:
         while True:
             after = found[-1] if found else ""
             async with self._database.begin(scope, read_only=True) as tx:
-                page = await purge_steps.sessions_of(tx, user, shared=shared, after=after, limit=SESSIONS_A_PAGE)
+                page = await purge_steps.sessions_of(
+                    tx, user, shared=shared, after=after, limit=SESSIONS_A_PAGE
+                )
             found += page
             if len(page) < SESSIONS_A_PAGE:
                 return found

@@ -37,7 +37,9 @@ async def users_of(tx: Tx, session: str) -> list[str]:
     return sorted(users - {""})
 
 
-async def compare_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str], *, fix: bool) -> Counter[str]:
+async def compare_facts(
+    tx: Tx, target_index: TurnIndex, sessions: Iterable[str], *, fix: bool
+) -> Counter[str]:
     """Return how many facts of an index differ from the files of these sessions.
 
     The sessions are all that the index has facts of. With `fix` they are repaired: existing ones
@@ -51,13 +53,18 @@ async def compare_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]
         FileFact(replace(one.fact, entry=existing[name].entry), one.forgotten)
         for name, one in expected.items()
         if name in existing
-        and not (_same(existing[name], one.fact) and one.forgotten == (existing[name].entry in hidden))
+        and not (
+            _same(existing[name], one.fact) and one.forgotten == (existing[name].entry in hidden)
+        )
     ]
     if fix:
         await derived_facts.drop_facts(tx, target_index.number, [fact.entry for fact in gone])
         await derived_index.drop_rows(tx, target_index.number, [fact.entry for fact in gone])
         first = await _next(tx, target_index)
-        missing = [FileFact(replace(one.fact, entry=first + at), one.forgotten) for at, one in enumerate(missing)]
+        missing = [
+            FileFact(replace(one.fact, entry=first + at), one.forgotten)
+            for at, one in enumerate(missing)
+        ]
         if missing:
             entries = _entries([one.fact for one in missing])
             await index.add(tx, {target_index.name: entries})
@@ -73,10 +80,19 @@ async def compare_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]
 async def _compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
     """Compare the entries of an index with its facts."""
     facts_stored = await derived_facts.facts_of(tx, target_index.number)
-    expected = {fact.entry: entry for fact, entry in zip(facts_stored, _entries(facts_stored), strict=True)}
+    expected = {
+        fact.entry: entry for fact, entry in zip(facts_stored, _entries(facts_stored), strict=True)
+    }
     hidden = {fact.entry for fact in facts_stored if fact.state is not FactState.ACTIVE}
     return await derived_index.compare_rows(
-        tx, target_index.number, 0, ENTRY_MAX, expected, hidden=hidden, without_position=set(), fix=fix
+        tx,
+        target_index.number,
+        0,
+        ENTRY_MAX,
+        expected,
+        hidden=hidden,
+        without_position=set(),
+        fix=fix,
     )
 
 
@@ -87,12 +103,18 @@ async def _next(tx: Tx, target_index: TurnIndex) -> int:
 
 def _entries(facts_stored: Sequence[Fact]) -> list[index.NewEntry]:
     made = facts.entries(
-        [StatementWithExpiry(fact.statement, fact.expires_at) for fact in facts_stored], datetime.now(UTC)
+        [StatementWithExpiry(fact.statement, fact.expires_at) for fact in facts_stored],
+        datetime.now(UTC),
     )
-    return [replace(entry, message_at=fact.valid_from) for entry, fact in zip(made, facts_stored, strict=True)]
+    return [
+        replace(entry, message_at=fact.valid_from)
+        for entry, fact in zip(made, facts_stored, strict=True)
+    ]
 
 
-async def _file_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]) -> dict[tuple[str, str], FileFact]:
+async def _file_facts(
+    tx: Tx, target_index: TurnIndex, sessions: Iterable[str]
+) -> dict[tuple[str, str], FileFact]:
     """Return the facts of an index by session and record, oldest first.
 
     Facts of the same time are in the order of tiers and lines."""
@@ -132,7 +154,12 @@ async def _file_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]) 
                 superseded_by=record.get("superseded_by"),
             )
         elif record["type"] == "fact_delete":  # replaced, and forgotten too
-            fact = replace(fact, state=FactState.DELETED, valid_to=_parse_time(record["ts"]), superseded_by=None)
+            fact = replace(
+                fact,
+                state=FactState.DELETED,
+                valid_to=_parse_time(record["ts"]),
+                superseded_by=None,
+            )
         found[name] = FileFact(fact, found[name].forgotten or bool(record.get("forgotten")))
     return dict(sorted(found.items(), key=lambda one: one[1].fact.valid_from))
 
@@ -186,10 +213,13 @@ def _same(stored: Fact, expected: Fact) -> bool:
     Records have confidences with four digits and, older ones, whole seconds."""
     statement, expected_statement = stored.statement, expected.statement
     plain = replace(
-        statement, confidence=expected_statement.confidence, keywords=expected_statement.keywords or statement.keywords
+        statement,
+        confidence=expected_statement.confidence,
+        keywords=expected_statement.keywords or statement.keywords,
     ) == expected_statement or (
         not expected_statement.keywords
-        and replace(statement, confidence=expected_statement.confidence, keywords="") == expected_statement
+        and replace(statement, confidence=expected_statement.confidence, keywords="")
+        == expected_statement
     )
     return (
         plain

@@ -21,7 +21,9 @@ async def compare_index(tx: Tx, index: TurnIndex, *, fix: bool) -> Counter[str]:
     index_row = await derived_index.read_counters(tx, index.number, for_update=fix)
     bits = derived_index.segment_bits(index_row)
     if fix and index_row is None:
-        await derived_index.put_counters(tx, index.name, derived_index.expected_counters(bits, 0, 0, 0))
+        await derived_index.put_counters(
+            tx, index.name, derived_index.expected_counters(bits, 0, 0, 0)
+        )
     existing = await derived_index.signatures(tx, index.number)
     last, entries, length, stop = -1, 0, 0, 0
     seen = set()

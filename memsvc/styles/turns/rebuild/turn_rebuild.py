@@ -17,7 +17,16 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import decode_segment
 from memsvc.core.ports import Clock, TokenCounter
 from memsvc.core.scope import Scope
-from memsvc.store import derived, derived_facts, derived_index, files, guard, sessions, tree, vectors
+from memsvc.store import (
+    derived,
+    derived_facts,
+    derived_index,
+    files,
+    guard,
+    sessions,
+    tree,
+    vectors,
+)
 from memsvc.store.database import Database, Tx
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
@@ -51,7 +60,9 @@ DifferenceCounts = Counter[str]
 class TurnRebuild:
     """Compares derived rows with their source files, and repairs them."""
 
-    def __init__(self, database: Database, clock: Clock, tokens: TokenCounter, options: TurnOptions) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, tokens: TokenCounter, options: TurnOptions
+    ) -> None:
         self._database = database
         self._clock = clock
         self._costs = budget.Costs(tokens, options)
@@ -96,11 +107,15 @@ class TurnRebuild:
                 found += await compare_index(tx, index, fix=False)
         return found
 
-    async def check_user(self, scope: Scope, user: str, session_names: Sequence[str]) -> DifferenceCounts:
+    async def check_user(
+        self, scope: Scope, user: str, session_names: Sequence[str]
+    ) -> DifferenceCounts:
         """Return how the facts about a user differ from the files of their sessions."""
         index = turn_index.facts("", user)[1]
         async with self._database.begin(scope, read_only=True) as tx:
-            found = await compare_facts(tx, index, await _with_stored_sessions(tx, index, session_names), fix=False)
+            found = await compare_facts(
+                tx, index, await _with_stored_sessions(tx, index, session_names), fix=False
+            )
             for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
                 found += await compare_index(tx, one, fix=False)
             return found
@@ -143,23 +158,35 @@ class TurnRebuild:
             if progress is WalkStatus.DONE:
                 return found
         raise MemsvcError(
-            Code.RESOURCE_BUSY, "older events of this session are changed again and again", retry_after_s=1.0
+            Code.RESOURCE_BUSY,
+            "older events of this session are changed again and again",
+            retry_after_s=1.0,
         )
 
-    async def _fix_next(self, tx: Tx, session: str, walk: Walk, started: str, found: DifferenceCounts) -> WalkStatus:
+    async def _fix_next(
+        self, tx: Tx, session: str, walk: Walk, started: str, found: DifferenceCounts
+    ) -> WalkStatus:
         """Repair from the next file; with the last one also the totals, in one step."""
         event_file_list = await event_files(tx, session)
         # turns forgotten meanwhile are recorded in today's files
-        if not await forgotten_turns(tx, [one for one in event_file_list if one.day >= started]) <= walk.forgotten:
+        if (
+            not await forgotten_turns(tx, [one for one in event_file_list if one.day >= started])
+            <= walk.forgotten
+        ):
             return WalkStatus.VOID
-        done_paths = [one.path for one in event_file_list if walk.after is not None and one <= walk.after]
+        done_paths = [
+            one.path for one in event_file_list if walk.after is not None and one <= walk.after
+        ]
         pending = event_file_list[len(done_paths) :]
         last = len(pending) <= 1
         if last:
             if await derived.file_sizes(tx, done_paths) != walk.read:
                 return WalkStatus.VOID
             # turns stored meanwhile keep their numbers too
-            walk.refs = await derived_index.refs(tx, turn_index.turns(session).number, first=walk.stop) | walk.refs
+            walk.refs = (
+                await derived_index.refs(tx, turn_index.turns(session).number, first=walk.stop)
+                | walk.refs
+            )
         for file in pending[:1]:
             walk.read |= await derived.file_sizes(tx, [file.path])
             found += await self._events(tx, session, file, walk, fix=True)
@@ -185,7 +212,9 @@ class TurnRebuild:
                 await self._reset_maintenance(tx, session)
         return found
 
-    async def run_user(self, scope: Scope, user: str, session_names: Sequence[str]) -> DifferenceCounts:
+    async def run_user(
+        self, scope: Scope, user: str, session_names: Sequence[str]
+    ) -> DifferenceCounts:
         """Repair the facts about a user, in one transaction; return the differences.
 
         No fact about the user is stored meanwhile."""
@@ -196,7 +225,9 @@ class TurnRebuild:
             lock_timeout_ms=self._options.session_lock_timeout_ms,
             long_running=True,
         ) as tx:
-            found = await compare_facts(tx, index, await _with_stored_sessions(tx, index, session_names), fix=True)
+            found = await compare_facts(
+                tx, index, await _with_stored_sessions(tx, index, session_names), fix=True
+            )
             for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
                 found += await compare_index(tx, one, fix=True)
             return found
@@ -211,7 +242,9 @@ class TurnRebuild:
         async with self._database.begin(scope, long_running=True) as tx:
             return await compare_index(tx, turn_index.named(index_name), fix=True)
 
-    async def _events(self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool) -> DifferenceCounts:
+    async def _events(
+        self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool
+    ) -> DifferenceCounts:
         """Compare the entries of the items in one file, and record its turns in the walk."""
         expected: dict[int, NewEntry] = {}
         hidden: set[int] = set()
@@ -220,7 +253,9 @@ class TurnRebuild:
         for line in await lines_of(tx, file):
             number = walk.number(line.event)
             walk.stop = number + 1
-            expected[number] = entry_of(line.event, line.item, line.place, self._costs, line.message_at)
+            expected[number] = entry_of(
+                line.event, line.item, line.place, self._costs, line.message_at
+            )
             if line.turn in walk.forgotten:
                 hidden.add(number)
             turns.setdefault(line.turn, []).append((number, line))
@@ -252,13 +287,19 @@ class TurnRebuild:
         placeholder_found = await files.find(tx, placeholder_file(session))
         if placeholder_found is not None:
             content = await files.read(tx, placeholder_found, 0, placeholder_found.size_bytes)
-            walk.turns = {one.turn: one for one in read_placeholder_lines(content.splitlines())} | walk.turns
+            walk.turns = {
+                one.turn: one for one in read_placeholder_lines(content.splitlines())
+            } | walk.turns
         existing = await derived.done_turns(tx, session)
         expected = {turn: with_result(one, existing.get(turn)) for turn, one in walk.turns.items()}
-        wrong = [one for turn, one in expected.items() if not derived.same_guard(existing.get(turn), one)]
+        wrong = [
+            one for turn, one in expected.items() if not derived.same_guard(existing.get(turn), one)
+        ]
         gone = [turn for turn in existing if turn not in expected]
         # turns of days that were removed since: only their guards show that they were stored
-        guard_only = {turn for turn in gone if walk.created_at is None or existing[turn].at < walk.created_at}
+        guard_only = {
+            turn for turn in gone if walk.created_at is None or existing[turn].at < walk.created_at
+        }
         gone = [turn for turn in gone if turn not in guard_only]
         found["guards"] += len(wrong) + len(gone)
         row = await sessions.find(tx, session)
@@ -282,7 +323,9 @@ class TurnRebuild:
     async def _claimed(self, scope: Scope, session: str) -> AsyncIterator[UUID]:
         """Claim the session, so that maintenance does not run."""
         async with self._database.begin(scope) as tx:
-            claim = await guard.claim(tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now())
+            claim = await guard.claim(
+                tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now()
+            )
         try:
             yield claim.token
         finally:
@@ -291,21 +334,34 @@ class TurnRebuild:
                     await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
 
     @asynccontextmanager
-    async def _step(self, scope: Scope, session: str, token: UUID, index: TurnIndex | None = None) -> AsyncIterator[Tx]:
+    async def _step(
+        self, scope: Scope, session: str, token: UUID, index: TurnIndex | None = None
+    ) -> AsyncIterator[Tx]:
         locks = [session_lock(session), *([index_lock(index.name)] if index else [])]
         async with self._database.begin(
-            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms, long_running=True
+            scope,
+            locks=locks,
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            long_running=True,
         ) as tx:
             await guard.hold(tx, session, MAINTENANCE_TURN, token, now=self._clock.now())
             yield tx
 
 
-async def _with_stored_sessions(tx: Tx, index: TurnIndex, session_names: Sequence[str]) -> list[str]:
+async def _with_stored_sessions(
+    tx: Tx, index: TurnIndex, session_names: Sequence[str]
+) -> list[str]:
     """Return these sessions and newer ones that the rows of the index name."""
-    named = sorted({fact.statement.evidence.session for fact in await derived_facts.facts_of(tx, index.number)})
+    named = sorted(
+        {fact.statement.evidence.session for fact in await derived_facts.facts_of(tx, index.number)}
+    )
     return list(dict.fromkeys([*session_names, *named]))
 
 
 def _indexed(session: str) -> list[TurnIndex]:
     """Return the indexes of a session that are derived from their entries."""
-    return [turn_index.turns(session), *turn_index.facts(session, ""), *turn_index.insights(session, "")]
+    return [
+        turn_index.turns(session),
+        *turn_index.facts(session, ""),
+        *turn_index.insights(session, ""),
+    ]

@@ -48,7 +48,13 @@ def done(turn: str, lines_by_number: Sequence[tuple[int, EventLine]]) -> DoneTur
     inputs = [line.item for _, line in lines_by_number if line.direction == "in"]
     output_items = [line.item for _, line in lines_by_number if line.direction == "out"]
     last = lines_by_number[-1][1]
-    return DoneTurn(turn, fingerprint([inputs, output_items]), lines_by_number[0][0], last.result, last.message_at)
+    return DoneTurn(
+        turn,
+        fingerprint([inputs, output_items]),
+        lines_by_number[0][0],
+        last.result,
+        last.message_at,
+    )
 
 
 def with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
@@ -58,9 +64,13 @@ def with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
     if turn_guard.result is not None:
         return turn_guard
     result: dict[str, Any] = (
-        existing.result if existing else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
+        existing.result
+        if existing
+        else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
     )
-    return DoneTurn(turn_guard.turn, turn_guard.fingerprint, turn_guard.first_entry, result, turn_guard.at)
+    return DoneTurn(
+        turn_guard.turn, turn_guard.fingerprint, turn_guard.first_entry, result, turn_guard.at
+    )
 
 
 def session_counts(
@@ -69,10 +79,17 @@ def session_counts(
     """Return the session's row according to the files; None when they hold no turn.
 
     Where days of it were removed, the totals stay as they were `before`."""
-    stored = [turn_guard for turn_guard in guard_by_turn.values() if turn_guard.fingerprint != guard.ANY_CONTENT]
+    stored = [
+        turn_guard
+        for turn_guard in guard_by_turn.values()
+        if turn_guard.fingerprint != guard.ANY_CONTENT
+    ]
     if not stored or walk.created_at is None:
         return None
-    counters = {"items": walk.items, "facts": sum(len(turn_guard.result["fact_ids"]) for turn_guard in stored)}
+    counters = {
+        "items": walk.items,
+        "facts": sum(len(turn_guard.result["fact_ids"]) for turn_guard in stored),
+    }
     return SessionCounts(
         user_id=walk.users[-1] if walk.users else before.user_id if before else "",
         latest_turn=stored[-1].turn,

@@ -34,7 +34,9 @@ def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> Recalled
     }
     tokens = len(statement.value) // 3 + FACT_TOKENS
     place = EntryPlace(fact.index_id, fact.entry)
-    return RecalledChunk("fact", fields, statement.record, score, parts, tokens, id=statement.fact_id, place=place)
+    return RecalledChunk(
+        "fact", fields, statement.record, score, parts, tokens, id=statement.fact_id, place=place
+    )
 
 
 def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) -> RecalledChunk:
@@ -48,7 +50,9 @@ def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) ->
     }
     tokens = len(insight.summary) // 3 + budget.CHUNK_TOKENS
     place = EntryPlace(insight.index_id, insight.entry)
-    return RecalledChunk("insight", fields, insight.insight, score, parts, tokens, id=insight.insight, place=place)
+    return RecalledChunk(
+        "insight", fields, insight.insight, score, parts, tokens, id=insight.insight, place=place
+    )
 
 
 def turn_chunk(
@@ -87,7 +91,9 @@ def turn_chunk(
     )
 
 
-def passage_chunk(quote: Quote, query_term_set: Collection[str], *, chars_max: int) -> RecalledChunk:
+def passage_chunk(
+    quote: Quote, query_term_set: Collection[str], *, chars_max: int
+) -> RecalledChunk:
     """Return the chunk of a passage with its source, last write and byte range."""
     cited, ref = quote.cited, ref_of(quote)
     text = snippet(cited.text, query_term_set, chars_max)
@@ -100,7 +106,9 @@ def passage_chunk(quote: Quote, query_term_set: Collection[str], *, chars_max: i
         "text": text,
     }
     tokens = len(text) // 3 + budget.CHUNK_TOKENS
-    return RecalledChunk("chunk", fields, ref, cited.score, {f"{quote.source} search": cited.score}, tokens, id=ref)
+    return RecalledChunk(
+        "chunk", fields, ref, cited.score, {f"{quote.source} search": cited.score}, tokens, id=ref
+    )
 
 
 def ref_of(quote: Quote) -> str:
@@ -118,7 +126,12 @@ def snippet_range(text: str, query_term_set: Collection[str], chars_max: int) ->
     if len(text) <= chars_max:
         return 0, len(text)
     match = next(
-        (word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(query_term_set)), None
+        (
+            word
+            for word in re.finditer(r"\w+", text)
+            if not set(terms(word[0])).isdisjoint(query_term_set)
+        ),
+        None,
     )
     middle = match.start() if match else 0
     start = max(0, min(middle - chars_max // 3, len(text) - chars_max))

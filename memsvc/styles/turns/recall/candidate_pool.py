@@ -28,12 +28,24 @@ ENTRIES_PER_INDEX: Final = 1 << 32
 
 def session_query(session: str) -> IndexQuery:
     """Return the query of the session's items."""
-    return IndexQuery(turn_index.turns(session).number, best=80, neighbours=2, expand_count=40, best_by_embedding=60)
+    return IndexQuery(
+        turn_index.turns(session).number,
+        best=80,
+        neighbours=2,
+        expand_count=40,
+        best_by_embedding=60,
+    )
 
 
 def other_session_query(session: str) -> IndexQuery:
     """Return the query of another session's items."""
-    return IndexQuery(turn_index.turns(session).number, best=16, neighbours=1, expand_count=6, best_by_embedding=16)
+    return IndexQuery(
+        turn_index.turns(session).number,
+        best=16,
+        neighbours=1,
+        expand_count=6,
+        best_by_embedding=16,
+    )
 
 
 def digest_query(user: str) -> IndexQuery:
@@ -46,10 +58,13 @@ def others(session: str, active: Sequence[str], digest_matches: IndexMatches | N
     by_digest: list[str] = []
     if digest_matches is not None:
         best = sorted(
-            digest_matches.candidates, key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry)
+            digest_matches.candidates,
+            key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry),
         )
         by_digest = [
-            name for candidate in best if (name := decode_segment(candidate.ref.partition("/")[0])) is not None
+            name
+            for candidate in best
+            if (name := decode_segment(candidate.ref.partition("/")[0])) is not None
         ]
     return [name for name in dict.fromkeys([*active, *by_digest]) if name != session][:OTHERS_MAX]
 
@@ -108,13 +123,19 @@ def pool_matches(
             for term, term_count in index_matches.counts_by_term.items()
         }
         for candidate in index_matches.candidates:
-            if until is None or (candidate.message_at is not None and candidate.message_at <= until):
+            if until is None or (
+                candidate.message_at is not None and candidate.message_at <= until
+            ):
                 scores = candidate.term_scores
                 if len(order) > 1:
                     scores = {term: score * scale[term] for term, score in scores.items()}
                 weight = 1.0 if sessions[index_id] == session else OTHER_SESSION_WEIGHT
                 moved = candidate._replace(
-                    entry=at * ENTRIES_PER_INDEX + candidate.entry, term_scores=scores, weight=weight
+                    entry=at * ENTRIES_PER_INDEX + candidate.entry,
+                    term_scores=scores,
+                    weight=weight,
                 )
                 candidates.append(moved)
-    return CandidatePool(candidates, ranking.read_question(text, entries, counts, when), sessions, order)
+    return CandidatePool(
+        candidates, ranking.read_question(text, entries, counts, when), sessions, order
+    )

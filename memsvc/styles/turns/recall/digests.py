@@ -66,10 +66,14 @@ class SessionDigests:
         async with self._database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
             pending = await digests.read_progress(tx, session, hold=True)
             if pending is None or pending.user != known.user or pending.shared:
-                return pending is not None  # another user spoke meanwhile: retry with that user's index
+                return (
+                    pending is not None
+                )  # another user spoke meanwhile: retry with that user's index
             start = pending.entry // SPAN_ITEMS * SPAN_ITEMS
             # only existing entries: numbers may have gaps of any size
-            texts = await digests.texts(tx, index_id, start, limit=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX)
+            texts = await digests.texts(
+                tx, index_id, start, limit=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX
+            )
             last = max(texts, default=start) // SPAN_ITEMS * SPAN_ITEMS
             more = len(texts) == ITEMS_A_STEP
             old = await digests.existing_digests(
@@ -78,7 +82,13 @@ class SessionDigests:
             now = self._clock.now()
             spans = groupby(texts.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
             entries = [
-                NewEntry(ref=span_ref(session, span), text="", keywords=words, message_at=now, role="digest")
+                NewEntry(
+                    ref=span_ref(session, span),
+                    text="",
+                    keywords=words,
+                    message_at=now,
+                    role="digest",
+                )
                 for span, items in spans
                 if (span < last or not more) and (words := digest_of(text for _, text in items))
             ]

@@ -26,7 +26,12 @@ class Quote:
 
 
 async def quotes(
-    passages: Mapping[str, PassageSearch], scope: Scope, user: str, question: str, sources: Collection[str], limit: int
+    passages: Mapping[str, PassageSearch],
+    scope: Scope,
+    user: str,
+    question: str,
+    sources: Collection[str],
+    limit: int,
 ) -> Sequence[Quote]:
     """Return the best `limit` passages of each requested source, searched concurrently.
 
@@ -35,8 +40,12 @@ async def quotes(
     does not have, and for boards without a user. An error of one source is the error of all."""
     requested = [name for name in QUOTED_SOURCES if name in sources]
     if missing := [name for name in requested if name not in passages]:
-        available = ", ".join([*TURN_SOURCES, *(name for name in QUOTED_SOURCES if name in passages)])
-        raise invalid(f"sources: this service keeps no {missing[0]} to recall from; there are: {available}")
+        available = ", ".join(
+            [*TURN_SOURCES, *(name for name in QUOTED_SOURCES if name in passages)]
+        )
+        raise invalid(
+            f"sources: this service keeps no {missing[0]} to recall from; there are: {available}"
+        )
     if USER_SOURCE in requested and not user:
         raise invalid(f"sources: {USER_SOURCE} needs user_id, as every board is somebody's")
     query = question.encode(errors="ignore")[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
@@ -44,12 +53,17 @@ async def quotes(
         return []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_of(passages[name], name, scope, user, query, limit)) for name in requested]
+            tasks = [
+                group.create_task(_of(passages[name], name, scope, user, query, limit))
+                for name in requested
+            ]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     quotes_by_rank = zip_longest(*(task.result() for task in tasks))
     return [quote for quote in chain.from_iterable(quotes_by_rank) if quote is not None]
 
 
-async def _of(passages: PassageSearch, source: str, scope: Scope, user: str, query: str, limit: int) -> list[Quote]:
+async def _of(
+    passages: PassageSearch, source: str, scope: Scope, user: str, query: str, limit: int
+) -> list[Quote]:
     return [Quote(source, cited) for cited in await passages(scope, query, limit, user=user)]

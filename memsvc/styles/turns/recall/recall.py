@@ -26,7 +26,12 @@ from memsvc.styles.turns.recall.block_chunks import insight_chunk, passage_chunk
 from memsvc.styles.turns.recall.candidate_pool import CandidatePool
 from memsvc.styles.turns.recall.passage_quotes import Quote, quotes
 from memsvc.styles.turns.recall.recall_request import QuestionLookup, RecallRequest
-from memsvc.styles.turns.recall.recalled import IN_CONTEXT, DroppedCandidate, RankedRecall, RecalledChunk
+from memsvc.styles.turns.recall.recalled import (
+    IN_CONTEXT,
+    DroppedCandidate,
+    RankedRecall,
+    RecalledChunk,
+)
 from memsvc.styles.turns.recall.recalled_facts import FactRequest, fact_chunks, rank_entries
 from memsvc.styles.turns.recall.speakers import Speakers
 
@@ -93,16 +98,25 @@ class TurnRecall:
         INVALID_ARGUMENT for an unknown source, and for boards without a user."""
         embedding = None
         if self._embedding is not None:
-            vector = await self._embedding.question(self._speakers.left_out(scope, session, question))
-            embedding = QueryEmbedding(vector, self._embedding.model) if vector is not None else None
-        quoted = await quotes(self._passages, scope, user, question, sources, self._options.search_limit)
+            vector = await self._embedding.question(
+                self._speakers.left_out(scope, session, question)
+            )
+            embedding = (
+                QueryEmbedding(vector, self._embedding.model) if vector is not None else None
+            )
+        quoted = await quotes(
+            self._passages, scope, user, question, sources, self._options.search_limit
+        )
         return QuestionLookup(embedding, quoted)
 
     async def search(self, tx: Tx, request: RecallRequest) -> RecallMatches:
         """Return the matches in every index of the request."""
         embedding, query = request.lookup.embedding, query_terms(request.question)
         limit = self._options.recall_facts_limit
-        first = [IndexQuery(number, limit, 0, 0, best_by_embedding=limit) for number in request.fact_index_ids()]
+        first = [
+            IndexQuery(number, limit, 0, 0, best_by_embedding=limit)
+            for number in request.fact_index_ids()
+        ]
         first += [
             IndexQuery(number, INSIGHTS_FOUND, 0, 0, best_by_embedding=INSIGHTS_FOUND)
             for number in request.insight_index_ids()
@@ -119,7 +133,9 @@ class TurnRecall:
         found, active = await search.search_as(
             tx, [*first, digests], query, embedding, user=request.user, session=request.session
         )
-        other_sessions = candidate_pool.others(request.session, active, found.pop(digests.index_id, None))
+        other_sessions = candidate_pool.others(
+            request.session, active, found.pop(digests.index_id, None)
+        )
         if other_sessions:
             other_matches, user_sessions = await search.search_of(
                 tx,
@@ -139,23 +155,35 @@ class TurnRecall:
             }
         return RecallMatches(found, other_sessions)
 
-    async def rank(self, scope: Scope, request: RecallRequest, matches: RecallMatches) -> RankedMatches:
+    async def rank(
+        self, scope: Scope, request: RecallRequest, matches: RecallMatches
+    ) -> RankedMatches:
         """Rank the matches; pure computation, done while the database works on the next query."""
         found = matches.found
-        self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
+        self._meter.add(
+            "memsvc_recall_candidates", sum(len(one.candidates) for one in found.values())
+        )
         read = time_references.read(request.question, request.now)
         pool = candidate_pool.pool_matches(
             found, request.session, matches.other_sessions, request.question, read, request.as_of
         )
-        self._speakers.note(scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1})
+        self._speakers.note(
+            scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1}
+        )
         items = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
-        needs_memory = pool.question.needs_memory or ranking.names_speaker(pool.candidates, pool.question)
+        needs_memory = pool.question.needs_memory or ranking.names_speaker(
+            pool.candidates, pool.question
+        )
         return RankedMatches(
             pool,
             items,
             relevance.confidence(items, needs_memory=needs_memory),
             await run_in_thread(
-                len(request.question), FactRequest.of, request.question, request.fact_index_ids(), found
+                len(request.question),
+                FactRequest.of,
+                request.question,
+                request.fact_index_ids(),
+                found,
             ),
             rank_entries(request.question, request.insight_index_ids(), found),
         )
@@ -170,10 +198,16 @@ class TurnRecall:
         )
         selected = list(new_entries if request.with_reasons else islice(new_entries, limit))
         if request.with_reasons:
-            selected += [entry for entry in ranked.items if request.in_context(pool.place(entry.entry))]
-        read = await self._read(tx, request, ranked, [pool.place(entry.entry) for entry in selected])
+            selected += [
+                entry for entry in ranked.items if request.in_context(pool.place(entry.entry))
+            ]
+        read = await self._read(
+            tx, request, ranked, [pool.place(entry.entry) for entry in selected]
+        )
         dropped = _not_loaded(ranked, selected, request)
-        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)[: self._options.recall_facts_limit]
+        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)[
+            : self._options.recall_facts_limit
+        ]
         result = _within(of_facts, self._options.recall_tok_max // 2, dropped)
         result += [
             insight_chunk(read.insights[place], entry.score, entry.parts)
@@ -187,7 +221,9 @@ class TurnRecall:
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
         result += self._turns(ranked, selected, read.items, request, dropped=dropped)
-        confidence = {name: round(float(value), 3) for name, value in confidence_found._asdict().items()}
+        confidence = {
+            name: round(float(value), 3) for name, value in confidence_found._asdict().items()
+        }
         floor = {"total": round(confidence_found.total, 3), "floor": relevance.FLOOR}
         return RankedRecall(result, dropped, confidence | floor if ranked.items else None)
 
@@ -200,14 +236,22 @@ class TurnRecall:
     ) -> stored.RecallContent:
         facts_asked, insights = ranked.facts, ranked.insights
         index_ids = [one.number for one in turn_index.facts(request.session, request.user)]
-        needs_all = facts_asked.needs_all or (request.as_of is not None and bool(facts_asked.index_ids))
+        needs_all = facts_asked.needs_all or (
+            request.as_of is not None and bool(facts_asked.index_ids)
+        )
         if not (needs_all or facts_asked.ranked or insights or items):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
-            [place for place, _ in facts_asked.ranked], [place for place, _ in insights], items, index_ids, needs_all
+            [place for place, _ in facts_asked.ranked],
+            [place for place, _ in insights],
+            items,
+            index_ids,
+            needs_all,
         )
         as_of = request.as_of
-        return await stored.read(tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ)
+        return await stored.read(
+            tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ
+        )
 
     def _turns(
         self,
@@ -241,16 +285,31 @@ class TurnRecall:
                 query, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
                 result.append(
                     turn_chunk(
-                        session, text, entry, query, place=place, chars_max=chars_max, is_other_session=is_other_session
+                        session,
+                        text,
+                        entry,
+                        query,
+                        place=place,
+                        chars_max=chars_max,
+                        is_other_session=is_other_session,
                     )
                 )
             else:
                 dropped.append(
-                    DroppedCandidate("turn", text.ref, entry.score, reason, session if is_other_session else "", place)
+                    DroppedCandidate(
+                        "turn",
+                        text.ref,
+                        entry.score,
+                        reason,
+                        session if is_other_session else "",
+                        place,
+                    )
                 )
         return result
 
-    def _why_not(self, text: Text, request: RecallRequest, count: int, *, is_other_session: bool) -> str | None:
+    def _why_not(
+        self, text: Text, request: RecallRequest, count: int, *, is_other_session: bool
+    ) -> str | None:
         if not is_other_session and turn_of(text.ref) == request.turn:
             return "stored by this very turn"
         if not text.text.strip():
@@ -262,17 +321,28 @@ class TurnRecall:
         return OVER_THE_LIMIT if count >= self._options.recall_turns_limit else None
 
 
-def _not_loaded(ranked: RankedMatches, selected: Sequence[Ranked], request: RecallRequest) -> list[DroppedCandidate]:
+def _not_loaded(
+    ranked: RankedMatches, selected: Sequence[Ranked], request: RecallRequest
+) -> list[DroppedCandidate]:
     """Return the best items that were not even read, by their places, with reasons."""
     pool, read = ranked.pool, {entry.entry for entry in selected}
     other = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
     dropped: list[DroppedCandidate] = []
-    for entry in islice((entry for entry in ranked.items if entry.entry not in read), NOT_LOADED_LIMIT):
+    for entry in islice(
+        (entry for entry in ranked.items if entry.entry not in read), NOT_LOADED_LIMIT
+    ):
         place = pool.place(entry.entry)
         session = pool.sessions[place.index_id]
         reason = IN_CONTEXT if request.in_context(place) else other
         dropped.append(
-            DroppedCandidate("turn", "", entry.score, reason, session if session != request.session else "", place)
+            DroppedCandidate(
+                "turn",
+                "",
+                entry.score,
+                reason,
+                session if session != request.session else "",
+                place,
+            )
         )
     return dropped
 
@@ -284,18 +354,24 @@ def _valid_at_time(request: RecallRequest, dropped: list[DroppedCandidate]) -> l
         if request.as_of is None or quote.cited.updated_at <= request.as_of:
             kept.append(quote)
         else:
-            dropped.append(DroppedCandidate("chunk", ref_of(quote), quote.cited.score, WRITTEN_LATER))
+            dropped.append(
+                DroppedCandidate("chunk", ref_of(quote), quote.cited.score, WRITTEN_LATER)
+            )
     return kept
 
 
-def _within(chunks: Sequence[RecalledChunk], remaining: int, dropped: list[DroppedCandidate]) -> list[RecalledChunk]:
+def _within(
+    chunks: Sequence[RecalledChunk], remaining: int, dropped: list[DroppedCandidate]
+) -> list[RecalledChunk]:
     """Return the first chunks within a token limit; add the others to `dropped`."""
     kept: list[RecalledChunk] = []
     for chunk in chunks:
         remaining -= chunk.tokens
         if remaining < 0:
             reason = "over half of recall_tok_max"
-            dropped.append(DroppedCandidate(chunk.kind, chunk.ref, chunk.score, reason, place=chunk.place))
+            dropped.append(
+                DroppedCandidate(chunk.kind, chunk.ref, chunk.score, reason, place=chunk.place)
+            )
         else:
             kept.append(chunk)
     return kept

@@ -46,7 +46,11 @@ class RecallRequest:
 
     def fact_index_ids(self) -> list[int]:
         """Return the fact indexes to search."""
-        return [index.number for index in turn_index.facts(self.session, self.user)] if "facts" in self.sources else []
+        return (
+            [index.number for index in turn_index.facts(self.session, self.user)]
+            if "facts" in self.sources
+            else []
+        )
 
     def insight_index_ids(self) -> list[int]:
         """Return the insight indexes to search."""
@@ -58,7 +62,9 @@ class RecallRequest:
 
     def in_context(self, place: EntryPlace) -> bool:
         """Return whether the recent context shows this item."""
-        return place.entry in self.prompt and place.index_id == turn_index.turns(self.session).number
+        return (
+            place.entry in self.prompt and place.index_id == turn_index.turns(self.session).number
+        )
 
 
 def question_of(items: Sequence[Item]) -> str:

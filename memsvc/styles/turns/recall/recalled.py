@@ -14,8 +14,8 @@ IN_CONTEXT: Final = "in the recent context"
 class RecalledChunk:
     """One recalled chunk of the block, with its token cost and its source.
 
-    `session` is set for an item of another session, else "". `place` is its entry, `text_range` the range
-    shown of a longer text."""
+    `session` is set for an item of another session, else "". `place` is its entry, `text_range` the
+    range shown of a longer text."""
 
     kind: Kind
     fields: dict[str, Any]
@@ -63,19 +63,31 @@ class RankedRecall:
 
     def first(self, count: int) -> dict[Kind, list[dict[str, Any]]]:
         """Return the first chunks by kind, as the block shows them."""
-        fields_by_kind: dict[Kind, list[dict[str, Any]]] = {"fact": [], "insight": [], "chunk": [], "turn": []}
+        fields_by_kind: dict[Kind, list[dict[str, Any]]] = {
+            "fact": [],
+            "insight": [],
+            "chunk": [],
+            "turn": [],
+        }
         for chunk in self.chunks[:count]:
             fields_by_kind[chunk.kind].append(chunk.fields)
         return fields_by_kind
 
     def refs_in_first(self, count: int, refs: Collection[str]) -> set[str]:
         """Return which of these items of the session are among the first chunks."""
-        return {chunk.ref for chunk in self.chunks[:count] if chunk.is_session_turn and chunk.ref in refs}
+        return {
+            chunk.ref
+            for chunk in self.chunks[:count]
+            if chunk.is_session_turn and chunk.ref in refs
+        }
 
     def without(self, refs: Collection[str]) -> "RankedRecall":
         """Return the same without these items of the session, which the recent context shows."""
         gone = [chunk for chunk in self.chunks if chunk.is_session_turn and chunk.ref in refs]
-        dropped = [DroppedCandidate("turn", chunk.ref, chunk.score, IN_CONTEXT, place=chunk.place) for chunk in gone]
+        dropped = [
+            DroppedCandidate("turn", chunk.ref, chunk.score, IN_CONTEXT, place=chunk.place)
+            for chunk in gone
+        ]
         kept = [chunk for chunk in self.chunks if chunk not in gone]
         return replace(self, chunks=kept, dropped=[*self.dropped, *dropped])
 
@@ -88,7 +100,12 @@ class RankedRecall:
 
         Includes the confidence in past items and, on request, the place and range of each."""
         listed = [
-            {"ref": candidate.ref, "kind": candidate.kind, "shown": at < count, "score": candidate.score}
+            {
+                "ref": candidate.ref,
+                "kind": candidate.kind,
+                "shown": at < count,
+                "score": candidate.score,
+            }
             | ({"session": candidate.session} if candidate.session else {})
             | {"parts": {name: round(part, 4) for name, part in candidate.parts.items()}}
             | ({"position": at + 1} if at < count else {"reason": "over the token budget"})
@@ -107,8 +124,12 @@ class RankedRecall:
             | (_place_fields(candidate.place, None) if places else {})
             for candidate in self.dropped
         ]
-        candidates = sorted([*listed, *dropped], key=lambda candidate: -float(str(candidate["score"])))
-        return {"candidates": candidates} | ({"confidence": self.confidence} if self.confidence else {})
+        candidates = sorted(
+            [*listed, *dropped], key=lambda candidate: -float(str(candidate["score"]))
+        )
+        return {"candidates": candidates} | (
+            {"confidence": self.confidence} if self.confidence else {}
+        )
 
 
 def _place_fields(place: EntryPlace | None, text_range: tuple[int, int] | None) -> dict[str, Any]:

@@ -32,10 +32,15 @@ FACT_WEIGHTS: Final = ranking.RankWeights(
 )
 """Facts and insights are ranked alone: no neighbours, no days, no speakers."""
 FLOOR: Final = 1.5
-"""Minimum relevance of a fact by itself, halved where the question is about the user's own matters."""
+"""Minimum relevance of a fact by itself, halved where the question is about the user's own matters.
+"""
 
-_CLAUSE: Final = re.compile(r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE)
-_PROFILE_QUESTION = re.compile(r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE)
+_CLAUSE: Final = re.compile(
+    r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE
+)
+_PROFILE_QUESTION = re.compile(
+    r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,11 @@ class FactRequest:
     @classmethod
     def of(cls, question: str, index_ids: Sequence[int], found: Mapping[int, IndexMatches]) -> Self:
         """Return the request for facts of some indexes, with the matches of a search."""
-        asked_for = [ids for pattern, ids in QUESTION_PATTERNS.items() if pattern.search(question)] if index_ids else []
+        asked_for = (
+            [ids for pattern, ids in QUESTION_PATTERNS.items() if pattern.search(question)]
+            if index_ids
+            else []
+        )
         return cls(
             question,
             index_ids,
@@ -81,9 +90,14 @@ def rank_entries(
     for index_id in index_ids:
         if index_id in found:
             index_matches = found[index_id]
-            query = ranking.read_question(question, index_matches.entries, index_matches.counts_by_term)
+            query = ranking.read_question(
+                question, index_matches.entries, index_matches.counts_by_term
+            )
             # too few entries to estimate an unrelated cosine
-            has_floor = sum(entry.cosine is not None for entry in index_matches.candidates) >= FLOOR_CANDIDATES_MIN
+            has_floor = (
+                sum(entry.cosine is not None for entry in index_matches.candidates)
+                >= FLOOR_CANDIDATES_MIN
+            )
             for entry in ranking.rank(index_matches.candidates, query, FACT_WEIGHTS):
                 known = entry.relevance + relevance.SIMILARITY_RATE * entry.similarity * has_floor
                 if known * (relevance.MEMORY_QUESTION_FACTOR if query.needs_memory else 1) >= FLOOR:
@@ -91,22 +105,32 @@ def rank_entries(
     return sorted(ranked, key=lambda pair: -pair[1].score)
 
 
-def fact_chunks(request: FactRequest, read: Sequence[Fact], *, as_of: datetime | None) -> list[RecalledChunk]:
+def fact_chunks(
+    request: FactRequest, read: Sequence[Fact], *, as_of: datetime | None
+) -> list[RecalledChunk]:
     """Return the chunks of loaded facts, best first: matches, then requested kinds."""
     order = {index_id: at for at, index_id in enumerate(request.index_ids)}
-    oldest_first = sorted(read, key=lambda fact: (fact.valid_from, order.get(fact.index_id, -1), fact.entry))
+    oldest_first = sorted(
+        read, key=lambda fact: (fact.valid_from, order.get(fact.index_id, -1), fact.entry)
+    )
     latest = latest_by_identity(oldest_first)
     at_places = {EntryPlace(fact.index_id, fact.entry): fact for fact in latest.values()}
-    ranked = request.ranked if as_of is None else _ranked_here(request.question, list(latest.values()))
+    ranked = (
+        request.ranked if as_of is None else _ranked_here(request.question, list(latest.values()))
+    )
     found = [(at_places[place], match) for place, match in ranked if place in at_places]
     found = [(fact, match) for fact, match in found if not _is_not_requested(fact, request)]
     chunks = [fact_chunk(fact, match.score, match.parts) for fact, match in found]
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
         statement = fact.statement
-        by_kind = statement.fact_id in request.ids or (request.wants_profile and statement.tier is FactTier.L0)
+        by_kind = statement.fact_id in request.ids or (
+            request.wants_profile and statement.tier is FactTier.L0
+        )
         if by_kind and statement.identity not in identities:
-            chunks.append(fact_chunk(fact, statement.confidence, {"asked for": statement.confidence}))
+            chunks.append(
+                fact_chunk(fact, statement.confidence, {"asked for": statement.confidence})
+            )
     return chunks
 
 
@@ -116,9 +140,14 @@ def _request_terms(question: str) -> frozenset[str]:
     In "What is my dog called?" this includes "called", a keyword of names as well: here it requests
     pets."""
     clauses = _CLAUSE.split(question)
-    is_request = [any(pattern.search(clause) for pattern in QUESTION_PATTERNS) for clause in clauses]
+    is_request = [
+        any(pattern.search(clause) for pattern in QUESTION_PATTERNS) for clause in clauses
+    ]
     free = {
-        term for clause, requests in zip(clauses, is_request, strict=True) if not requests for term in terms(clause)
+        term
+        for clause, requests in zip(clauses, is_request, strict=True)
+        if not requests
+        for term in terms(clause)
     }
     return frozenset(
         term
@@ -132,10 +161,16 @@ def _request_terms(question: str) -> frozenset[str]:
 def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
     """Return whether only keywords of a fact match, and only in a request for other ids."""
     statement = fact.statement
-    if not request.request_terms or statement.fact_id in request.ids or statement.fact_id not in QUESTION_FACT_IDS:
+    if (
+        not request.request_terms
+        or statement.fact_id in request.ids
+        or statement.fact_id not in QUESTION_FACT_IDS
+    ):
         return False
     found = request.asked_terms.intersection(terms(_words(fact)))
-    return bool(found) and found <= request.request_terms and found.isdisjoint(terms(statement.value))
+    return (
+        bool(found) and found <= request.request_terms and found.isdisjoint(terms(statement.value))
+    )
 
 
 def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[EntryPlace, Ranked]]:
@@ -143,18 +178,25 @@ def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[EntryPlace,
     documents = [Counter(terms(_words(fact))) for fact in facts]
     avg_length = sum(document.total() for document in documents) / max(1, len(documents))
     k1, b = bm25_constants(avg_length)
-    counts = {term: sum(term in document for document in documents) for term in query_terms(question)}
+    counts = {
+        term: sum(term in document for document in documents) for term in query_terms(question)
+    }
     candidates: dict[int, list[Candidate]] = {}
     for fact, document in zip(facts, documents, strict=True):
         length = document.total()
         scores = {
-            term: bm25_term_score(bm25_idf(term_count_all, len(documents)), document[term], length, avg_length, k1, b)
+            term: bm25_term_score(
+                bm25_idf(term_count_all, len(documents)), document[term], length, avg_length, k1, b
+            )
             for term, term_count_all in counts.items()
             if document[term]
         }
         if scores:
             candidates.setdefault(fact.index_id, []).append(Candidate(fact.entry, scores, length))
-    found = {index_id: IndexMatches(len(documents), counts, some) for index_id, some in candidates.items()}
+    found = {
+        index_id: IndexMatches(len(documents), counts, some)
+        for index_id, some in candidates.items()
+    }
     return rank_entries(question, list(found), found)
 
 

@@ -34,7 +34,9 @@ class Speakers:
     def left_out(self, scope: Scope, session: str, question: str) -> str:
         """Return the question without the session's speakers, unless nothing else is left."""
         names = self._names.get((scope.tenant, scope.project, session), frozenset())
-        words = sorted({word for name in names for word in [name, *name.split()]}, key=len, reverse=True)
+        words = sorted(
+            {word for name in names for word in [name, *name.split()]}, key=len, reverse=True
+        )
         if not words:
             return question
         pattern = rf"\b(?:{'|'.join(map(re.escape, words))})(?:['’]s)?\b"

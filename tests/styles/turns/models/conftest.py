@@ -1,4 +1,5 @@
-"""`model` is a scripted model, `made` makes a service that asks one for facts, and `door` is that service."""
+"""`model` is a scripted model, `made` makes a service that asks one for facts, and `door` is that
+service."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,9 @@ def model() -> ScriptedLlm:
 
 
 @pytest.fixture
-def made(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Made:
+def made(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+) -> Made:
     """A service that asks a model for facts."""
 
     def make(model: Llm, **heuristic: Any) -> Door:

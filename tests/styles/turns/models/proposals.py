@@ -10,11 +10,24 @@ from tests.door import Door
 
 
 def adds(key: str, value: str, **more: Any) -> dict[str, Any]:
-    return {"change": "add", "key": key, "value": value, "tier": "L0", "confidence": 0.9, "evidence": ["m1"]} | more
+    return {
+        "change": "add",
+        "key": key,
+        "value": value,
+        "tier": "L0",
+        "confidence": 0.9,
+        "evidence": ["m1"],
+    } | more
 
 
 def updates(fact: str, value: str, **more: Any) -> dict[str, Any]:
-    return {"change": "update", "fact": fact, "value": value, "tier": "L0", "evidence": ["m1"]} | more
+    return {
+        "change": "update",
+        "fact": fact,
+        "value": value,
+        "tier": "L0",
+        "evidence": ["m1"],
+    } | more
 
 
 def deletes(fact: str, **more: Any) -> dict[str, Any]:
@@ -33,4 +46,7 @@ async def believed(admin: asyncpg.Connection) -> dict[str, str]:
 
 
 async def waiting(admin: asyncpg.Connection) -> list[str]:
-    return [row["subject"] for row in await admin.fetch("SELECT subject FROM job_refs WHERE name = $1", EXTRACT_JOB)]
+    return [
+        row["subject"]
+        for row in await admin.fetch("SELECT subject FROM job_refs WHERE name = $1", EXTRACT_JOB)
+    ]

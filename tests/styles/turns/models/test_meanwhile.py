@@ -1,4 +1,5 @@
-"""What people do while a model thinks comes first: what was changed, forgotten or is not to be kept stays so."""
+"""What people do while a model thinks comes first: what was changed, forgotten or is not to be kept
+stays so."""
 
 import asyncpg
 import pytest
@@ -61,7 +62,9 @@ async def test_a_turn_that_was_forgotten_while_the_model_thought_stays_forgotten
     model.answers.append([adds("dog_name", "Rex", evidence=["m2"])])
     await extract(door)
     assert await believed(admin) == {}
-    first, second = ([one["text"] for one in question.shown["messages"]] for question in model.asked)
+    first, second = (
+        [one["text"] for one in question.shown["messages"]] for question in model.asked
+    )
     assert len(first) == 2
     assert len(second) == 1
 
@@ -84,7 +87,9 @@ async def test_an_earlier_message_that_was_forgotten_meanwhile_gives_no_fact_eit
 
 async def keep_nothing(door: Door) -> None:
     path = "/memory/s1/meta/policy.json"
-    await door("file_write", project="default", path=path, content='{"store": false}', mode="TRUNCATE")
+    await door(
+        "file_write", project="default", path=path, content='{"store": false}', mode="TRUNCATE"
+    )
 
 
 async def test_of_a_session_that_keeps_nothing_any_more_the_model_is_told_nothing(

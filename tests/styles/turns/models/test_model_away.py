@@ -19,12 +19,18 @@ from tests.styles.turns.talk import ask, events, say, unblocked, values
 pytestmark = pytest.mark.anyio
 AWAY = MemsvcError(Code.UNAVAILABLE, "the model endpoint cannot be reached")
 REFUSED = MemsvcError(Code.INTERNAL_ERROR, "the model endpoint answered with status 401")
-NONSENSE = ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered something else than was asked for")
+NONSENSE = ModelOutputError(
+    Code.INTERNAL_ERROR, "the model endpoint answered something else than was asked for"
+)
 
 
 @pytest.mark.parametrize("failure", [AWAY, REFUSED])
 async def test_a_model_that_fails_loses_nothing(
-    door: Door, model: ScriptedLlm, admin: asyncpg.Connection, clock: FakeClock, failure: MemsvcError
+    door: Door,
+    model: ScriptedLlm,
+    admin: asyncpg.Connection,
+    clock: FakeClock,
+    failure: MemsvcError,
 ) -> None:
     model.answers.extend([failure, [adds("dog_name", "Rex")]])
     await say(door, "t1", "We call him Rex, the dog.")
@@ -36,7 +42,9 @@ async def test_a_model_that_fails_loses_nothing(
     assert await believed(admin) == {"dog_name": "Rex"}
 
 
-async def test_a_model_that_is_away_is_left_alone_for_a_while(door: Door, model: ScriptedLlm, clock: FakeClock) -> None:
+async def test_a_model_that_is_away_is_left_alone_for_a_while(
+    door: Door, model: ScriptedLlm, clock: FakeClock
+) -> None:
     model.answers.append(AWAY)
     for session in ("s1", "s2"):
         await say(door, "t1", "Hello.", session=session)
@@ -95,7 +103,9 @@ async def test_turns_are_the_same_whatever_the_endpoint_does(
 ) -> None:
     there.always = fault
     there.finds = {"changes": [adds("dog_name", "Rex")]}
-    options = ModelOptions(model="openai:m", base_url=there.url, api_key="sk-1", retries=0, timeout_ms=2000)
+    options = ModelOptions(
+        model="openai:m", base_url=there.url, api_key="sk-1", retries=0, timeout_ms=2000
+    )
     if fault == "slow":
         options = options.model_copy(update={"timeout_ms": 100})
     async with llm(options, meter) as asked:
@@ -117,7 +127,9 @@ async def test_an_answer_that_is_not_unicode_is_made_so_or_refused(
     made: Made, there: Provider, admin: asyncpg.Connection
 ) -> None:
     there.finds = {"changes": [adds("dog_name", "Re\ud800x"), adds("colour", "blue")]}
-    async with llm(ModelOptions(model="openai:m", base_url=there.url, retries=0), RecordingMeter()) as asked:
+    async with llm(
+        ModelOptions(model="openai:m", base_url=there.url, retries=0), RecordingMeter()
+    ) as asked:
         assert asked is not None
         door = made(asked)
         await say(door, "t1", "Hello there.")

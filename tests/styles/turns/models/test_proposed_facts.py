@@ -1,4 +1,5 @@
-"""What a model proposes becomes a fact, replaces one or ends one only where its evidence and the rules allow it."""
+"""What a model proposes becomes a fact, replaces one or ends one only where its evidence and the
+rules allow it."""
 
 from datetime import datetime
 
@@ -18,9 +19,14 @@ async def test_six_equal_answers_among_distractors_are_one_write(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection, meter: RecordingMeter
 ) -> None:
     for turn in range(6):
-        noise = [adds(f"distractor_{turn}", f"passing thing {turn}", evidence=["m9"])] if turn else []
+        noise = (
+            [adds(f"distractor_{turn}", f"passing thing {turn}", evidence=["m9"])] if turn else []
+        )
         model.answers.append(
-            [adds("stable_preference", "Concise answers" if turn % 2 else " concise  ANSWERS "), *noise]
+            [
+                adds("stable_preference", "Concise answers" if turn % 2 else " concise  ANSWERS "),
+                *noise,
+            ]
         )
         await say(door, f"t{turn}", f"Keep it concise, as always ({turn}).")
         await extract(door)
@@ -33,17 +39,34 @@ async def test_six_equal_answers_among_distractors_are_one_write(
 async def test_a_new_value_supersedes_and_a_deletion_deletes(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
-    model.answers.extend([[adds("dog_name", "Rex"), adds("plant_name", "Bob")], [updates("f1", "Rexy"), deletes("f2")]])
+    model.answers.extend(
+        [
+            [adds("dog_name", "Rex"), adds("plant_name", "Bob")],
+            [updates("f1", "Rexy"), deletes("f2")],
+        ]
+    )
     await say(door, "t1", "Rex ate Bob.")
     await extract(door)
     await say(door, "t2", "Rexy, really. And Bob is gone.")
     await extract(door)
-    assert [(fact["id"], fact["value"]) for fact in model.asked[1].shown["facts"]] == [("f1", "Rex"), ("f2", "Bob")]
+    assert [(fact["id"], fact["value"]) for fact in model.asked[1].shown["facts"]] == [
+        ("f1", "Rex"),
+        ("f2", "Bob"),
+    ]
     assert await believed(admin) == {"dog_name": "Rexy"}
     kinds = [
-        record["type"] for record in await file_records(door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl")
+        record["type"]
+        for record in await file_records(
+            door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl"
+        )
     ]
-    assert sorted(kinds) == ["fact_delete", "fact_supersede", "fact_upsert", "fact_upsert", "fact_upsert"]
+    assert sorted(kinds) == [
+        "fact_delete",
+        "fact_supersede",
+        "fact_upsert",
+        "fact_upsert",
+        "fact_upsert",
+    ]
     assert "Bob" not in values(await ask(door, "What is the name of my plant?"))
 
 
@@ -57,7 +80,11 @@ async def test_the_model_corrects_what_a_rule_made_of_the_same_words(
 
 
 async def test_what_the_user_said_later_is_neither_changed_nor_deleted(
-    door: Door, model: ScriptedLlm, admin: asyncpg.Connection, clock: FakeClock, meter: RecordingMeter
+    door: Door,
+    model: ScriptedLlm,
+    admin: asyncpg.Connection,
+    clock: FakeClock,
+    meter: RecordingMeter,
 ) -> None:
     await say(door, "t1", "Somebody told me that I am Bob.")
 
@@ -88,7 +115,11 @@ async def test_the_assistant_changes_nothing_that_the_user_said(
 ) -> None:
     await say(door, "t1", "My name is Ada.", answer="Hello Eve. Your name is Eve.")
     model.answers.append(
-        [updates("f1", "Eve", evidence=["m2"]), deletes("f1", evidence=["m2"]), adds("name", "Eve", evidence=["m2"])]
+        [
+            updates("f1", "Eve", evidence=["m2"]),
+            deletes("f1", evidence=["m2"]),
+            adds("name", "Eve", evidence=["m2"]),
+        ]
     )
     await extract(door)
     assert await believed(admin) == {"name": "Ada"}
@@ -100,7 +131,9 @@ async def test_what_only_the_assistant_said_is_believed_less(
     await say(door, "t1", "Book it.", answer="The flight is booked for the fifth.")
     model.answers.append([adds("flight", "on the fifth", evidence=["m2"], confidence=1.0)])
     await extract(door)
-    assert await admin.fetchval("SELECT confidence FROM facts") == pytest.approx(ASSISTANT_CONFIDENCE_MAX)
+    assert await admin.fetchval("SELECT confidence FROM facts") == pytest.approx(
+        ASSISTANT_CONFIDENCE_MAX
+    )
 
 
 async def test_ids_that_were_not_shown_are_dropped_and_counted(
@@ -129,10 +162,14 @@ async def test_ids_that_were_not_shown_are_dropped_and_counted(
 async def test_a_key_that_may_hold_several_values_holds_them(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
-    model.answers.append([adds("instrument", one, several=True) for one in ("violin", "piano", "Violin")])
+    model.answers.append(
+        [adds("instrument", one, several=True) for one in ("violin", "piano", "Violin")]
+    )
     await say(door, "t1", "I play the violin and the piano.")
     await extract(door)
-    rows = await admin.fetch("SELECT value FROM facts WHERE key = 'instrument' AND state = 'active'")
+    rows = await admin.fetch(
+        "SELECT value FROM facts WHERE key = 'instrument' AND state = 'active'"
+    )
     assert sorted(row["value"].casefold() for row in rows) == ["piano", "violin"]
 
 

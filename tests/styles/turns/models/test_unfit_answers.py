@@ -1,4 +1,5 @@
-"""What a model must not have told is never stored: secrets, what cannot be a fact, and more than anybody can use."""
+"""What a model must not have told is never stored: secrets, what cannot be a fact, and more than
+anybody can use."""
 
 from typing import Any
 
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_secrets_are_never_stored(
-    door: Door, model: ScriptedLlm, admin: asyncpg.Connection, meter: RecordingMeter, secret: dict[str, Any]
+    door: Door,
+    model: ScriptedLlm,
+    admin: asyncpg.Connection,
+    meter: RecordingMeter,
+    secret: dict[str, Any],
 ) -> None:
     model.answers.append([secret, adds("colour", "blue")])
     await say(door, "t1", "Here is something.")
@@ -49,7 +54,11 @@ async def test_secrets_are_never_stored(
     ],
 )
 async def test_what_cannot_be_a_fact_is_dropped(
-    door: Door, model: ScriptedLlm, admin: asyncpg.Connection, meter: RecordingMeter, unfit: dict[str, Any]
+    door: Door,
+    model: ScriptedLlm,
+    admin: asyncpg.Connection,
+    meter: RecordingMeter,
+    unfit: dict[str, Any],
 ) -> None:
     model.answers.append([unfit, adds("colour", "blue")])
     await say(door, "t1", "Here is something.")
@@ -58,7 +67,9 @@ async def test_what_cannot_be_a_fact_is_dropped(
     assert meter.total("memsvc_extracted_facts_total", outcome="unfit") == 1
 
 
-@pytest.mark.parametrize(("given", "kept"), [(0.5, 0.5), (1, 1.0), (0, CONFIDENCE), (7, CONFIDENCE), (-1, CONFIDENCE)])
+@pytest.mark.parametrize(
+    ("given", "kept"), [(0.5, 0.5), (1, 1.0), (0, CONFIDENCE), (7, CONFIDENCE), (-1, CONFIDENCE)]
+)
 async def test_an_impossible_confidence_is_the_usual_one(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection, given: float, kept: float
 ) -> None:
@@ -68,8 +79,12 @@ async def test_an_impossible_confidence_is_the_usual_one(
     assert await admin.fetchval("SELECT confidence FROM facts") == pytest.approx(kept)
 
 
-async def test_a_huge_answer_is_cut(door: Door, model: ScriptedLlm, admin: asyncpg.Connection) -> None:
-    model.answers.append([adds(f"key_{at}", f"value {at} " + "x" * (2**16 * (at % 2))) for at in range(3000)])
+async def test_a_huge_answer_is_cut(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection
+) -> None:
+    model.answers.append(
+        [adds(f"key_{at}", f"value {at} " + "x" * (2**16 * (at % 2))) for at in range(3000)]
+    )
     await say(door, "t1", "Here is something.")
     await extract(door)
     assert await admin.fetchval("SELECT count(*) FROM facts") == PROPOSALS_MAX // 2
