@@ -34,7 +34,8 @@ test: quick  ## set up, check style, types and imports, run the quick tests (ARG
 	@echo 'Slow tests were left out: make test-all runs both.'
 
 test-all: quick  ## the same, and then the slow tests: crashes, browsers, backups, migrations
-	$(call TESTS,slow)
+	$(call TESTS,'slow and not alone')
+	$(call TESTS,alone -n 0)
 
 quick: lint
 	$(call TESTS,'not slow')

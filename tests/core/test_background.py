@@ -154,6 +154,7 @@ async def test_one_tenant_never_has_all_threads_that_count() -> None:
             return asyncio.create_task(run_in_count_thread(LOOP_CHARS_MAX + 1, count, whose))
 
     tasks = [counting(b"long") for _ in range(3)]
+    await until(lambda: b"long" in entered)
     await counting(b"short")
     assert entered.count(b"long") == 1
     go_on.set()

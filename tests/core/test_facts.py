@@ -160,7 +160,7 @@ def test_the_newest_of_two_books_decides_whether_a_value_is_news() -> None:
     [older] = holding("Ada")
     newer = replace(
         older,
-        book=1,
+        index_id=1,
         statement=statement("Grace", record="r3"),
         valid_from=NOW - timedelta(hours=1),
     )

@@ -167,7 +167,7 @@ def test_model_extraction_needs_a_model_and_its_key(tmp_path: Path) -> None:
         f"{HEURISTIC}BASE_URL": "https://api.openai.com",
         "OPENAI_API_KEY": "",
     }
-    refused = typed(*command, **own)
+    refused = run(*command, **own)
     assert refused.returncode == 1
     assert "Error: the model of settings.mcp.memory.heuristic has no key" in refused.stderr
     assert "Recovery: set settings.mcp.memory.heuristic.api_key or OPENAI_API_KEY" in refused.stderr

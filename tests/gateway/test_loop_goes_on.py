@@ -21,7 +21,7 @@ from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 from tests.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.alone]
 HELD_S_MAX: Final = 0.1
 TRIES: Final = 3
 TICK_S: Final = 0.002

@@ -239,7 +239,7 @@ async def test_a_transaction_that_writes_for_too_long_is_ended_unless_it_lasts(
     if set_to is None:
         pytest.skip("this PostgreSQL cannot end a transaction as a whole")
     assert set_to == "1s"
-    for long in ({"lasting": True}, {"purging": True}, {"read_only": True}):
+    for long in ({"long_running": True}, {"purging": True}, {"read_only": True}):
         async with database.begin(scope, **long) as tx:
             assert await tx.fetchval(asked) == "0"
     with pytest.raises(MemsvcError) as ended:

@@ -177,18 +177,18 @@ class DreamService:
             }
             others = [active[key] for key in match_ids if key in active]
             vectors_by_id = await self._index.vectors(tx, others)
-        similarity = {
+        similarities = {
             block_item.block_id: similarity(
                 vector, vectors_by_id.get(block_item.block_id), (block.text, block_item.text)
             )
             for block_item in others
         }
-        others.sort(key=lambda block_item: -similarity[block_item.block_id])
+        others.sort(key=lambda block_item: -similarities[block_item.block_id])
         identity = sorted(
             (active[key] for key in identity_ids if key in active),
             key=lambda block_item: -block_item.confidence,
         )
-        return _Pending(block, vector, identity, others, similarity, token_usage)
+        return _Pending(block, vector, identity, others, similarities, token_usage)
 
     async def _match_blocks(
         self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None

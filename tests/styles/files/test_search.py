@@ -422,7 +422,7 @@ async def test_what_the_memory_itself_keeps_is_no_file_to_be_found(
 async def test_a_long_file_is_found_by_its_beginning_at_once_and_whole_soon(
     files: FileDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("indexing", "writing"):
+    for module in ("indexing", "file_writer"):
         monkeypatch.setattr(f"memsvc.styles.files.{module}.AT_ONCE_BYTES", 4000)
     await files.write("/f", f"walrus {LONG.replace('walrus', 'seal')} zeppelin")
     assert await found(files, "walrus") == ["/f"]

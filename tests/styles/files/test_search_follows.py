@@ -186,7 +186,7 @@ async def test_search_finds_what_the_files_hold_now(
     seed: int,
     at_once_bytes: int,
 ) -> None:
-    for module in ("indexing", "writing"):
+    for module in ("indexing", "file_writer"):
         monkeypatch.setattr(f"memsvc.styles.files.{module}.AT_ONCE_BYTES", at_once_bytes)
     files = with_limits(search=SearchOptions(limit_default=100, limit_max=100, candidates=1000))
     model = Model(files, random.Random(seed))
