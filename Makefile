@@ -33,7 +33,7 @@ serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--hel
 test: quick  ## set up, check style, types and imports, run the quick tests (ARGS='-k name' to choose)
 	@echo 'Slow tests were left out: make test-all runs both.'
 
-test-all: quick  ## the same, and then the slow tests: crashes, browsers, backups, migrations
+test-all: quick  ## the same, and then the slow tests: processes, races, crashes, browsers, backups
 	$(call TESTS,'slow and not alone')
 	$(call TESTS,alone -n 0)
 

@@ -11,6 +11,8 @@ from tests.e2e.conftest import copied
 from tests.e2e.process import Served, typed
 from tests.e2e.sdk import WIRES, connected, used
 
+pytestmark = pytest.mark.slow
+
 SECOND_TENANT = "ab" * 32
 
 

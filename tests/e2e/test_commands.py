@@ -17,6 +17,8 @@ from memsvc.cli.main import COMMANDS, commands, loaded
 from memsvc.core.version import version
 from tests.e2e.process import Served, environment, run, typed
 
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.process import Served, on, typed
 from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.slow
 
 KEY = "key-of-the-operator"
 

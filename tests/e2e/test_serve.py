@@ -21,6 +21,8 @@ from tests.e2e.process import Served, call, free_port, on, run, typed
 from tests.endpoints import provider
 from tests.servers import DatabaseUrls
 
+pytestmark = pytest.mark.slow
+
 WAITING = (
     "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database"
     " WHERE NOT granted AND datname = current_database()"

@@ -18,6 +18,8 @@ from tests.e2e.process import Served, free_port, on, typed
 from tests.e2e.sdk import used
 from tests.servers import DatabaseUrls
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary-7f3a-do-not-log"
 SECOND_TENANT = "5" * 64
 LONG_S = 60

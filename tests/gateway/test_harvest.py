@@ -18,7 +18,7 @@ from tests.contract.test_isolation import rows
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CANARY = "ambergris"
 """A word of what is stored; no name has it."""

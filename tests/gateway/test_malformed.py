@@ -18,7 +18,7 @@ from tests.contract.catalogue import EXAMPLES, TOOLS
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 BODIES = int(os.environ.get("MEMSVC_FUZZ_BODIES", "2000"))
 ANSWER_S_MAX = 20
 WIRE = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

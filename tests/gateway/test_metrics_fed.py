@@ -23,7 +23,7 @@ from tests.endpoints import Provider, provider
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 FED_ELSEWHERE = {
     # what is under way, which other tests hold open, and what is refused or lost when there is too

@@ -18,7 +18,7 @@ from tests.gateway.served import Service, served
 from tests.gateway.wired import wired
 from tests.servers import DatabaseUrls
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CLIENTS, CALLS, QUIET_CALLS = 200, 3, 20
 REFUSALS = {(429, "RATE_LIMITED"), (503, "RESOURCE_BUSY")}

@@ -23,7 +23,7 @@ from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.files.conftest import FileDoor
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 PATIENCE = 200
 
 

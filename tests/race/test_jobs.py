@@ -20,6 +20,8 @@ from memsvc.worker import Worker, WorkerOptions
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls
 
+pytestmark = pytest.mark.slow
+
 WRITES = 100
 SUBJECTS = ("a", "b", "c")
 clock = SystemClock()

@@ -13,7 +13,7 @@ from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.race.test_maintenance_faults import Mortal
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 MOST = 120
 TEXTS = [
     "the giraffe house opens at noon",

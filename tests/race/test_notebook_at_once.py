@@ -14,7 +14,7 @@ from memsvc.store.database import Database
 from memsvc.styles.notebook.tree_rebuild import TreeRebuild
 from tests.door import Door, Refused
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 PATIENCE = 200
 
 

@@ -20,6 +20,8 @@ from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.turns.talk import ask, events, file_records, say, snapshot, values
 
+pytestmark = pytest.mark.slow
+
 
 async def at_once(calls: list[Callable[[], Coroutine[Any, Any, Any]]]) -> list[Any]:
     """Start all calls from one barrier."""

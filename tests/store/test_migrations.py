@@ -24,6 +24,8 @@ from memsvc.store.server_secrets import get_or_create
 from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 from tests.servers import DatabaseUrls, TestServer
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull,
         l.collname,
