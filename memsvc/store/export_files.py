@@ -98,7 +98,7 @@ async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
 
 
 async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[uuid.UUID, ExportStream]]) -> None:
-    """Add streams of files. Errors as `archived.put`."""
+    """Add streams of files. Errors as `export_tables.put`."""
     rows = [
         (file_id, file_stream.first_revision, file_stream.stream, file_stream.created_at)
         for file_id, file_stream in of
@@ -108,7 +108,7 @@ async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[uuid.UUID, Export
 
 
 async def put_blocks(tx: Tx, table: Table, blocks: Sequence[ExportBlock]) -> None:
-    """Add blocks. Errors as `archived.put`."""
+    """Add blocks. Errors as `export_tables.put`."""
     rows = [
         (block.stream, block.start, block.revision, block.created_at, block.content)
         for block in blocks

@@ -1,10 +1,10 @@
 """Advisory locks by name, in the order in which they may be taken, never the other way round.
 
 Before all of them, every writer shares `tenant` and `project`; a purge takes one of these
-exclusively for the time of closing it (`closures`).
+exclusively for the time of closing it (`write_fences`).
 
 1. `session`: one writer of a session's memory at a time.
-2. `index_name`: one writer of an index that several sessions share, such as the facts about a user.
+2. `book`: one writer of an index that several sessions share, such as the facts about a user.
 3. `outline`: one writer of a tree of documents, such as the notebook of a project, at a time.
 4. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that
    exists need no lock but its row.

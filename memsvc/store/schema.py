@@ -1,7 +1,7 @@
 """Tables that alembic migrates to; each key of a tenant's table leads with the tenant.
 
-Further tables are in `schema_turns`, `schema_outlines` (trees of documents), `schema_memories`,
-`schema_notions` (blocks), `schema_purges` (write fences) and `schema_archives` (restored archives).
+Further tables are in `schema_turns`, `schema_document_tree`, `schema_memories`, `schema_blocks`
+(knowledge), `schema_fences` (write fences) and `schema_exports` (restored archives).
 """
 
 from sqlalchemy import (

@@ -1,6 +1,6 @@
 """Setup of a transaction: one message of plain SQL that sets its tenant and takes its locks.
 
-It has no arguments. A writer passes `admit_writer` in it, which `closures` explains.
+It has no arguments. A writer passes `admit_writer` in it, which `write_fences` explains.
 """
 
 from collections.abc import Sequence

@@ -178,7 +178,7 @@ class NotebookDocuments:
             )
 
     async def split(self, scope: Scope, name: str, *, apply: bool) -> DocumentSplit:
-        """Split a document, or suggest how unless `apply`: see `splitting.cut`."""
+        """Split a document, or suggest how unless `apply`: see `split_text`."""
         document = checked_id(name)
         if not apply:
             text = (await self._reader.read(scope, document)).text
