@@ -1,7 +1,7 @@
 """How long it takes from a checkout, or a wheel, to a service that answers: `python -m
 benchmarks.newcomer`.
 
-A copy of this checkout is set up by `build serve` as it would be on a bare machine, from whatever
+A copy of this checkout is set up by `make serve` as it would be on a bare machine, from whatever
 package cache pip has: run it twice if the first run had to download. Then its wheel is installed
 and served from an empty folder.
 """
@@ -57,7 +57,7 @@ def made(
 
 
 def make_serve(folder: Path) -> float:
-    """Seconds from `build serve` to ready."""
+    """Seconds from `make serve` to ready."""
     with made(["make", "serve", f"ARGS=--port {free_port()}"], folder, b"ready ") as (_, seconds):
         return seconds
 

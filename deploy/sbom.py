@@ -1,4 +1,4 @@
-"""Writes what is shipped as CycloneDX, from the lock of what serving needs: `build sbom`."""
+"""Writes what is shipped as CycloneDX, from the lock of what serving needs: `make sbom`."""
 
 import json
 import re

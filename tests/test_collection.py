@@ -1,4 +1,4 @@
-"""The suite needs nothing but what `build test` sets up; what is not installed is skipped, each
+"""The suite needs nothing but what `make test` sets up; what is not installed is skipped, each
 test with its reason."""
 
 import subprocess

@@ -30,7 +30,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def set_up(python: Path | str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What `build serve` would do in a fresh checkout."""
+    """What `make serve` would do in a fresh checkout."""
     return make("--dry-run", "serve", f"PYTHON={python}", f"VENV={folder / 'venv'}")
 
 

@@ -1,4 +1,4 @@
-"""Breaks the service on purpose and counts what came of it: `python -m benchmarks.errors [PART...]
+"""Breaks the service on purpose and counts what came of it: `python -m benchmarks.faults [PART...]
 [--quick]`.
 
 Every part starts servers of its own, with two tenants whose words must never be seen in answers to

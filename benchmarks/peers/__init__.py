@@ -1,2 +1,2 @@
 """Other memories doing the same work beside this service on the same machine: `python -m
-benchmarks.peer_blocks`."""
+benchmarks.peers`."""

@@ -1,5 +1,5 @@
 """Other memories beside this service, the same work on the same machine: `python -m
-benchmarks.peer_blocks [PEER...]`.
+benchmarks.peers [PEER...]`.
 
 Each peer is installed into an environment of its own in the scratch folder, with pip or npm as they
 are configured here, and asks nothing but an endpoint for embeddings on the loopback, which runs the

@@ -1,5 +1,5 @@
 """An endpoint that speaks OpenAI's embeddings, on the loopback: `python -m
-benchmarks.peer_blocks.embeddings PORT [FOLDER]`.
+benchmarks.peers.embeddings PORT [FOLDER]`.
 
 It runs the model of a folder by the adapter that the service has for local models. Without one its
 vectors are bags of hashed words: they cost as little as nothing and are good for measuring time,

@@ -22,6 +22,7 @@ async def test_without_an_endpoint_nothing_is_traced(meter: RecordingMeter) -> N
             assert (tracer.is_enabled, tracer.traceparent()) == (False, "")
 
 
+@pytest.mark.slow
 def test_a_server_that_traces_nothing_does_not_load_what_traces_need() -> None:
     told = subprocess.run(
         [sys.executable, "-c", "import sys, memsvc.app; print(*sys.modules)"],

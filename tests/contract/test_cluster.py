@@ -1,4 +1,4 @@
-"""On a real Citus cluster, which `build test-citus DSN=...` names: every tool works, and every wall
+"""On a real Citus cluster, which `make test-citus DSN=...` names: every tool works, and every wall
 stands."""
 
 from urllib.parse import urlsplit

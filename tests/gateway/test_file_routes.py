@@ -640,6 +640,7 @@ async def test_content_is_told_nowhere(
         assert canary not in told
 
 
+@pytest.mark.slow
 async def test_no_header_brings_it_down(service: Service) -> None:
     chance = random.Random(7)
     async with service.http() as http:

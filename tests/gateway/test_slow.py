@@ -23,6 +23,7 @@ def slow_lines(log_lines: io.BytesIO) -> list[dict[str, Any]]:
     return [line for line in told if line["event"] == "slow call"]
 
 
+@pytest.mark.slow
 async def test_a_slow_call_is_told_with_where_its_time_went_and_without_content(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, log_lines: io.BytesIO
 ) -> None:

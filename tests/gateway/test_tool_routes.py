@@ -102,6 +102,7 @@ async def test_a_body_that_is_not_json_is_400(
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
 
 
+@pytest.mark.slow
 async def test_a_locked_file_is_409_with_retry_after(
     service: Service, admin: asyncpg.Connection
 ) -> None:

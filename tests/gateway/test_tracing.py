@@ -139,6 +139,7 @@ async def test_steps_of_a_pipeline_are_inside_its_call(
         assert collector.above(collector.one(name)) == ["call mcp_pipe", "request POST"]
 
 
+@pytest.mark.slow
 async def test_a_job_is_linked_to_the_call_that_queued_it_and_its_models_are_inside(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, log_lines: io.BytesIO
 ) -> None:
