@@ -49,7 +49,7 @@ class RecordingMeter:
 
 
 class FakeEmbedder:
-    """Makes vectors of words; words that `alike` gives another word for mean the same. `failures`
+    """Makes vectors of words; words that `alike` gives another word for mean the same. `failing`
     is raised instead."""
 
     def __init__(self, model: str = "fake/1", alike: Mapping[str, str] | None = None) -> None:
@@ -90,7 +90,7 @@ class Question:
 class ScriptedLlm:
     """Answers with what the test put into `answers`, then with nothing: a list of changes, an
     object or a text, a function of the question that makes one, or an error to raise.
-    `run_concurrently` happens while it thinks."""
+    `meanwhile` happens while it thinks."""
 
     def __init__(self, model: str = "fake:1") -> None:
         self.model = model

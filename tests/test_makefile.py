@@ -1,4 +1,4 @@
-"""`build` says in one sentence what it needs and what it could not do; `.ci/run` ends with what
+"""`make` says in one sentence what it needs and what it could not do; `.ci/run` ends with what
 came of the tests."""
 
 import os
@@ -20,7 +20,7 @@ exec '{sys.executable}' -c 'import sys; sys.version_info = (3, 10, 13); exec(sys
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what comes of it in this checkout, as from a shell: also where a `build` runs the
+    """Return what comes of it in this checkout, as from a shell: also where a `make` runs the
     tests, which says so to those below it."""
     ours = {name: value for name, value in os.environ.items() if name not in OUTER}
     command = ["make", *arguments]

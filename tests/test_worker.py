@@ -59,7 +59,7 @@ Working = Callable[..., Any]
 
 @pytest.fixture
 def working(database: Database, database_urls: DatabaseUrls, meter: RecordingMeter) -> Working:
-    """Runs a worker: `async with open_connections(job, ...) as worker`."""
+    """Runs a worker: `async with working(job, ...) as worker`."""
 
     @asynccontextmanager
     async def run(

@@ -12,7 +12,7 @@ LONG_S = 30
 
 
 class Pipes:
-    """Two pipes: what comes in by `into` is read, and what is written comes out of `excluded`.
+    """Two pipes: what comes in by `into` is read, and what is written comes out of `out`.
 
     The other ends stay open, as `claimed_streams` leaves them: a thread that comes to read late
     would take the bytes of whichever file has been opened under the number meanwhile.

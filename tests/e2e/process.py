@@ -95,7 +95,7 @@ def free_port() -> int:
 
 
 class Served:
-    """A running server; `ready_message` is what it said on stdout, `url` where it is."""
+    """A running server; `greeting` is what it said on stdout, `url` where it is."""
 
     def __init__(self, data_dir: Path, *arguments: str, **variables: str) -> None:
         self._log = data_dir.parent / f"{data_dir.name}-{os.urandom(4).hex()}.log"

@@ -298,7 +298,7 @@ async def test_a_child_that_fails_leaves_the_others_alone_and_fails_the_group(pi
 
 
 class Meeting:
-    """A tool whose calls wait for each other: it answers once `same_turn_insights` of them are
+    """A tool whose calls wait for each other: it answers once `together` of them are
     there at the same time."""
 
     def __init__(self, together: int) -> None:

@@ -31,7 +31,7 @@ BOOK = index_id_of(NAME)
 
 
 class FakeEmbedder:
-    """Makes vectors of words; `failures` is what it raises instead."""
+    """Makes vectors of words; `failing` is what it raises instead."""
 
     def __init__(self, model: str = "fake/1") -> None:
         self.model = model

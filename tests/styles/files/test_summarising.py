@@ -60,7 +60,7 @@ RULES = "The file opens with"
 
 
 class FakeLlm:
-    """Says `said` of every text, or raises `failures`; `run_concurrently` happens while it
+    """Says `said` of every text, or raises `failing`; `meanwhile` happens while it
     thinks."""
 
     def __init__(self) -> None:
