@@ -17,7 +17,7 @@ class FactTier(StrEnum):
 
 
 class FactState(StrEnum):
-    """State of a fact; recall returns only active ones."""
+    """State of a fact; recall returns only active ones. A questioned one is active with a doubt."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
@@ -27,12 +27,16 @@ class FactState(StrEnum):
 Identity = tuple[str, str, str]
 
 _TIER_RANK = {FactTier.L1: 1, FactTier.L2: 2, FactTier.L0: 3}
-_USER_ORIGINS = frozenset(("rule", "user"))
+_USER_ORIGINS = frozenset(("rule", "user", "person"))
 _FIRST_CJK = "\u2e80"
 
 
-Origin = Literal["rule", "model", "user", "import"]
-"""Source of a fact: a rule on the user's words, a model, the user through a tool, or an import."""
+Origin = Literal["rule", "model", "user", "import", "person"]
+"""Source of a fact: a rule on the user's words, a model, the user through a tool, an import, or a
+person who corrected it."""
+
+STATEMENT_CHARS_MAX = 200
+"""Maximum length of the clause that a fact keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class Statement:
     `slot` distinguishes the values of a key that has many, else "". `keywords` are further keywords
     of the fact. `conflicts` are facts that conflict with it, such as liking what is disliked now.
     `message_at` is the time of its evidence, where that was not just now, and `words` the original
-    wording, where that was not in English."""
+    wording, where that was not in English. `statement` is the clause that says it, word for word,
+    with its negation and its time; "" where that is not known."""
 
     record: str
     fact_id: str
@@ -80,6 +85,17 @@ class Statement:
     conflicts: tuple[FactExpiry, ...] = ()
     message_at: datetime | None = None
     words: str = field(default="", compare=False)
+    statement: str = ""
+
+    @property
+    def record_id(self) -> str:
+        """Return the id of this one value, unique over all sessions of a user."""
+        return record_id(self.evidence.session, self.record)
+
+    @property
+    def told(self) -> str:
+        """Return the words that tell this fact: the clause that says it, or else key and value."""
+        return self.statement or f"{self.key.replace('_', ' ')}: {self.value}"
 
     @property
     def identity(self) -> Identity:
@@ -100,8 +116,20 @@ Claim = Statement | RemovalClaim
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """A later sentence of the user's, by which a fact may no longer hold."""
+
+    text: str
+    said_at: datetime
+    session: str
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
-    """A stored statement with its validity, its entry and its index."""
+    """A stored statement with its validity, its entry and its index.
+
+    A `doubt` makes an active fact questioned: it is told with that sentence, never without."""
 
     entry: int
     statement: Statement
@@ -111,6 +139,7 @@ class Fact:
     expires_at: datetime | None
     superseded_by: str | None
     index_id: int = 0
+    doubt: Doubt | None = None
 
     def is_valid(self, now: datetime) -> bool:
         """Return whether the fact is active and has not expired."""
@@ -122,19 +151,20 @@ class Merge:
     """Changes that new claims make to stored facts.
 
     `kept` are the statements to store, `replaced` the facts they replace with the record that
-    replaces each, `deleted` the facts that were retracted. `repeated` counts known statements,
-    `ignored` rejected ones."""
+    replaces each, `deleted` the facts that were retracted, `questioned` those in doubt from now on.
+    `repeated` counts known statements, `ignored` rejected ones."""
 
     kept: tuple[Statement, ...]
     replaced: tuple[tuple[Fact, str], ...]
     repeated: int
     deleted: tuple[Fact, ...] = ()
     ignored: int = 0
+    questioned: tuple[tuple[Fact, Doubt], ...] = ()
 
     @property
     def changes(self) -> bool:
         """Return whether anything is to be written."""
-        return bool(self.kept or self.replaced or self.deleted)
+        return bool(self.kept or self.replaced or self.deleted or self.questioned)
 
 
 def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merge:
@@ -263,6 +293,12 @@ def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
     return {
         fact.statement.identity: fact for fact in sorted(facts, key=lambda fact: fact.valid_from)
     }
+
+
+def record_id(session: str, record: str) -> str:
+    """Return the id of a record, 12 hexadecimal digits, unique over all sessions of a user."""
+    name = f"{session}\x1f{record}".encode()
+    return hashlib.md5(name, usedforsecurity=False).hexdigest()[:12]
 
 
 def normalized_value(value: str) -> str:

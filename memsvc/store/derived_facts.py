@@ -47,10 +47,9 @@ async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
             f"""
             INSERT INTO facts AS f (tenant, project, book, {facts.COLUMNS})
             SELECT $1, $2, w.* FROM unnest($3::int8[], $4::int4[], $5::text[], $6::text[],
-                $7::text[], $8::text[],
-                $9::text[], $10::text[], $11::text[], $12::float4[], $13::text[],
-                    $14::timestamptz[],
-                $15::timestamptz[], $16::timestamptz[], $17::text[], $18::jsonb[]) AS w
+                $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float4[],
+                $13::text[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[],
+                $17::text[], $18::jsonb[], $19::text[], $20::jsonb[]) AS w
             ON CONFLICT (tenant, project, book, entry) DO UPDATE SET record = EXCLUDED.record,
                 fact_id = EXCLUDED.fact_id, key = EXCLUDED.key, slot = EXCLUDED.slot,
                     value = EXCLUDED.value,
@@ -58,7 +57,8 @@ async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
                     state = EXCLUDED.state,
                 valid_from = EXCLUDED.valid_from, valid_to = EXCLUDED.valid_to,
                     expires_at = EXCLUDED.expires_at,
-                superseded_by = EXCLUDED.superseded_by, evidence = EXCLUDED.evidence
+                superseded_by = EXCLUDED.superseded_by, evidence = EXCLUDED.evidence,
+                statement = EXCLUDED.statement, doubt = EXCLUDED.doubt
             """,
             [item.index_id for item in group],
             [item.entry for item in group],
@@ -76,6 +76,8 @@ async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
             [item.expires_at for item in group],
             [item.superseded_by for item in group],
             [facts.evidence_of(item.statement) for item in group],
+            [item.statement.statement for item in group],
+            [facts.doubt_fields_of(item.doubt) for item in group],
         )
 
 

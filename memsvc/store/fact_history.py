@@ -95,14 +95,15 @@ async def find_by_names(
 ) -> list[Fact]:
     """Return the facts, past ones included, that have these names or were learned in these turns.
 
-    A name is a fact id or a record id; the turns are those of the session. Forgotten facts are left
-    out.
+    A name is a fact id, a record id or a record; the turns are those of the session. Forgotten
+    facts are left out.
     """
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND NOT forgotten
           AND (fact_id = ANY($4::text[]) OR record = ANY($4::text[])
+               OR left(md5((evidence ->> 'session') || chr(31) || record), 12) = ANY($4::text[])
                OR (evidence ->> 'session' = $5 AND evidence ->> 'turn' = ANY($6::text[])))
         ORDER BY valid_from, book, entry
         """,

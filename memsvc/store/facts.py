@@ -6,6 +6,7 @@ from datetime import datetime
 
 from memsvc.core.facts import (
     Claim,
+    Doubt,
     Evidence,
     Fact,
     FactState,
@@ -19,7 +20,7 @@ from memsvc.store import index
 from memsvc.store.database import Row, Tx
 
 COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state,
-    valid_from, valid_to, expires_at, superseded_by, evidence"""
+    valid_from, valid_to, expires_at, superseded_by, evidence, statement, doubt"""
 
 
 # Facts at the places $3 (indexes) and $6 (entries) that hold now ($4), without those that a newer
@@ -73,6 +74,7 @@ def fact_of(row: Row) -> Fact:
         confidence=row["confidence"],
         keywords=row["cues"],
         evidence=Evidence(**row["evidence"]),
+        statement=row["statement"],
     )
     return Fact(
         row["entry"],
@@ -83,7 +85,28 @@ def fact_of(row: Row) -> Fact:
         row["expires_at"],
         row["superseded_by"],
         row["book"],
+        doubt_of(row["doubt"]),
     )
+
+
+def doubt_of(doubt_fields: dict[str, str] | None) -> Doubt | None:
+    """Return a doubt from its JSON."""
+    if doubt_fields is None:
+        return None
+    said_at = datetime.fromisoformat(doubt_fields["said_at"])
+    return Doubt(doubt_fields["text"], said_at, doubt_fields["session"], doubt_fields["turn"])
+
+
+def doubt_fields_of(doubt: Doubt | None) -> dict[str, str] | None:
+    """Return a doubt as JSON."""
+    if doubt is None:
+        return None
+    return {
+        "text": doubt.text,
+        "said_at": doubt.said_at.isoformat(),
+        "session": doubt.session,
+        "turn": doubt.turn,
+    }
 
 
 async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Claim]) -> list[Fact]:
@@ -159,7 +182,9 @@ async def apply(
     statements: Sequence[StatementWithExpiry],
     now: datetime,
 ) -> None:
-    """Write a merge: close facts wherever they stand, add new ones as entries from `first` on."""
+    """Write a merge: close facts wherever they stand, add new ones as entries from `first` on.
+
+    Facts in doubt keep their entries."""
     closed: list[tuple[Fact, FactState, str | None]] = [
         (fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced
     ]
@@ -175,14 +200,13 @@ async def apply(
         )
         INSERT INTO facts (tenant, project, book, {COLUMNS})
         SELECT $1, $2, $3, $4 + f.number - 1, f.record, f.fact_id, f.key, f.slot, f.value, f.cues,
-            f.tier, f.confidence,
-               'active', $5, NULL, f.expires_at, NULL, f.evidence
+            f.tier, f.confidence, 'active', $5, NULL, f.expires_at, NULL, f.evidence, f.statement,
+            NULL
         FROM (SELECT count(*) FROM closed) AS first_of_all CROSS JOIN unnest(
             $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[],
-                $12::float4[],
-            $13::timestamptz[], $14::jsonb[]) WITH ORDINALITY
+            $12::float4[], $13::timestamptz[], $14::jsonb[], $20::text[]) WITH ORDINALITY
             AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence,
-                number) RETURNING 1
+                statement, number) RETURNING 1
         """,
         index_id,
         first,
@@ -201,7 +225,19 @@ async def apply(
         [new_fact.statement.keywords for new_fact in statements],
         [fact.index_id for fact, _, _ in closed],
         [state.value for _, state, _ in closed],
+        [new_fact.statement.statement for new_fact in statements],
     )
+    if merge.questioned:
+        await tx.execute(
+            """
+            UPDATE facts SET doubt = q.doubt
+            FROM unnest($3::int8[], $4::int4[], $5::jsonb[]) AS q (book, entry, doubt)
+            WHERE tenant = $1 AND project = $2 AND facts.book = q.book AND facts.entry = q.entry
+            """,
+            [fact.index_id for fact, _ in merge.questioned],
+            [fact.entry for fact, _ in merge.questioned],
+            [doubt_fields_of(doubt) for _, doubt in merge.questioned],
+        )
     for closed_index in dict.fromkeys(fact.index_id for fact, _, _ in closed):
         await index.hide(
             tx,
@@ -322,7 +358,10 @@ async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list
 
 
 def _text(statement: Statement) -> str:
-    return f"{statement.key.replace('_', ' ')}: {statement.value}"
+    text = f"{statement.key.replace('_', ' ')}: {statement.value}"
+    return (
+        text if statement.statement in ("", statement.value) else f"{text}\n{statement.statement}"
+    )
 
 
 def indexed(closed: Iterable[Fact]) -> dict[int, str]:

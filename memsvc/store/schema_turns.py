@@ -37,6 +37,8 @@ facts = tenant_table(
     Column("superseded_by", Text, nullable=True),
     Column("evidence", JSONB, nullable=False),
     Column("forgotten", Boolean, nullable=False, server_default=text("false")),
+    Column("statement", Text, nullable=False, server_default=text("''")),
+    Column("doubt", JSONB, nullable=True),
     Index(
         *("facts_active", "tenant", "project", "book", "fact_id", "key", "slot"),
         unique=True,

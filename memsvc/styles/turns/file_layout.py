@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from memsvc.core.facts import Fact, FactTier, Merge, Statement
+from memsvc.core.facts import Doubt, Fact, FactTier, Merge, Statement
 from memsvc.core.items import Item
 from memsvc.core.paths import encode_segment
-from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
 
 OWNER = "turns"
 ROOT = "/memory"
@@ -167,6 +167,9 @@ def fact_lines(
     for fact in merge.deleted:
         path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
         lines[path] = lines.get(path, b"") + deleted_line(fact, now, forgotten=forgotten)
+    for fact, doubt in merge.questioned:
+        path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
+        lines[path] = lines.get(path, b"") + questioned_line(fact, doubt, now)
     for new_fact in new_facts:
         path = tier_file(new_fact.statement.evidence.session, new_fact.statement.tier, now)
         lines[path] = lines.get(path, b"") + fact_line(new_fact.statement, now, new_fact.expires_at)
@@ -188,6 +191,19 @@ def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
         expires_at=fact.expires_at,
         superseded_by=by,
     )
+
+
+def questioned_line(fact: Fact, doubt: Doubt, now: datetime) -> bytes:
+    """Return the record of a fact in doubt, for the file of the fact."""
+    statement = fact.statement
+    record = fact_fields(statement, "questioned", fact.expires_at) | {
+        "ts": exact_timestamp(now),
+        "type": "fact_question",
+        "id": f"{statement.record}-fact_question",
+        "of": statement.record,
+        "doubt": doubt_fields_of(doubt),
+    }
+    return orjson.dumps(record) + b"\n"
 
 
 def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
@@ -248,6 +264,8 @@ def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -
     }
     if statement.slot:
         fields["slot"] = statement.slot
+    if statement.statement:
+        fields["statement"] = statement.statement
     if statement.evidence.origin != "rule":
         fields["origin"] = statement.evidence.origin
     if expires_at is not None:

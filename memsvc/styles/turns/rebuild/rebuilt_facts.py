@@ -144,24 +144,24 @@ async def _file_facts(
         name = (record["source_session_id"], record["of"])
         if name not in found:
             continue
-        fact = found[name].fact
-        if fact.state is FactState.ACTIVE:
-            deleted = record["type"] == "fact_delete"
-            fact = replace(
-                fact,
-                state=FactState.DELETED if deleted else FactState.SUPERSEDED,
-                valid_to=_parse_time(record["ts"]),
-                superseded_by=record.get("superseded_by"),
-            )
-        elif record["type"] == "fact_delete":  # replaced, and forgotten too
-            fact = replace(
-                fact,
-                state=FactState.DELETED,
-                valid_to=_parse_time(record["ts"]),
-                superseded_by=None,
-            )
+        fact = _changed(found[name].fact, record)
         found[name] = FileFact(fact, found[name].forgotten or bool(record.get("forgotten")))
     return dict(sorted(found.items(), key=lambda one: one[1].fact.valid_from))
+
+
+def _changed(fact: Fact, record: dict[str, Any]) -> Fact:
+    """Return a fact after a later record of it."""
+    is_active = fact.state is FactState.ACTIVE
+    match record["type"]:
+        case "fact_question":
+            return replace(fact, doubt=facts.doubt_of(record["doubt"])) if is_active else fact
+        case "fact_delete":  # also of one that was replaced, and is forgotten too
+            state, by = FactState.DELETED, record.get("superseded_by") if is_active else None
+        case _ if is_active:
+            state, by = FactState.SUPERSEDED, record.get("superseded_by")
+        case _:
+            return fact
+    return replace(fact, state=state, valid_to=_parse_time(record["ts"]), superseded_by=by)
 
 
 async def _records(tx: Tx, directory: str) -> Any:
@@ -192,6 +192,7 @@ def _statement(record: dict[str, Any]) -> Statement:
             record["source_user_id"],
             record.get("origin", "rule"),
         ),
+        statement=record.get("statement", ""),
     )
 
 
@@ -224,7 +225,8 @@ def _same(stored: Fact, expected: Fact) -> bool:
     return (
         plain
         and abs(statement.confidence - expected_statement.confidence) < 1e-4
-        and (stored.state, stored.superseded_by) == (expected.state, expected.superseded_by)
+        and (stored.state, stored.superseded_by, stored.doubt)
+        == (expected.state, expected.superseded_by, expected.doubt)
         and same_value(stored.valid_from, expected.valid_from)
         and same_value(stored.valid_to, expected.valid_to)
         and stored.expires_at == expected.expires_at
