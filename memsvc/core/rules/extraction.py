@@ -13,7 +13,7 @@ from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
-from memsvc.core.rules.quoted_text import quoted_spans, within
+from memsvc.core.rules.own_words import within, worked_on_spans
 from memsvc.core.rules.reader import RuleReader
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule
 from memsvc.core.rules.spanish import SPANISH
@@ -46,17 +46,6 @@ _DATE_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern, re.IGNORECASE)
 _DATE_TOPICS = ("user_birthday", "user_plan")
 """Topics whose values may contain a full stop after a number as part of a date."""
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
-_LABEL = re.compile(r"[\W_]{0,4}(?P<label>[^\W\d_][\w .'-]{0,40}?)[*_\])]{0,3}\s?[:：](?!//)")
-_LABEL_WORDS = """
-    note; notes; fyi; ps; p.s; info; update; edit; correction; remember; reminder; btw; context; about; me; fact;
-    facts; ich; hinweis; übrigens; wichtig; korrektur; rappel; moi; nota; yo; importante; corrección; important;
-    remark; profile; 关于我; 备注; 注意; 更正; メモ; 訂正; 自己紹介; 我搬家了; 引っ越しました; about me; über mich; à propos de moi;
-    sobre mí; i moved; i've moved; i have moved; i just moved; i've just moved; we moved; we've moved;
-    i changed jobs; i've changed jobs; ich bin umgezogen; wir sind umgezogen; j'ai déménagé; nous avons déménagé;
-    me he mudado; me mudé; nos hemos mudado
-"""
-_LABELS = frozenset(label.strip() for label in _LABEL_WORDS.split(";"))
-"""Labels allowed before a colon at the start of a message: no other person's name."""
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
 
@@ -146,13 +135,13 @@ ItemMatches = tuple[_RuleMatch, ...]
 def _iter_matches(text: str) -> Iterator[_RuleMatch]:
     """Yield the matches of the rules in a text, rule by rule."""
     words = set(_WORD.findall(text.casefold()))
-    quoted: list[tuple[int, int]] | None = None
+    worked_on: list[tuple[int, int]] | None = None
     for reader in [*_BY_WORD, *(_BY_CHARACTER if _CJK.search(text) else ())]:
         for number in reader.candidates(text, words):
             for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
-                if quoted is None:
-                    quoted = quoted_spans(text)
-                one = _read(text, match, reader, reader.language.rules[number], quoted)
+                if worked_on is None:
+                    worked_on = worked_on_spans(text)
+                one = _read(text, match, reader, reader.language.rules[number], worked_on)
                 if one is not None:
                     yield one
 
@@ -162,9 +151,9 @@ def _read(
     match: re.Match[str],
     reader: RuleReader,
     rule: Rule,
-    quoted: Sequence[tuple[int, int]],
+    worked_on: Sequence[tuple[int, int]],
 ) -> _RuleMatch | None:
-    if within(quoted, match.start()) or not _is_user_statement(text, match, reader, rule):
+    if within(worked_on, match.start()) or not _is_user_statement(text, match, reader, rule):
         return None
     groups = match.groupdict()
     value_text = groups.get("v")
@@ -207,11 +196,6 @@ def _is_user_statement(text: str, match: re.Match[str], reader: RuleReader, rule
     floor = max(0, start - LEFT_CHARS_READ)
     line = text.rfind("\n", floor, start) + 1 or floor
     left = text[line:start]
-    label = _LABEL.match(left)
-    if label is not None and label["label"].casefold() not in _LABELS:
-        return False
-    if left.lstrip().startswith(">"):
-        return False
     position = 0
     for sentence in _SENTENCE.finditer(left):
         position = sentence.end()
