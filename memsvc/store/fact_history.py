@@ -1,10 +1,10 @@
 """History of facts, past ones included: listed, found and forgotten."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memsvc.core.facts import Fact, FactTier
+from memsvc.core.facts import Fact, FactTier, record_id
 from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
@@ -113,6 +113,35 @@ async def find_by_names(
         list(turns),
     )
     return [fact_of(row) for row in rows]
+
+
+async def with_replacements(tx: Tx, found: Sequence[Fact]) -> list[Fact]:
+    """Return the facts, superseded ones with the record id of what replaced each.
+
+    The replacement stands in the same index, else it was said in the same session."""
+    superseded = [fact for fact in found if fact.superseded_by]
+    if not superseded:
+        return list(found)
+    rows = await tx.fetch(
+        """
+        SELECT book, record, valid_from, evidence ->> 'session' AS session FROM facts
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND record = ANY($4::text[])
+        ORDER BY valid_from
+        """,
+        sorted({fact.index_id for fact in superseded}),
+        sorted({fact.superseded_by or "" for fact in superseded}),
+    )
+    sessions = {(row["book"], row["record"]): row["session"] for row in rows}
+    exact = {(row["book"], row["record"], row["valid_from"]): row["session"] for row in rows}
+
+    def replacement(fact: Fact) -> str | None:
+        by = fact.superseded_by
+        if not by:
+            return None
+        session = exact.get((fact.index_id, by, fact.valid_to)) or sessions.get((fact.index_id, by))
+        return record_id(session or fact.statement.evidence.session, by)
+
+    return [replace(fact, superseded_by=replacement(fact)) for fact in found]
 
 
 async def deleted_since(tx: Tx, index_ids: Sequence[int], since: datetime) -> list[Fact]:

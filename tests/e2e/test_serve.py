@@ -201,7 +201,9 @@ async def test_facts_are_found_by_the_model_that_the_settings_name(
                     served.url, key, "memory_before_turn", current_input="What is the dog's name?"
                 )
                 recalled = prepared["structuredContent"]["recall_fact_ids"]
-            assert recalled == ["dog_name"]
+            listed = await call(served.url, key, "memory_list_facts")
+            [dog] = listed["structuredContent"]["facts"]
+            assert (dog["fact_id"], [dog["record_id"]]) == ("dog_name", recalled)
             assert await asyncio.to_thread(served.stop) == 0
     assert {asked.path for asked in endpoint.calls} == {"/v1/responses"}
     assert set(endpoint.keys) == {"Bearer sk-1"}

@@ -100,7 +100,7 @@ class BeforeTurnResult(Result):
         description="response items to send to the model: memory, history, recent context,"
         " current input"
     )
-    recall_fact_ids: list[str] = Field(description="facts in the memory block")
+    recall_fact_ids: list[str] = Field(description="facts in the memory block, by record_id")
     recall_insight_ids: list[str] = Field(description="insights in the memory block")
     context_token_count: int = Field(
         description="tokens of input_items: o200k_base over texts, names, arguments and outputs,"
@@ -122,7 +122,9 @@ class AfterTurnResult(Result):
     ok: bool = Field(description="true: the turn is in memory")
     turn_id: str = Field(description="the turn's id; made up if none was given")
     stored_items: int = Field(description="items of the turn that are now in memory")
-    fact_ids: list[str] = Field(description="facts that the turn stated anew or changed")
+    fact_ids: list[str] = Field(
+        description="facts that the turn stated anew or changed, by fact_id"
+    )
     note: str | None = Field(None, description="what to know about this call, if anything")
 
 

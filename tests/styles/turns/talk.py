@@ -94,6 +94,15 @@ def values(prepared: dict[str, Any]) -> list[str]:
     return [fact["value"] for fact in memory(prepared)["facts"]]
 
 
+async def recalled_facts(
+    door: Door, prepared: dict[str, Any], session: str = "s1", **more: Any
+) -> list[tuple[str, str]]:
+    """The recalled facts as pairs of fact id and value, found by their record ids."""
+    listed = await door("memory_list_facts", session_id=session, state="all", limit=500, **more)
+    by_record = {fact["record_id"]: (fact["fact_id"], fact["value"]) for fact in listed["facts"]}
+    return [by_record[record] for record in prepared["recall_fact_ids"]]
+
+
 def unblocked(prepared: dict[str, Any]) -> list[Item]:
     """The prepared input without its memory block."""
     return block.strip(prepared["input_items"])[0]

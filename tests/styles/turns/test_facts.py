@@ -17,6 +17,7 @@ from tests.styles.turns.talk import (
     file_records,
     file_text,
     memory,
+    recalled_facts,
     say,
     user,
     values,
@@ -39,10 +40,11 @@ async def test_a_fact_comes_back_with_where_it_was_learnt(door: Door) -> None:
     stored = await say(door, "t1", "Hello.", "My name is Ada Lovelace.", answer="Nice to meet you.")
     assert stored["fact_ids"] == ["user_name"]
     prepared = await ask(door, "What is my name?")
-    assert prepared["recall_fact_ids"] == ["user_name"]
+    [listed] = (await door("memory_list_facts", session_id="s1"))["facts"]
+    assert prepared["recall_fact_ids"] == [listed["record_id"]]
     assert memory(prepared)["facts"] == [
         {
-            "id": "user_name",
+            "id": listed["record_id"],
             "tier": "L0",
             "key": "name",
             "value": "Ada Lovelace",
@@ -227,7 +229,8 @@ async def test_as_many_facts_are_recalled_as_the_option_says(opened: Opened) -> 
         *(f"Distraction {n}. I like thing {n}." for n in range(5)),
     )
     prepared = await ask(door, "Recall: what is my name, and what drink do I prefer?")
-    assert set(prepared["recall_fact_ids"]) == {"user_name", "user_preference"}
+    found = dict(await recalled_facts(door, prepared))
+    assert found.keys() == {"user_name", "user_preference"}
 
 
 async def test_only_the_users_own_words_are_learnt(door: Door) -> None:

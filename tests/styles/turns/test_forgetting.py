@@ -15,6 +15,8 @@ from tests.styles.turns.talk import (
     ask,
     events,
     file_records,
+    memory,
+    recalled_facts,
     row_counts,
     say,
     snapshot,
@@ -57,6 +59,27 @@ async def test_a_fact_is_listed_with_where_it_was_said_and_what_replaced_it(
     assert now["evidence"]["item"] == (await events(door))[-1]["id"]
     assert await listed(door) == [("user_name", "Eve", "active")]
     assert await listed(door, state="past") == [("user_name", "Ada", "superseded")]
+
+
+async def test_ids_are_those_of_one_value_in_block_list_and_forgetting(door: Door) -> None:
+    await say(door, "t1", "My sister is called Eve. I live in Rome.", session="s1", user_id="u1")
+    await say(door, "t1", "My sister is called Ida. I live in Oslo.", session="s2", user_id="u1")
+    asked = {"session": "s3", "user_id": "u1"}
+    question = "What are my sisters called, and where do I live?"
+    prepared = await ask(door, question, **asked)
+    facts = {fact["value"]: fact["id"] for fact in memory(prepared)["facts"]}
+    assert facts.keys() == {"Eve", "Ida", "Oslo"}
+    assert sorted(facts.values()) == sorted(prepared["recall_fact_ids"])
+    every = (await door(LIST, user_id="u1", state="all"))["facts"]
+    by_value = {one["value"]: one for one in every}
+    assert {value: by_value[value]["record_id"] for value in facts} == facts
+    assert by_value["Rome"]["superseded_by"] == facts["Oslo"]  # of another session
+    done = await door(FORGET, user_id="u1", fact_ids=[facts["Eve"]])
+    assert ([one["value"] for one in done["facts"]], done["not_found"]) == (["Eve"], [])
+    assert {
+        value
+        for _, value in await recalled_facts(door, await ask(door, question, **asked), **asked)
+    } == {"Ida", "Oslo"}
 
 
 async def test_facts_are_listed_by_tier_and_by_whose_they_are(door: Door, clock: FakeClock) -> None:

@@ -11,6 +11,7 @@ from tests.styles.turns.talk import (
     events,
     file_paths,
     file_text,
+    recalled_facts,
     say,
     texts,
     unblocked,
@@ -54,11 +55,12 @@ async def remembering(opened: Opened) -> Door:
 async def test_every_fact_is_recalled_when_it_is_asked_for_and_none_that_is_not(
     remembering: Door,
 ) -> None:
-    for question, (fact, value) in FACTS.items():
+    for question, fact in FACTS.items():
         prepared = await ask(remembering, question)
-        assert fact in prepared["recall_fact_ids"], question
-        assert value in values(prepared)
-    assert (await ask(remembering, "What is my name?"))["recall_fact_ids"] == ["user_name"]
+        assert fact in await recalled_facts(remembering, prepared), question
+        assert fact[1] in values(prepared)
+    prepared = await ask(remembering, "What is my name?")
+    assert await recalled_facts(remembering, prepared) == [("user_name", "Ada")]
     assert [(await ask(remembering, question))["recall_fact_ids"] for question in OFF_TOPIC] == [
         []
     ] * len(OFF_TOPIC)
@@ -72,9 +74,9 @@ async def test_what_expired_is_suppressed_and_what_lasts_survives(
         if swept:
             await remembering("memory_run_maintenance", session_id="s1")
         recalled = {
-            fact
+            fact_id
             for question in FACTS
-            for fact in (await ask(remembering, question))["recall_fact_ids"]
+            for fact_id, _ in await recalled_facts(remembering, await ask(remembering, question))
         }
         assert recalled == {"user_name", "user_preference"}
 

@@ -22,7 +22,16 @@ from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB, MA
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, events, file_paths, file_text, row_counts, say, values
+from tests.styles.turns.talk import (
+    ask,
+    events,
+    file_paths,
+    file_text,
+    recalled_facts,
+    row_counts,
+    say,
+    values,
+)
 
 RUN = "memory_run_maintenance"
 NOTHING = {
@@ -105,12 +114,12 @@ async def test_what_lasts_survives_maintenance_and_what_was_of_the_day_is_gone(
     door = opened(recall_facts_limit=2)
     await say(door, "t1", "My name is Ada. I prefer tea. Today I need milk.")
     asked = "What is my name, and what do I prefer?"
-    assert set((await ask(door, asked))["recall_fact_ids"]) == {"user_name", "user_preference"}
+    found = dict(await recalled_facts(door, await ask(door, asked)))
+    assert found.keys() == {"user_name", "user_preference"}
     clock.advance(hours=48)
     assert (await door(RUN, session_id="s1"))["expired_facts"] == 1
-    assert (await ask(door, "What is my name, and what do I need today?"))["recall_fact_ids"] == [
-        "user_name"
-    ]
+    prepared = await ask(door, "What is my name, and what do I need today?")
+    assert await recalled_facts(door, prepared) == [("user_name", "Ada")]
     index = await file_text(door, "/memory/s1/indexes/active_facts.json")
     assert "Ada" in index
     assert "milk" not in index

@@ -18,7 +18,7 @@ from tests.styles.turns.talk import (
     file_paths,
     file_records,
     file_text,
-    memory,
+    recalled_facts,
     say,
     unblocked,
     user,
@@ -109,7 +109,7 @@ Lives = tuple[Door, list[Life]]
 
 async def recalled(door: Door, life: Life, question: str) -> list[tuple[str, str]]:
     prepared = await ask(door, question, session=life.session)
-    return [(fact["id"], fact["value"]) for fact in memory(prepared)["facts"]]
+    return await recalled_facts(door, prepared, session=life.session)
 
 
 async def test_fact_recall_recall_and_precision_are_one(lives: Lives) -> None:

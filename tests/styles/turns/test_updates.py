@@ -3,7 +3,7 @@
 import pytest
 
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, file_records, memory, say, values
+from tests.styles.turns.talk import ask, file_records, memory, recalled_facts, say, values
 from tests.styles.turns.updates import Update, updates
 
 UPDATES = updates()
@@ -26,7 +26,7 @@ async def test_no_stale_fact_is_shown_after_an_update_and_the_fresh_one_is(
         who = {"session": f"s{number}", "user_id": f"{user}{number}" if user else ""}
         await say(door, "t1", update.first, **who)
         before = memory(await ask(door, update.question, **who))["facts"]
-        told = [fact["id"] for fact in before if fact["value"] == update.old]
+        told = [fact["key"] for fact in before if fact["value"] == update.old]
         unknown += [] if told else [update]
         await say(door, "t2", update.later, **who)
         shown = memory(await ask(door, update.question, **who))["facts"]
@@ -37,7 +37,7 @@ async def test_no_stale_fact_is_shown_after_an_update_and_the_fresh_one_is(
         stale += [
             update
             for fact in (*shown, *everything)
-            if (fact["id"], fact["value"]) in {(one, update.old) for one in told}
+            if (fact["key"], fact["value"]) in {(one, update.old) for one in told}
         ]
         missing += (
             [update] if update.new and update.new not in [fact["value"] for fact in shown] else []
@@ -163,8 +163,8 @@ async def test_what_cannot_hold_together_does_not(
     door = opened(recent_context_items=0)
     await say(door, "t1", first)
     await say(door, "t2", later)
-    facts = memory(await ask(door, question))["facts"]
-    assert sorted(fact["value"] for fact in facts if fact["id"] == fact_id) == shown
+    facts = await recalled_facts(door, await ask(door, question))
+    assert sorted(value for found, value in facts if found == fact_id) == shown
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,8 @@ async def test_a_question_brings_the_facts_that_it_asks_for_and_no_others(
         " is called Rex."
     )
     await say(door, "t1", said)
-    assert {fact["id"] for fact in memory(await ask(door, question))["facts"]} == shown
+    facts = await recalled_facts(door, await ask(door, question))
+    assert {fact_id for fact_id, _ in facts} == shown
 
 
 async def test_what_was_taken_back_has_a_record_and_can_be_said_again(opened: Opened) -> None:

@@ -63,8 +63,10 @@ class FactEvidence(Result):
 
 
 class ListedFact(Result):
-    fact_id: str = Field(description="what it is a fact about, as in recall_fact_ids")
-    record_id: str = Field(description="this one value of it; memory_forget takes it as well")
+    fact_id: str = Field(description="what it is a fact about, as in fact_ids of memory_after_turn")
+    record_id: str = Field(
+        description="this one value of it, as in recall_fact_ids; memory_forget takes it as well"
+    )
     key: str = Field(description="the kind of the fact")
     value: str = Field(description="the value, as it was said")
     tier: str = Field(

@@ -50,7 +50,7 @@ class FactOwner:
 class RemovalTargets:
     """Targets to forget: facts by id, facts matching a question, and whole turns.
 
-    An id is that of a fact or of a record."""
+    A name is a fact id, a record id or, as in the session's files, a record."""
 
     names: Sequence[str]
     question: str
@@ -88,10 +88,13 @@ class FactRemoval:
         after: FactPosition | None,
         limit: int,
     ) -> list[Fact]:
-        """Return the facts of a session and a user, newest first, up to a limit."""
+        """Return the facts of a session and a user, newest first, up to a limit.
+
+        A superseded one names the record id of what replaced it."""
         async with self._database.begin(scope, read_only=True) as tx:
             index_ids = [target_index.number for target_index in owner.indexes()]
-            return await fact_history.list_facts(tx, index_ids, query, after=after, limit=limit)
+            found = await fact_history.list_facts(tx, index_ids, query, after=after, limit=limit)
+            return await fact_history.with_replacements(tx, found)
 
     async def would_forget(
         self, scope: Scope, owner: FactOwner, targets: RemovalTargets
@@ -154,20 +157,15 @@ class FactRemoval:
         """Return the names of the targeted facts, by record id where a question found them."""
         if not targets.question.strip():
             return list(targets.names)
-        index_ids = {target_index.number for target_index in owner.indexes()}
         now, sources = self._clock.now(), frozenset({"facts"})
         request = RecallRequest(
             owner.session, "", owner.user, targets.question, now, sources=sources
         )
         ranked = await self._recall.rank(tx.scope, request, await self._recall.search(tx, request))
         recalled = await self._recall.gather(tx, request, ranked)
-        records = [chunk.ref for chunk in recalled.chunks if chunk.fact_id]
-        matching = await fact_history.find_by_names(
-            tx, sorted(index_ids), names=records, session=owner.session, turns=()
-        )
         return [
             *targets.names,
-            *(fact.statement.record for fact in matching if fact.statement.record in records),
+            *(chunk.id for chunk in recalled.chunks if chunk.kind == "fact"),
         ]
 
     async def _found(
@@ -201,10 +199,17 @@ class FactRemoval:
                 fact for fact in turn_facts if (fact.index_id, fact.entry) not in known_places
             ]
         known = {
-            name for fact in matching for name in (fact.statement.fact_id, fact.statement.record)
+            name
+            for fact in matching
+            for name in (
+                fact.statement.fact_id,
+                fact.statement.record,
+                fact.statement.record_id,
+            )
         }
         unknown = [name for name in targets.names if name not in known]
         unknown += [turn for turn in targets.turns if turn not in items]
+        matching = await fact_history.with_replacements(tx, matching)
         return RemovedFacts(matching, {turn: kept for turn, kept in items.items() if kept}, unknown)
 
     async def _remove(self, tx: Tx, owner: FactOwner, found: RemovedFacts, now: datetime) -> None:

@@ -79,7 +79,7 @@ def _listed(fact: Fact, now: datetime) -> ListedFact:
     expired = fact.state is FactState.ACTIVE and not fact.is_valid(now)
     return ListedFact(
         fact_id=statement.fact_id,
-        record_id=statement.record,
+        record_id=statement.record_id,
         key=statement.key,
         value=statement.value,
         tier=statement.tier.value,

@@ -111,7 +111,7 @@ class RecallCandidate(Result):
     kind: str = Field(
         description="turn, fact, insight, or chunk for a passage of a file, board or document"
     )
-    ref: str = Field(description="the event, record, insight or passage")
+    ref: str = Field(description="the event, insight or passage, or the record_id of a fact")
     session_id: str = Field(description="the session that it is from")
     turn_id: str | None = Field(
         description="the turn that it is from; of a fact, in which it was said"

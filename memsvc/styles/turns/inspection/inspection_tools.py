@@ -8,6 +8,7 @@ from uuid import UUID
 import orjson
 
 from memsvc.core.cursors import decode_cursor, encode_cursor
+from memsvc.core.facts import record_id
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
 from memsvc.store import recalls, timeline
@@ -164,7 +165,7 @@ def _candidate(
         text = text_slice(stored.text, start, stop)
     return RecallCandidate(
         kind=candidate["kind"],
-        ref=candidate["ref"] or (stored.ref if stored else ""),
+        ref=_ref(candidate, stored),
         session_id=(stored.session if stored else None) or candidate.get("session", session),
         turn_id=_turn_of(candidate, stored),
         fact_id=stored.fact_id if stored else None,
@@ -180,6 +181,12 @@ def _candidate(
         tier=stored.tier if stored else None,
         state=stored.state if stored else None,
     )
+
+
+def _ref(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str:
+    if stored is not None and stored.fact_id and stored.session:
+        return record_id(stored.session, stored.ref)
+    return candidate["ref"] or (stored.ref if stored else "")
 
 
 def _turn_of(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str | None:

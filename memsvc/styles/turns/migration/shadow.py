@@ -13,11 +13,9 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.facts import normalized_value
-from memsvc.core.items import Item, text_parts
 from memsvc.store import files, tree
 from memsvc.store.append_log import append
 from memsvc.store.database import Tx
-from memsvc.styles.turns import block
 from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root
 
 TOKEN_DIFFERENCE_MAX: Final = 0.05
@@ -79,16 +77,6 @@ class Comparison:
             and self.tokens_agree is not False
             and (kept is None or not (kept.missing_here or kept.missing_there or kept.different))
         )
-
-
-def recalled_facts(items: Sequence[Item]) -> dict[str, str]:
-    """Return the facts of a memory block by id, with a hash of their value."""
-    found: dict[str, str] = {}
-    for item in items:
-        if block.is_data(item):
-            body = orjson.loads(text_parts(item)[0].partition("\n")[2].rpartition("\n")[0])
-            found |= {fact["id"]: value_hash(fact["value"]) for fact in body["facts"]}
-    return found
 
 
 def value_hash(value: str) -> str:

@@ -8,7 +8,9 @@ from memsvc.core.errors import invalid
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.store import fact_history
 from memsvc.store.database import Database
+from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.input_parsing import items_of
 from memsvc.styles.turns.migration import shadow
@@ -147,14 +149,24 @@ class ShadowTools:
             for client_fact in args.own_files or []
         ]
         now = self._clock.now()
+        index_ids = [index.number for index in turn_index.facts(args.session_id, args.user_id)]
         async with self._database.begin(scope) as tx:
+            server_facts = await fact_history.find_by_names(
+                tx, index_ids, names=prepared.recall_fact_ids, session=args.session_id, turns=()
+            )
             kept = (
                 None
                 if args.own_files is None
                 else await shadow.compare_files(tx, args.session_id, listed)
             )
             found = Comparison(
-                shadow.compare_facts(client_facts, shadow.recalled_facts(prepared.input_items)),
+                shadow.compare_facts(
+                    client_facts,
+                    {
+                        fact.statement.fact_id: shadow.value_hash(fact.statement.value)
+                        for fact in server_facts
+                    },
+                ),
                 client_tokens,
                 server_tokens,
                 shadow.tokens_match(client_tokens, server_tokens),

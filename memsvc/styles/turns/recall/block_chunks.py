@@ -23,7 +23,7 @@ def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> Recalled
     """Return the chunk of a fact with its source."""
     statement = fact.statement
     fields = {
-        "id": statement.fact_id,
+        "id": statement.record_id,
         "tier": statement.tier.value,
         "key": statement.key,
         "value": statement.value,
@@ -34,9 +34,8 @@ def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> Recalled
     }
     tokens = len(statement.value) // 3 + FACT_TOKENS
     place = EntryPlace(fact.index_id, fact.entry)
-    return RecalledChunk(
-        "fact", fields, statement.record, score, parts, tokens, id=statement.fact_id, place=place
-    )
+    name = statement.record_id
+    return RecalledChunk("fact", fields, name, score, parts, tokens, id=name, place=place)
 
 
 def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) -> RecalledChunk:

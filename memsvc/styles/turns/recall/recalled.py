@@ -29,11 +29,6 @@ class RecalledChunk:
     text_range: tuple[int, int] | None = None
 
     @property
-    def fact_id(self) -> str | None:
-        """Return the id of the fact, if it is one."""
-        return self.id if self.kind == "fact" else None
-
-    @property
     def is_session_turn(self) -> bool:
         """Return whether it is an item of the session itself."""
         return self.kind == "turn" and not self.session
