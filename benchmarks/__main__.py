@@ -16,7 +16,10 @@ from time import perf_counter
 from benchmarks import plot
 from benchmarks.report import Report, Table, read
 
-NAMES = ("newcomer", "latency", "growth", "files", "console", "faults", "recall", "file_recall")
+NAMES = (
+    *("newcomer", "latency", "growth", "files", "console", "faults"),
+    *("beliefs", "recall", "file_recall"),
+)
 """In this order. The comparisons with other programs are commands of their own: they need these
 programs."""
 OF_DATA = ("recall", "file_recall")

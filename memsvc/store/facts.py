@@ -248,8 +248,8 @@ async def apply(
 
 # Whether the session of a fact keeps expired facts of its tier.
 _KEPT_BY_POLICY = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
-    AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' =
-        'false')"""
+    AND s.session = f.evidence ->> 'session'
+    AND s.policy -> 'tiers' -> f.tier ->> 'sweep' = 'false')"""
 
 
 async def sweep(tx: Tx, index_id: int, now: datetime, *, limit: int) -> list[Fact]:

@@ -189,8 +189,8 @@ _SEARCH = """
     ), terms AS MATERIALIZED (
         SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching,
             asked.number::int4 AS number, m.held,
-               m.hits, ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS
-                   weight,
+               m.hits,
+               ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
             reaching)
@@ -227,8 +227,8 @@ _SEARCH = """
     ), matched AS (
         SELECT book, array_agg((hit >> 32)::int4) AS scored, array_agg(number) AS numbers,
             array_agg(
-            weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))) AS
-                scores
+                weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))
+            ) AS scores
         FROM (SELECT book, number, weight, bare, each, unnest(hits) AS hit FROM terms OFFSET 0) AS h
         WHERE ((book, (hit >> 32)::int4) IN ({chosen})) IS TRUE GROUP BY book
     ), places AS (

@@ -91,8 +91,8 @@ QUOTA_STATEMENTS: Final[Sequence[str]] = (
     f"""
     SELECT *, derived_bytes AS held_bytes FROM (
         SELECT project, sum(entries)::int8 AS index_entries,
-               (sum(entries::int8) * {ENTRY_BYTES} + sum(length) * {TERM_BYTES})::int8 AS
-                   derived_bytes
+               (sum(entries::int8) * {ENTRY_BYTES} + sum(length) * {TERM_BYTES})::int8
+                   AS derived_bytes
         FROM books WHERE {{scope}} GROUP BY project) AS counted
     """,
     f"""

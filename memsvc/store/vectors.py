@@ -105,8 +105,8 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
         FROM unnest($5::int4[]) WITH ORDINALITY AS n (entry, at)
         JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = n.entry
             AND e.length > 0
-        CROSS JOIN LATERAL (SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS
-            vector) AS cut
+        CROSS JOIN LATERAL (
+            SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut
         ON CONFLICT (tenant, project, book, model, entry) DO NOTHING
         """,
         index_id,

@@ -1,0 +1,353 @@
+"""What memory believes and tells, through the public tools: `python -m benchmarks.beliefs`.
+
+The sentences are in two halves, each by authors who had not read the rules: `worked.json`, which
+rules may be tuned with, and `scored.json`, which is only scored. Every item has a user of its own.
+`--data` takes other files of the same shape, `--show` prints what came out wrong in the worked
+half.
+"""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import sqrt
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from mcp import Client
+
+from benchmarks.command import Command
+from benchmarks.recall import body_of
+from benchmarks.report import Report, Table, judged
+from benchmarks.service import add_arguments, call, service
+
+FOLDER: Final = Path(__file__).with_name("beliefs_data")
+HALVES: Final = ("worked", "scored")
+FILLERS: Final = ("Thanks, that helps.", "ok, next one")
+"""Turns between what is said and what is asked."""
+RECALLED: Final = ("facts", "insights", "turns", "chunks")
+
+Item = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """How often something happened, of how many; `shown` are the items to look at."""
+
+    happened: int = 0
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    def add(self, *, happened: bool, item: str = "") -> None:
+        """Add one item."""
+        self.happened += happened
+        self.count += 1
+        if item:
+            self.shown.append(item)
+
+    @property
+    def share(self) -> float:
+        """The share in percent."""
+        return 100 * self.happened / self.count if self.count else 0.0
+
+    @property
+    def interval(self) -> str:
+        """Wilson's interval of the share, 95 %."""
+        if not self.count:
+            return ""
+        z, share, count = 1.96, self.happened / self.count, self.count
+        centre, root = share + z * z / (2 * count), share * (1 - share) + z * z / (4 * count)
+        width, below = z * sqrt(root / count), 1 + z * z / count
+        low, high = (centre - width) / below, (centre + width) / below
+        return f"{100 * max(0.0, low):.1f} to {100 * min(1.0, high):.1f}"
+
+
+Scores = dict[str, Outcomes]
+Row = Callable[["Person", Item, Scores], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Person:
+    """A user of their own, who talks in one session after another."""
+
+    client: Client
+    name: str
+    turns: int = 0
+    session_number: int = 0
+
+    @property
+    def session(self) -> str:
+        """The session of now."""
+        return f"{self.name}-{self.session_number}"
+
+    async def say(self, text: str, answer: str = "Noted.") -> None:
+        """Store a turn."""
+        self.turns += 1
+        await call(
+            self.client,
+            "memory_after_turn",
+            session_id=self.session,
+            turn_id=f"turn-{self.turns}",
+            user_id=self.name,
+            input_items=[{"role": "user", "content": text}],
+            output_items=[{"role": "assistant", "content": answer}],
+        )
+
+    async def facts(self) -> list[str]:
+        """What memory holds to be true of them, in one text each."""
+        listed = await call(
+            self.client, "memory_list_facts", session_id=self.session, user_id=self.name
+        )
+        return [
+            " | ".join(str(fact.get(name) or "") for name in ("key", "value", "statement"))
+            for fact in listed["facts"]
+        ]
+
+    async def told(self, question: str) -> dict[str, Any]:
+        """What the memory block tells in a new session."""
+        prepared = await call(
+            self.client,
+            "memory_before_turn",
+            session_id=f"{self.name}-asking",
+            user_id=self.name,
+            current_input=question,
+        )
+        return body_of(prepared)
+
+
+def holds(text: str, words: Sequence[str]) -> bool:
+    """Whether a text has all these words, whatever their case."""
+    folded = text.casefold()
+    return all(word.casefold() in folded for word in words)
+
+
+def text_of(body: Any) -> str:
+    """All texts of a memory block, or of a part of it."""
+    if isinstance(body, str):
+        return body
+    if isinstance(body, Mapping):
+        return "\n".join(map(text_of, body.values()))
+    return "\n".join(map(text_of, body)) if isinstance(body, list) else ""
+
+
+def pieces(body: Any) -> list[str]:
+    """The smallest parts of a block that hold a text of memory, each with all that it says."""
+    if isinstance(body, list):
+        return [piece for part in body for piece in pieces(part)]
+    if not isinstance(body, Mapping):
+        return []
+    inner = [piece for part in body.values() if isinstance(part, list) for piece in pieces(part)]
+    return inner or [text_of(body)]
+
+
+async def statements(person: Person, item: Item, scores: Scores) -> None:
+    """B1: a natural statement becomes a right fact."""
+    await person.say(item["text"])
+    facts = await person.facts()
+    right = any(holds(fact, item["holds"]) for fact in facts)
+    scores["B1 right"].add(
+        happened=right, item="" if right else f"{item['text']} -> {item['holds']} {facts}"
+    )
+
+
+async def no_statements(row: str, person: Person, item: Item, scores: Scores) -> None:
+    """B2, B3: what says nothing of the user becomes no fact."""
+    await person.say(item["text"])
+    facts = await person.facts()
+    note = f"{item['kind']}: {item['text']} -> {facts}" if facts else ""
+    scores[f"{row} believed"].add(happened=bool(facts), item=note)
+
+
+async def pasted(person: Person, item: Item, scores: Scores) -> None:
+    """B4: a text that is worked on becomes no fact, and the words around it do."""
+    await person.say(item["text"])
+    facts = await person.facts()
+    if item["own"]:
+        wrong = any(holds(fact, [words]) for fact in facts for words in item["pasted"])
+        kept = any(holds(fact, item["own"]) for fact in facts)
+        scores["B4 own words kept"].add(happened=kept)
+    else:
+        wrong = bool(facts)
+    note = f"{item['text']} -> {facts}" if wrong else ""
+    scores["B4 believed"].add(happened=wrong, item=note)
+
+
+async def negations(person: Person, item: Item, scores: Scores) -> None:
+    """B5: a negation is kept wherever its words are told."""
+    await person.say(item["text"])
+    facts = await person.facts()
+    body = await person.told(item["question"])
+    about = [text for text in [*facts, *pieces(body)] if holds(text, [item["about"]])]
+    wrong = [text for text in about if not holds(text, item["negation"])]
+    scores["B5 told without"].add(
+        happened=bool(wrong), item=f"{item['text']} -> {wrong}" if wrong else ""
+    )
+    scores["B5 told with"].add(happened=bool(about) and not wrong)
+
+
+async def changes(person: Person, item: Item, scores: Scores) -> None:
+    """B6: what no longer holds is not told alone."""
+    await person.say(item["first"])
+    for filler in FILLERS:
+        await person.say(filler)
+    await person.say(item["change"])
+    text = text_of(await person.told(item["question"]))
+    stale = holds(text, [item["old"]]) and not holds(text, item["told"])
+    note = f"{item['first']} | {item['change']} | {item['question']} -> {text}" if stale else ""
+    scores["B6 stale alone"].add(happened=stale, item=note)
+    scores["B6 change told"].add(happened=holds(text, item["told"]))
+
+
+async def instructions(person: Person, item: Item, scores: Scores) -> None:
+    """B7: a standing instruction is kept."""
+    await person.say(item["text"])
+    facts = await person.facts()
+    kept = any(holds(fact, item["holds"]) for fact in facts)
+    scores["B7 kept"].add(
+        happened=kept, item="" if kept else f"{item['text']} -> {item['holds']} {facts}"
+    )
+
+
+async def profile(person: Person, item: Item, scores: Scores) -> None:
+    """B8: what always matters is told though nobody asks for it."""
+    await person.say(item["text"])
+    person.session_number += 1
+    for filler in FILLERS:
+        await person.say(filler)
+    facts = await person.facts()
+    text = text_of(await person.told(item["question"]))
+    told = holds(text, item["holds"])
+    note = f"{item['class']}: {item['text']} | {item['question']} -> {facts} {text}"
+    scores["B8 told"].add(happened=told, item="" if told else note)
+    if any(holds(fact, item["holds"]) for fact in facts):
+        scores["B8 told of facts"].add(happened=told)
+
+
+async def _talk(person: Person, messages: Sequence[str]) -> None:
+    for at, message in enumerate(messages):
+        person.session_number += at == len(messages) // 2
+        await person.say(message)
+
+
+async def other_words(person: Person, item: Item, scores: Scores) -> None:
+    """B9: a question in other words is answered."""
+    await _talk(person, item["messages"])
+    for asked in item["questions"]:
+        told = holds(text_of(await person.told(asked["question"])), asked["holds"])
+        note = "" if told else f"{asked['question']} -> {asked['holds']}"
+        scores["B9 told"].add(happened=told, item=note)
+
+
+async def agents(person: Person, item: Item, scores: Scores) -> None:
+    """B10: a coding agent's work is recalled in a new session."""
+    for turn in item["turns"]:
+        await person.say(turn["user"], turn["assistant"])
+    for asked in item["questions"]:
+        told = holds(text_of(await person.told(asked["question"])), asked["holds"])
+        note = "" if told else f"{asked['question']} -> {asked['holds']}"
+        scores["B10 told"].add(happened=told, item=note)
+
+
+async def off_topic(person: Person, item: Item, scores: Scores) -> None:
+    """B11: a question that has nothing to do with memory recalls nothing; a profile is none."""
+    await _talk(person, item["messages"])
+    for question in item["questions"]:
+        body = await person.told(question)
+        recalled = {name: body[name] for name in RECALLED if body.get(name)}
+        note = f"{question} -> {text_of(recalled)[:300]}" if recalled else ""
+        scores["B11 recalled"].add(happened=bool(recalled), item=note)
+
+
+ROWS: Final[Mapping[str, Row]] = {
+    "B1": statements,
+    "B2": partial(no_statements, "B2"),
+    "B3": partial(no_statements, "B3"),
+    "B4": pasted,
+    "B5": negations,
+    "B6": changes,
+    "B7": instructions,
+    "B8": profile,
+    "B9": other_words,
+    "B10": agents,
+    "B11": off_topic,
+}
+MEASURES: Final[Mapping[str, str]] = {
+    "B1 right": "statements about oneself that become a right fact",
+    "B2 believed": "sarcasm, quotes, questions, strangers that become a fact",
+    "B3 believed": "idioms and shop talk that become a fact",
+    "B4 believed": "pasted texts that become facts about the user",
+    "B4 own words kept": "own words around a pasted text that become a fact",
+    "B5 told without": "negations told without the negation",
+    "B5 told with": "negations told with it",
+    "B6 stale alone": "changes after which the old value is told alone",
+    "B6 change told": "changes that are told",
+    "B7 kept": "standing instructions that are kept",
+    "B8 told": "allergy, diet, name, language told though not asked for",
+    "B8 told of facts": "the same where the statement became a fact",
+    "B9 told": "questions in other words, answered",
+    "B10 told": "a coding agent's questions, answered",
+    "B11 recalled": "off-topic questions that recall something",
+}
+
+
+def report(scores: Mapping[str, Scores]) -> Report:
+    """One table; the figures beside the goals are those of the scored half, if it was run."""
+    rows: list[list[object]] = []
+    for name, measure in MEASURES.items():
+        cells: list[object] = []
+        for half in scores:
+            outcomes = scores[half][name]
+            cells += [outcomes.count, outcomes.share, outcomes.interval]
+        rows.append([name.split()[0], measure, *cells])
+    columns = ["row", "measure"]
+    for half in scores:
+        columns += [f"{half}: items", "%", "95 %"]
+    last = scores[list(scores)[-1]]
+    values = {MEASURES[name]: outcomes.share for name, outcomes in last.items()}
+    return Report(
+        "beliefs",
+        f"Beliefs, {list(scores)[-1]} half, beside their goals (%)",
+        [Table("Beliefs: what is held true and told", columns, rows, digits=1)],
+        judged("beliefs", values),
+        digits=1,
+    )
+
+
+async def measure(arguments: argparse.Namespace) -> Report:
+    """Say, list, ask, score."""
+    files = arguments.data or [FOLDER / f"{half}.json" for half in arguments.halves]
+    scores: dict[str, Scores] = {}
+    async with (
+        service(arguments) as running,
+        running.client(wire=arguments.wire) as client,
+    ):
+        for number, file in enumerate(files):
+            data = orjson.loads(file.read_bytes())
+            outcomes = scores[file.stem] = {name: Outcomes() for name in MEASURES}
+            for row, run in ROWS.items():
+                if arguments.rows and row not in arguments.rows:
+                    continue
+                for at, item in enumerate(data[row]):
+                    await run(Person(client, f"person-{number}-{row}-{at}"), item, outcomes)
+            if arguments.show and file.stem != HALVES[1]:
+                for name, outcome in outcomes.items():
+                    for note in outcome.shown:
+                        print(f"{name}: {note}\n")
+    return report(scores)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which sentences."""
+    parser.add_argument("--data", type=Path, action="append", help="other sentences, as JSON")
+    parser.add_argument("--halves", nargs="+", choices=HALVES, default=HALVES, help="of our own")
+    parser.add_argument("--rows", nargs="+", choices=tuple(ROWS), help="only these rows")
+    parser.add_argument("--show", action="store_true", help="print what came out wrong")
+    add_arguments(parser)
+
+
+COMMAND = Command(__doc__, measure, options=options)
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.run())
