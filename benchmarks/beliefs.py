@@ -3,10 +3,12 @@
 The sentences are in two halves, each by authors who had not read the rules: `worked.json`, which
 rules may be tuned with, and `scored.json`, which is only scored. Every item has a user of its own.
 `--data` takes other files of the same shape, `--show` prints what came out wrong in the worked
-half.
+half. `--blocks FILE` writes the memory blocks of twenty of its questions instead, drawn by a seed,
+for readers to compare with those of another version (`--url`).
 """
 
 import argparse
+import random
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,7 @@ import orjson
 from mcp import Client
 
 from benchmarks.command import Command
-from benchmarks.recall import body_of
+from benchmarks.recall import block_of, body_of
 from benchmarks.report import Report, Table, judged
 from benchmarks.service import add_arguments, call, service
 
@@ -28,6 +30,8 @@ HALVES: Final = ("worked", "scored")
 FILLERS: Final = ("Thanks, that helps.", "ok, next one")
 """Turns between what is said and what is asked."""
 RECALLED: Final = ("facts", "insights", "turns", "chunks")
+BLOCKS: Final = {"B6": 5, "B8": 5, "B9": 5, "B10": 5}
+"""Questions by row whose blocks are compared."""
 
 Item = Mapping[str, Any]
 
@@ -107,14 +111,17 @@ class Person:
 
     async def told(self, question: str) -> dict[str, Any]:
         """What the memory block tells in a new session."""
-        prepared = await call(
+        return body_of(await self.ask(question))
+
+    async def ask(self, question: str) -> dict[str, Any]:
+        """The prompt for a question in a new session."""
+        return await call(
             self.client,
             "memory_before_turn",
             session_id=f"{self.name}-asking",
             user_id=self.name,
             current_input=question,
         )
-        return body_of(prepared)
 
 
 def holds(text: str, words: Sequence[str]) -> bool:
@@ -315,7 +322,35 @@ def report(scores: Mapping[str, Scores]) -> Report:
     )
 
 
-async def measure(arguments: argparse.Namespace) -> Report:
+async def blocks(client: Client, data: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+    """The memory blocks of twenty questions, each of another person, drawn by a seed."""
+    drawn = random.Random(seed)
+    found = []
+    for row, count in BLOCKS.items():
+        for at, item in enumerate(drawn.sample(data[row] * count, count)):
+            person = Person(client, f"block-{row}-{at}")
+            asked = drawn.choice(item.get("questions") or [item])
+            for turn in item.get("turns", ()):
+                await person.say(turn["user"], turn["assistant"])
+            said = item.get("messages") or [
+                item[name] for name in ("first", "text", "change") if name in item
+            ]
+            for message in [] if "turns" in item else [*said[:1], *FILLERS, *said[1:]]:
+                await person.say(message)
+            prepared = await person.ask(asked["question"])
+            shown = [part["text"] for each in block_of(prepared) for part in each["content"]]
+            found.append(
+                {
+                    "row": row,
+                    "language": item["language"],
+                    "question": asked["question"],
+                    "block": shown,
+                }
+            )
+    return found
+
+
+async def measure(arguments: argparse.Namespace) -> Report | None:
     """Say, list, ask, score."""
     files = arguments.data or [FOLDER / f"{half}.json" for half in arguments.halves]
     scores: dict[str, Scores] = {}
@@ -323,6 +358,11 @@ async def measure(arguments: argparse.Namespace) -> Report:
         service(arguments) as running,
         running.client(wire=arguments.wire) as client,
     ):
+        if arguments.blocks:
+            data = orjson.loads(files[0].read_bytes())
+            drawn = await blocks(client, data, arguments.seed)
+            arguments.blocks.write_bytes(orjson.dumps(drawn, option=orjson.OPT_INDENT_2))
+            return None
         for number, file in enumerate(files):
             data = orjson.loads(file.read_bytes())
             outcomes = scores[file.stem] = {name: Outcomes() for name in MEASURES}
@@ -344,6 +384,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--halves", nargs="+", choices=HALVES, default=HALVES, help="of our own")
     parser.add_argument("--rows", nargs="+", choices=tuple(ROWS), help="only these rows")
     parser.add_argument("--show", action="store_true", help="print what came out wrong")
+    parser.add_argument("--blocks", type=Path, help="file to write twenty memory blocks to")
+    parser.add_argument("--seed", type=int, default=1, help="of the twenty")
     add_arguments(parser)
 
 
