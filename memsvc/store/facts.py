@@ -60,6 +60,17 @@ VALID_AT = f"""
             OR expires_at > $4)
     ORDER BY valid_from DESC LIMIT {VALID_AT_MAX}
 """
+# Facts of the indexes $5 that a profile is made of ($12): those that hold now, or held at a time.
+PROFILE_MAX = 64
+CURRENT_PROFILE = f"""
+    SELECT book, {COLUMNS} FROM facts
+    WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
+        AND fact_id = ANY($12::text[]) AND (expires_at IS NULL OR expires_at > $4)
+    ORDER BY valid_from DESC LIMIT {PROFILE_MAX}
+"""
+PROFILE_AT = VALID_AT.replace(
+    "AND NOT forgotten", "AND NOT forgotten AND fact_id = ANY($12::text[])"
+)
 
 
 def fact_of(row: Row) -> Fact:

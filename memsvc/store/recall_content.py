@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from memsvc.core import profile
 from memsvc.core.facts import Fact
 from memsvc.store import facts, insights
 from memsvc.store.database import Tx
@@ -25,7 +26,7 @@ class RecalledFilter:
 
     `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
     of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
-    those at the places.
+    those at the places; with `profile_of` also those of a profile, and how the session is told it.
     """
 
     facts: Sequence[EntryPlace]
@@ -33,6 +34,16 @@ class RecalledFilter:
     items: Sequence[EntryPlace]
     fact_index_ids: Sequence[int]
     all_facts: bool = False
+    profile_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSharing:
+    """Who spoke in a session: its last user, whether others did; and the classes of its policy."""
+
+    user_id: str
+    shared: bool
+    classes: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class RecallContent:
     facts: list[Fact]
     insights: dict[EntryPlace, Insight]
     items: dict[EntryPlace, Text]
+    session: SessionSharing | None = None
 
 
 async def read(
@@ -69,6 +81,8 @@ async def read(
         [place.index_id for place in request.items],
         [place.entry for place in request.items],
         chars_max,
+        list(profile.FACT_IDS) if request.profile_of is not None else [],
+        request.profile_of,
     )
     assert row is not None
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
@@ -91,6 +105,7 @@ async def read(
             EntryPlace(index_id, item.entry): item
             for index_id, item in zip(row["book"] or (), items, strict=True)
         },
+        SessionSharing(**row["session"]) if row["session"] else None,
     )
 
 
@@ -104,8 +119,11 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 # Parameters are typed here for the variants that do not use them all.
 _READ: Final = f"""
     WITH given AS (SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[])
-    SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM ({{facts}}) AS f) AS facts,
-           (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i) AS insights, items.*
+    SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
+           (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i) AS insights,
+           (SELECT to_jsonb(s) FROM (
+                SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
+                WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session, items.*
     FROM (
         SELECT array_agg(place.book) AS book, array_agg(one.entry) AS entry, array_agg(ref) AS ref,
                array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
@@ -119,6 +137,10 @@ _READ: Final = f"""
     ) AS items
 """
 _STATEMENTS: Final = {
-    query: _READ.replace("{facts}", query)
-    for query in (facts.CURRENT_AT, facts.CURRENT, facts.VALID_AT)
+    query: _READ.replace("{facts}", query).replace("{profile}", of_profile)
+    for query, of_profile in (
+        (facts.CURRENT_AT, facts.CURRENT_PROFILE),
+        (facts.CURRENT, facts.CURRENT_PROFILE),
+        (facts.VALID_AT, facts.PROFILE_AT),
+    )
 }

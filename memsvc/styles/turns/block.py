@@ -36,6 +36,8 @@ def build(
     if not any(chunks_by_kind.values()) and not summary:
         return []
     body_fields: dict[str, Any] = {"kind": "historical_memory", "untrusted": True}
+    if profile := chunks_by_kind.get("profile"):
+        body_fields["profile"] = list(profile)
     body_fields |= {f"{kind}s": list(chunks_by_kind.get(kind, ())) for kind in _ALWAYS}
     if chunks := chunks_by_kind.get("chunk"):
         body_fields["chunks"] = list(chunks)

@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memsvc.core.profile import PROFILE_CLASSES, ProfileClass
 from memsvc.core.urls import absolute_url
 from memsvc.store.batch_writer import BatchWriterOptions
 
@@ -69,6 +70,16 @@ class TraceOptions(BatchWriterOptions):
     )
 
 
+class ProfileOptions(BaseModel):
+    """The profile of a person, in every memory block of a user who has one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    classes: tuple[ProfileClass, ...] = Field(
+        PROFILE_CLASSES, description="what a profile may tell; a session's policy may say otherwise"
+    )
+
+
 class TurnOptions(BaseModel):
     """Options of recall, retention of facts, and limits of calls."""
 
@@ -87,6 +98,12 @@ class TurnOptions(BaseModel):
         5, ge=0, le=1000, description="insights recalled into a turn at the most"
     )
     recall_tok_max: int = Field(1500, ge=100, description="tokens of the memory block at the most")
+    profile_tok_max: int = Field(
+        150, ge=0, description="tokens of the profile in a memory block at the most; 0: no profile"
+    )
+    profile: ProfileOptions = Field(
+        ProfileOptions(), description="what is told of a person whatever the question"
+    )
     search_limit: int = Field(
         5, ge=1, le=1000, description="passages of files recalled into a turn that asks for them"
     )

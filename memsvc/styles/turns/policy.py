@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.facts import FactTier
+from memsvc.core.profile import PROFILE_CLASSES, ProfileClass
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
 
@@ -58,6 +59,14 @@ class SummaryPolicy(BaseModel):
     refresh_interval_minutes: int = Field(60, ge=1)
 
 
+class ProfilePolicy(BaseModel):
+    """The classes of facts about a person that every memory block of the session tells."""
+
+    model_config = _CONFIG
+
+    classes: tuple[ProfileClass, ...] = PROFILE_CLASSES
+
+
 class SessionPolicy(BaseModel):
     """The policy of a session.
 
@@ -72,6 +81,7 @@ class SessionPolicy(BaseModel):
     tiers: Tiers = Tiers()
     compaction: CompactionPolicy = CompactionPolicy()
     summary: SummaryPolicy = SummaryPolicy()
+    profile: ProfilePolicy = ProfilePolicy()
     max_input_tok: int = Field(120_000, ge=100)
     store: bool = True
     ttl_days: int | None = Field(None, ge=1, le=DAYS_MAX)
@@ -97,6 +107,7 @@ def default_policy(options: TurnOptions) -> SessionPolicy:
         ),
         compaction=CompactionPolicy(min_shard_age_hours=options.compaction_min_age_hours),
         summary=SummaryPolicy(refresh_interval_minutes=options.summary_refresh_interval_minutes),
+        profile=ProfilePolicy(classes=options.profile.classes),
         max_input_tok=options.max_input_tok,
     )
 

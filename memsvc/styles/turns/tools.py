@@ -67,7 +67,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         embeds=embeds,
         after_each_turn=job_names[EXTRACT_JOB],
     )
-    recall = TurnRecall(meter, options, embedding=embedding, passages=passages)
+    recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, recall=recall)
     maintenance = SessionMaintenance(database, clock, options, compaction)
     traces = RecallTraces(database, clock, meter, options.trace)

@@ -1,5 +1,6 @@
 """What people, models and tools say in tests, and what tests look up of what became of it."""
 
+import re
 from base64 import b64decode
 from gzip import decompress
 from importlib.resources import files
@@ -22,6 +23,7 @@ ENCODING = tiktoken.Encoding(
     mergeable_ranks=dict(zip(map(b64decode, _RANKS[::2]), map(int, _RANKS[1::2]), strict=True)),
     special_tokens=tokens.SPECIAL_TOKENS,
 )
+_LEAD_IN = re.compile(r"^(?:my name is|i'm allergic to|i'm|[\w ]+:) ", re.IGNORECASE)
 OPEN, CLOSE = "<memory_reference>\n", "\n</memory_reference>"
 
 
@@ -90,8 +92,20 @@ def memory(prepared: dict[str, Any]) -> dict[str, Any]:
 
 
 def values(prepared: dict[str, Any]) -> list[str]:
-    """The values of the recalled facts."""
-    return [fact["value"] for fact in memory(prepared)["facts"]]
+    """The values of the facts that are recalled, of those in the profile without what leads in."""
+    body = memory(prepared)
+    of_profile = [
+        _LEAD_IN.sub("", fact["statement"]).rstrip(".")
+        for fact in body.get("profile", ())
+        if fact["id"] in prepared["recall_fact_ids"]
+    ]
+    return of_profile + [fact["value"] for fact in body["facts"]]
+
+
+def profile(prepared: dict[str, Any]) -> list[tuple[str, str]]:
+    """The class and the statement of each fact in the profile."""
+    told = memory(prepared).get("profile", ())
+    return [(fact["class"], fact["statement"]) for fact in told]
 
 
 async def recalled_facts(

@@ -203,7 +203,7 @@ async def test_an_echo_is_known_though_other_turns_were_stored_since_it_was_prep
     prepared = await door(
         "memory_before_turn", session_id="s1", current_input="Anything on chromodynamics?"
     )
-    assert texts(prepared["input_items"])[0] == "My name is Ada."
+    assert "My name is Ada." in texts(prepared["input_items"])
     await say(door, "t2", "My name is Grace.", answer="Hello Grace.")
     await door(
         AFTER,

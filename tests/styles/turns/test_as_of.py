@@ -78,8 +78,8 @@ async def test_a_kind_of_memory_that_there_is_not_is_refused(door: Door, sources
 
 async def test_only_the_kinds_of_memory_that_were_asked_for_are_recalled(opened: Opened) -> None:
     door = opened(recent_context_items=0)
-    await say(door, "t1", "My name is Ada and I keep bees.")
-    question = "What is my name, and who keeps bees?"
+    await say(door, "t1", "I live in Oslo and I keep bees.")
+    question = "Where do I live, and who keeps bees?"
     held = memory(await ask(door, question, sources=["facts"]))
     assert (bool(held["facts"]), held["turns"]) == (True, [])
     held = memory(await ask(door, question, sources=["turns"]))

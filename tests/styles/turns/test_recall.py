@@ -247,7 +247,7 @@ async def test_thanks_and_greetings_recall_nothing(
     await make_ready(database_urls)
     door = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder())
     for turn in range(4):
-        await say(door, f"t{turn}", text, f"{text} My name is {text}", session="old", user_id="ada")
+        await say(door, f"t{turn}", text, f"{text} I live in {text}", session="old", user_id="ada")
     await say(door, "t9", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
     await door("file_write", project="default", path="/notes", content=text)
     await door.work()
@@ -259,8 +259,8 @@ async def test_thanks_and_greetings_recall_nothing(
 
 async def test_every_source_may_be_left_out(opened: Opened) -> None:
     door = opened(recent_context_items=0)
-    await say(door, "t1", "My name is Ada. I keep bees in the garden in Zanzibar.", user_id="ada")
-    question = "What is my name, and where do I keep my bees in Zanzibar?"
+    await say(door, "t1", "I live in Oslo. I keep bees in the garden in Zanzibar.", user_id="ada")
+    question = "Where do I live, and where do I keep my bees in Zanzibar?"
     facts = memory(await ask(door, question, user_id="ada", sources=["facts"]))
     turns = memory(await ask(door, question, user_id="ada", sources=["turns"]))
     assert (bool(facts["facts"]), facts["turns"]) == (True, [])

@@ -163,10 +163,7 @@ class FactRemoval:
         )
         ranked = await self._recall.rank(tx.scope, request, await self._recall.search(tx, request))
         recalled = await self._recall.gather(tx, request, ranked)
-        return [
-            *targets.names,
-            *(chunk.id for chunk in recalled.chunks if chunk.kind == "fact"),
-        ]
+        return [*targets.names, *recalled.ids("fact", len(recalled.chunks))]
 
     async def _found(
         self,

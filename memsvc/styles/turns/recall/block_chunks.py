@@ -1,11 +1,14 @@
 """Chunks of the memory block: recalled facts, insights, messages and passages."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
+
+import orjson
 
 from memsvc.core.analysis import terms
 from memsvc.core.facts import Fact
+from memsvc.core.profile import ProfileClass
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
@@ -36,6 +39,25 @@ def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> Recalled
     place = EntryPlace(fact.index_id, fact.entry)
     name = statement.record_id
     return RecalledChunk("fact", fields, name, score, parts, tokens, id=name, place=place)
+
+
+def profile_chunk(name: ProfileClass, fact: Fact, count: Callable[[str], int]) -> RecalledChunk:
+    """Return the chunk of a fact in the profile, with its counted tokens and no parts of a score.
+
+    A doubt is told with it."""
+    statement = fact.statement
+    fields = {
+        "id": statement.record_id,
+        "class": name,
+        "statement": statement.told,
+        "since": f"{fact.valid_from:%Y-%m-%d}",
+    }
+    if fact.doubt is not None:
+        fields["but"] = f"{fact.doubt.text} ({fact.doubt.said_at:%Y-%m-%d})"
+    tokens = count(orjson.dumps(fields).decode())
+    place = EntryPlace(fact.index_id, fact.entry)
+    record = statement.record_id
+    return RecalledChunk("profile", fields, record, 0.0, {}, tokens, id=record, place=place)
 
 
 def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) -> RecalledChunk:

@@ -1,14 +1,16 @@
 """Recall: the facts, insights and past items relevant to a question that the prompt lacks."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
 from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import query_terms
 from memsvc.core.background import run_in_thread
+from memsvc.core.facts import latest_by_identity
 from memsvc.core.ports import Meter, PassageSearch
+from memsvc.core.profile import profile_facts
 from memsvc.core.ranking import Ranked
 from memsvc.core.scope import Scope
 from memsvc.store import recall_content as stored
@@ -19,10 +21,17 @@ from memsvc.store.recall_content import EntryPlace, RecalledFilter
 from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall import candidate_pool
-from memsvc.styles.turns.recall.block_chunks import insight_chunk, passage_chunk, ref_of, turn_chunk
+from memsvc.styles.turns.recall.block_chunks import (
+    insight_chunk,
+    passage_chunk,
+    profile_chunk,
+    ref_of,
+    turn_chunk,
+)
 from memsvc.styles.turns.recall.candidate_pool import CandidatePool
 from memsvc.styles.turns.recall.passage_quotes import Quote, quotes
 from memsvc.styles.turns.recall.recall_request import QuestionLookup, RecallRequest
@@ -80,12 +89,14 @@ class TurnRecall:
         self,
         meter: Meter,
         options: TurnOptions,
+        costs: Costs,
         *,
         embedding: Embedding | None = None,
         passages: Mapping[str, PassageSearch] | None = None,
     ) -> None:
         self._meter = meter
         self._options = options
+        self._costs = costs
         self._embedding = embedding
         self._passages = passages or {}
         self._speakers = Speakers()
@@ -205,10 +216,19 @@ class TurnRecall:
             tx, request, ranked, [pool.place(entry.entry) for entry in selected]
         )
         dropped = _not_loaded(ranked, selected, request)
-        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)[
-            : self._options.recall_facts_limit
+        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
+        asked = {chunk.id: chunk for chunk in of_facts}
+        result = [
+            replace(chunk, score=found.score, parts=found.parts)
+            if (found := asked.get(chunk.id))
+            else chunk
+            for chunk in self._profile(request, read)
         ]
-        result = _within(of_facts, self._options.recall_tok_max // 2, dropped)
+        told = {chunk.id for chunk in result}
+        of_facts = [chunk for chunk in of_facts if chunk.id not in told]
+        result += _within(
+            of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max // 2, dropped
+        )
         result += [
             insight_chunk(read.insights[place], entry.score, entry.parts)
             for place, entry in ranked.insights
@@ -239,7 +259,8 @@ class TurnRecall:
         needs_all = facts_asked.needs_all or (
             request.as_of is not None and bool(facts_asked.index_ids)
         )
-        if not (needs_all or facts_asked.ranked or insights or items):
+        with_profile = bool(facts_asked.index_ids) and self._options.profile_tok_max > 0
+        if not (with_profile or needs_all or facts_asked.ranked or insights or items):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
             [place for place, _ in facts_asked.ranked],
@@ -247,11 +268,34 @@ class TurnRecall:
             items,
             index_ids,
             needs_all,
+            request.session if with_profile else None,
         )
         as_of = request.as_of
         return await stored.read(
             tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ
         )
+
+    def _profile(self, request: RecallRequest, read: stored.RecallContent) -> list[RecalledChunk]:
+        """Return the profile within its token limit, in its order; instructions give way first."""
+        session = read.session
+        classes: Collection[str] = self._options.profile.classes
+        is_shared = session is not None and (
+            session.shared or session.user_id not in ("", request.user)
+        )
+        if session is not None and session.classes is not None:
+            classes = session.classes
+        chunks = [
+            profile_chunk(name, fact, self._costs.text)
+            for name, fact in profile_facts(
+                latest_by_identity(read.facts).values(), classes, is_shared=is_shared
+            )
+        ]
+        remaining, kept = self._options.profile_tok_max, set()
+        for chunk in sorted(chunks, key=lambda chunk: chunk.fields["class"] == "instruction"):
+            if chunk.tokens <= remaining:
+                remaining -= chunk.tokens
+                kept.add(chunk.id)
+        return [chunk for chunk in chunks if chunk.id in kept]
 
     def _turns(
         self,

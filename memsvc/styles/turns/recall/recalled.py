@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from memsvc.store.recall_content import EntryPlace
 
-Kind = Literal["fact", "insight", "chunk", "turn"]
+Kind = Literal["profile", "fact", "insight", "chunk", "turn"]
 IN_CONTEXT: Final = "in the recent context"
 
 
@@ -59,6 +59,7 @@ class RankedRecall:
     def first(self, count: int) -> dict[Kind, list[dict[str, Any]]]:
         """Return the first chunks by kind, as the block shows them."""
         fields_by_kind: dict[Kind, list[dict[str, Any]]] = {
+            "profile": [],
             "fact": [],
             "insight": [],
             "chunk": [],
@@ -87,8 +88,17 @@ class RankedRecall:
         return replace(self, chunks=kept, dropped=[*self.dropped, *dropped])
 
     def ids(self, kind: Kind, count: int) -> list[str]:
-        """Return the ids of this kind among the first chunks, each once."""
-        return list(dict.fromkeys(chunk.id for chunk in self.chunks[:count] if chunk.kind == kind))
+        """Return the ids of this kind among the first chunks, each once.
+
+        Facts are those that the question asks for, also where the profile tells them."""
+        return list(
+            dict.fromkeys(
+                chunk.id
+                for chunk in self.chunks[:count]
+                if chunk.kind == kind
+                or (kind == "fact" and chunk.kind == "profile" and chunk.parts)
+            )
+        )
 
     def details(self, count: int, *, places: bool = False) -> dict[str, Any]:
         """Return why each candidate is shown, and its position, or not, best first.
