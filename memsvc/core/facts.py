@@ -172,9 +172,10 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
 
     `known` are the active facts that they may touch, of one index or of several in order, and for
     claims that are not the user's own words the deleted ones. The same value again is skipped,
-    unless for a longer time; a new value supersedes; the last claim wins. The user's own words
-    always win. A proposal of a model or an import wins over older evidence, and over another such
-    proposal of no higher confidence; it never brings back what was deleted since.
+    unless for a longer time or where it was in doubt; a new value supersedes; the last claim wins.
+    The user's own words always win. A proposal of a model or an import wins over older evidence,
+    and over another such proposal of no higher confidence; it never brings back what was deleted
+    since.
 
     An expired fact no longer holds, so stating it again renews it, and retracting it changes
     nothing."""
@@ -198,7 +199,7 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     repeats = {
         identity
         for identity, fact in latest_by_identity(valid).items()
-        if identity in latest and _repeats(fact.statement, latest[identity])
+        if identity in latest and fact.doubt is None and _repeats(fact.statement, latest[identity])
     }
     for fact in facts:
         if fact.state is not FactState.ACTIVE:

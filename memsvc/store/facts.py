@@ -120,8 +120,10 @@ def doubt_fields_of(doubt: Doubt | None) -> dict[str, str] | None:
     }
 
 
-async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Claim]) -> list[Fact]:
-    """Return the active facts that the claims may replace or end.
+async def facts_of_claims(
+    tx: Tx, index_ids: Sequence[int], claims: Sequence[Claim], *, latest: int = 0
+) -> list[Fact]:
+    """Return the active facts that the claims may replace or end, and the `latest` of each index.
 
     Of claims not in the user's own words also the deleted facts that they must not bring back.
     """
@@ -151,6 +153,11 @@ async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Cla
             WHERE $4 AND tenant = $1 AND project = $2 AND book = b.book AND state = 'deleted'
               AND (fact_id, key, slot) IN (SELECT *
                   FROM unnest($5::text[], $6::text[], $7::text[])) OFFSET 0) AS f
+        UNION
+        SELECT f.* FROM unnest($3::int8[]) AS b (book) CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = b.book AND state = 'active'
+              AND NOT forgotten ORDER BY valid_from DESC LIMIT $10) AS f
         """,
         list(index_ids),
         foreign,
@@ -159,6 +166,7 @@ async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Cla
         [identity[2] for identity in identities],
         [fact_id for fact_id, _ in shared],
         [key for _, key in shared],
+        latest,
     )
     return sorted(map(fact_of, rows), key=lambda fact: index_ids.index(fact.index_id))
 

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_concurrently
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import Item, fingerprint, item_hash
 from memsvc.core.ports import Clock, Meter, TokenCounter
+from memsvc.core.rules.changes import questioned
 from memsvc.core.scope import Scope
 from memsvc.store import context, facts, guard, index, sessions
 from memsvc.store.append_log import append
@@ -18,7 +19,7 @@ from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.sessions import StoredTurn
 from memsvc.styles.turns import block, budget, file_layout, history, turn_index
-from memsvc.styles.turns.facts.extraction import MatchesByItem, claims_of, find_matches
+from memsvc.styles.turns.facts.extraction import Findings, claims_of, doubts_of, find_matches
 from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
@@ -28,6 +29,9 @@ from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptPart
 from memsvc.styles.turns.recall.recall import RankedMatches, TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.turn import Turn
+
+LATEST_FACTS: Final = 200
+"""Facts of each index that a sentence of change may put in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class TurnMemory:
         found = await find_matches([*inputs, *new_output_items])
         costs = await self._costs.counted([*inputs, *new_output_items])
         locks = [session_lock(session)]
-        if found:
+        if found.touch_facts:
             locks += [index_lock(fact_index.name) for fact_index in turn_index.facts(session, user)]
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -233,7 +237,7 @@ class TurnMemory:
         self,
         tx: Tx,
         turn: Turn,
-        found: MatchesByItem,
+        found: Findings,
         costs: budget.Costs,
         content_hash: bytes,
         policy: SessionPolicy,
@@ -280,17 +284,19 @@ class TurnMemory:
         )
         return result, merge
 
-    async def _merged(
-        self, tx: Tx, turn: Turn, found: MatchesByItem, now: datetime
-    ) -> fact_rules.Merge:
-        """Return the changes that the claims of a turn make to the facts of its indexes."""
+    async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:
+        """Return what the claims and changes of a turn do to the facts of its indexes."""
         claims = claims_of(
             found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user
         )
-        if not claims:
+        doubts = doubts_of(found, turn.items(), session=turn.session, turn=turn.turn, now=now)
+        if not claims and not doubts:
             return fact_rules.Merge((), (), 0)
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
-        return fact_rules.merge(await facts.facts_of_claims(tx, index_ids, claims), claims, now)
+        known = await facts.facts_of_claims(
+            tx, index_ids, claims, latest=LATEST_FACTS if doubts else 0
+        )
+        return questioned(fact_rules.merge(known, claims, now), known, claims, doubts, now)
 
 
 def _recent(

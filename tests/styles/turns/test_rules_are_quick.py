@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.items import user_message
+from memsvc.core.items import text_of, user_message
+from memsvc.core.rules.changes import changes_in
 from memsvc.core.rules.extraction import LANGUAGES, extract
 
 SIZE_CHARS = 256 * 1024
@@ -32,6 +33,7 @@ NASTY = {
     "mail": "my email is a.a.a.a.a.a.a.a",
     "han": "我也还一直现在目前很非常",
     "kana": "私は実はもうもうの",
+    "changes": "we gave the called not back up any off ",
     "marks": "e\u0301\u0301\u0301",
 }
 
@@ -41,6 +43,7 @@ def test_a_quarter_of_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> N
     item = user_message((text * (SIZE_CHARS // len(text) + 1))[:SIZE_CHARS])
     started = process_time()
     extract([("e", item)], session="s", turn="t", user="")
+    changes_in(text_of(item))
     assert process_time() - started < QUICK_S
 
 

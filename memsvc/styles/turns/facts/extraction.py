@@ -1,20 +1,33 @@
 """Fact extraction from a turn's user messages; echoed memory blocks are ignored."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from memsvc.core.background import run_in_thread
-from memsvc.core.facts import Claim
+from memsvc.core.facts import Claim, Doubt
 from memsvc.core.items import Item, role_of, text_parts
 from memsvc.core.rules import extraction
-from memsvc.core.rules.extraction import ItemMatches
+from memsvc.core.rules.changes import Change, changes_in
+from memsvc.core.rules.extraction import TURN_CHARS_READ, ItemMatches
 from memsvc.styles.turns.block import is_data
 
-MatchesByItem = Mapping[int, ItemMatches]
-"""Matches of the rules, by `id` of each item that has any."""
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the rules find in messages: matches and changes, by `id` of each item with any."""
+
+    matches: Mapping[int, ItemMatches]
+    changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
+
+    @property
+    def touch_facts(self) -> bool:
+        """Return whether facts are to be read for them, under their locks."""
+        return bool(self.matches or self.changes)
 
 
-async def find_matches(items: Sequence[Item]) -> MatchesByItem:
-    """Return the rules' matches in the user messages of these items.
+async def find_matches(items: Sequence[Item]) -> Findings:
+    """Return what the rules find in the user messages of these items.
 
     The newest ones are read first, up to the limit of a turn. It depends on the items alone, so
     that no lock and no transaction is needed meanwhile."""
@@ -23,10 +36,10 @@ async def find_matches(items: Sequence[Item]) -> MatchesByItem:
 
 
 def claims_of(
-    found: MatchesByItem, items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str
+    found: Findings, items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str
 ) -> list[Claim]:
     """Return the claims in these items (pairs of event id and item), in order."""
-    events = [(event, found.get(id(item), ())) for event, item in items]
+    events = [(event, found.matches.get(id(item), ())) for event, item in items]
     return extraction.claims_of(events, session=session, turn=turn, user=user)
 
 
@@ -39,7 +52,35 @@ def extract(
     )
 
 
-def _read_matches(items: Sequence[Item]) -> MatchesByItem:
+def doubts_of(
+    found: Findings,
+    items: Sequence[tuple[str, Item]],
+    *,
+    session: str,
+    turn: str,
+    now: datetime,
+) -> list[tuple[Change, Doubt]]:
+    """Return the changes in these items, each with the doubt that it casts on facts."""
+    return [
+        (change, Doubt(change.text, now, session, turn))
+        for _, item in items
+        for change in found.changes.get(id(item), ())
+    ]
+
+
+def _read_matches(items: Sequence[Item]) -> Findings:
     messages = [item for item in items if not is_data(item)]
     found = zip(messages, extraction.read(messages), strict=True)
-    return {id(item): matches for item, matches in found if matches}
+    return Findings({id(item): matches for item, matches in found if matches}, _changes(messages))
+
+
+def _changes(messages: Sequence[Item]) -> dict[int, tuple[Change, ...]]:
+    """Return the certain changes in user messages, the newest read first, up to the limit."""
+    found: dict[int, tuple[Change, ...]] = {}
+    chars = TURN_CHARS_READ
+    for item in reversed(messages):
+        text = "\n".join(text_parts(item)) if role_of(item) == "user" else ""
+        if text and (chars := chars - len(text)) > -TURN_CHARS_READ:
+            changes = tuple(change for change in changes_in(text) if not change.faint)
+            found |= {id(item): changes} if changes else {}
+    return found

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -25,7 +25,7 @@ FACT_TOKENS: Final = 90
 def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> RecalledChunk:
     """Return the chunk of a fact with its source."""
     statement = fact.statement
-    fields = {
+    fields: dict[str, Any] = {
         "id": statement.record_id,
         "tier": statement.tier.value,
         "key": statement.key,
@@ -36,6 +36,9 @@ def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> Recalled
         "time": timestamp(fact.valid_from),
     }
     tokens = len(statement.value) // 3 + FACT_TOKENS
+    if fact.doubt is not None:
+        fields["questioned"] = {"text": fact.doubt.text, "time": timestamp(fact.doubt.said_at)}
+        tokens += len(fact.doubt.text) // 3
     place = EntryPlace(fact.index_id, fact.entry)
     name = statement.record_id
     return RecalledChunk("fact", fields, name, score, parts, tokens, id=name, place=place)

@@ -1,0 +1,134 @@
+"""Words of change, by the topic whose facts they end, and words of topics, in six languages.
+
+Accents are left out. `…` stands for up to four words, a final `*` for any ending."""
+
+from collections.abc import Mapping
+from typing import Final
+
+# fmt: off
+GENERAL: Final = """
+    no longer; not … any more; n't … any more; n't … anymore; not … anymore; used to; switched; switching; gone over;
+    went over; moved over; moved on; migrated; migrating; turns out; changed my mind; change of plan*; gave up; given up; give up;
+    gave it up; stopped; cancelled; canceled; called off; called … off; call … off; dropped; handed over; handed … over; handed in; handed in my;
+    passed … on to; passed … to; took over; taken over; outgrew; outgrown; replaced; swapped; for good; for keeps; weaned; came off;
+    taken off; took me off; took … off; lapsed; expired; ran out; discontinued; closed down; shut down; went bust; fed up; put paid to;
+    is dead; are dead;  went across; gone for; ditched; scrapped; axed; pulled out; pulled the; retired; sold; over to;
+    ended; finished with; done with; back on my; back to; unsubscribed; uninstalled; broke; ripped out; torn out; got rid of; threw out; thrown out; binned; gave away; given away; stolen; no more; all over; packed in; jacked in; went under;
+    nicht mehr; kein* … mehr; aufgegeben; umgestiegen; umgestellt; gewechselt; wechsel*; stattdessen; neuerdings; ab sofort; ab jetzt;
+    ab heute; von nun an; abgesagt; abbestellt; gekundigt; kundigung; ubergeben; ubernimmt; ubernommen; abgegeben; vorbei; doch nicht;
+    umentschieden; abgeschafft; beendet; eingestellt; abgesetzt; aufgehort; hingeschmissen; geschmissen; ersetzt; bis auf weiteres; abgeschaltet; verkauft; rausgerissen; ausgebaut; verschenkt; entsorgt; gestohlen; getauscht;
+    ya no; deje; dejado; dejamos; dejo de; cambie; cambiamos; cambiado; cambio a; en vez de; en lugar de; desde entonces; a partir de;
+    cancel*; suspend*; anul*; cerraron; cerro; me pase; nos pasamos; se acabo; se termino; apague; resulta que; de opinion; sustitu*; reemplaz*;
+    vendi; vendimos; vendieron; vendido; regale; dimos de baja; di de baja; de baja; ahora nos; quitado; quitaron; quite; abandon*;
+    ne … plus; n … plus; j … plus; arrete*; laisse* tomber; chang*; passe* a; passe* au; passe* chez; passe* sur; au lieu; desormais; dorenavant;
+    annul*; supprim*; a coupe; flambeau; remplac*; resili*; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; vendu; vendue; vendus; revendu; jete; a ferme;
+    不再; 再也; 改成; 改为; 改用; 改报; 改去; 改做; 改吃; 换到; 换成; 换了; 换去; 转到; 转去; 转网; 转成; 迁到; 取消; 停了; 停掉; 放弃; 下线; 戒了; 戒掉; 交给; 移交; 不干了; 不用了;
+    不吃了; 不去了; 不喝了; 不做了; 不学了; 不玩了; 注销; 退了; 退掉; 黄了; 吹了; 告吹; 停用; 弃用; 卖了; 卖掉; 扔了; 送人; 丢了;
+    やめた; やめて; やめま; やめちゃ; 止めた; 変えた; 変えま; 変更; 変わった; 変わりま; 切り替え; 乗り換え; 移行; 移りま; 移った; 解約; キャンセル; 中止; 代わりに; 引き継; 諦め; 卒業;
+    もう行; もう使; 売った; 売って; 売りま; 捨てた; 処分; 譲っ; 続けられ; ことになりま; ことになった; 手放; なくなっ; 休止; 退会; 廃止
+"""
+"""What ended may be anything: it has to share words or a topic."""
+
+FAINT: Final = """
+    now; nowadays; these days; from today; as of; from now on; going forward; instead; finally; anymore; any more; new; again; back; gone; left; lost; first day;
+    for good; tomorrow; started; starting; you'll find me; after all; broken; stopped;
+    jetzt; nun; inzwischen; mittlerweile; seitdem; wieder; neu; neue; neuer; neuen; neues; statt; weg; ab morgen;
+    ahora; al final; por fin; nuevo; nueva; anoche; ayer; ultimo; ultima; ya tengo; ya estoy;
+    maintenant; depuis; finalement; nouveau; nouvelle; nouvel; hier; d'ores;
+    以后; 从现在; 从今; 现在; 后来; 其实; 原来; 新; 已经; 终于; 昨晚; 上个月; 上礼拜; 上周; 改; 换;
+    今は; これから; 以前は; 前は; 昔は; 新しい; 先月; 完了; ちゃった; ちゃいま; もう; になった; になりま
+"""
+"""Words that a change often has and other sentences as well: never enough to doubt a fact."""
+
+BY_TOPIC: Final[Mapping[str, str]] = {
+    "home": """
+        moved to; moved out; moved in; moved into; moved from; moved away; moved back; moving to; moving out; i moved; we moved; 've moved; just moved; relocat*; the keys;
+        boxes are; unpacked; lease; evicted; new place; new flat; new apartment; new address; new house; settled in; downsized; tenancy;
+        umgezogen; ausgezogen; eingezogen; weggezogen; hingezogen; umzug; umziehen; ausgepackt; mietvertrag; neue wohnung; neue adresse; neuen wohnung;
+        me mude; mudamos; mudado; mudada; mudanza; las llaves; nuevo piso; nueva casa; nueva direccion;
+        demenag*; emmenag*; les cles; nouvel appart*; nouvelle adresse; nouvelle maison; le bail;
+        搬到; 搬家; 搬去; 搬走; 搬来; 搬进; 搬出; 搬回; 退租; 租约; 新家; 扎根; 定居; 落户; 行李;
+        引っ越; 引越; 転居; 越してき; 退去; 新居; 転勤""",
+    "job": """
+        quit; resign*; in my notice; my notice; fired; laid off; redundant; sacked; let me go; promot*; bumped up; new job; new role; new position; new employer;
+        retired; retirement; first day at; stepped down; start at; starting at; started at; joined; changed jobs; switched jobs;
+        gekundigt; entlassen; befordert; in rente; rentner*; pensionier*; ruhestand; neuer job; neuen job; neue stelle; neuer arbeitgeber; jobwechsel;
+        renunci*; despid*; despedi*; ascendi*; jubil*; nuevo trabajo; nuevo puesto; nueva empresa; nuevo curro; de trabajo;
+        demission*; vire; viree; licenci*; promu; promue; retraite; nouveau poste; nouveau boulot; nouvel emploi; reconvert*; de boulot; de metier; ma blouse;
+        辞职; 离职; 跳槽; 被裁; 裁员; 被炒; 升职; 升了; 晋升; 退休; 新工作; 换工作; 转行; 工服; 入职; 辞了; 工牌;
+        辞め; 退職; 転職; クビ; 昇進; 昇格; 定年; 異動; 新しい仕事; 転勤; 辞令; 独立し""",
+    "love": """
+        divorc*; separated; broke up; broken up; split up; split with; dumped; single again; married; engaged; left me; decree; walked out; moved on from;
+        getrennt; trennung; scheidung; geschieden; schluss gemacht; verheiratet; geheiratet; verlobt; auseinander; wieder single;
+        divorci*; separ*; rompi*; corte con; cortamos; me dejo; nos casamos; me case; solter*; lo dejamos;
+        separe*; rompu; rupture; largue*; quitte*; marie; mariee; maries; plaque; plaquee; celibataire;
+        离婚; 分手; 分了; 掰了; 劈腿; 拉黑; 结婚; 领证; 订婚; 单身; 甩了; 复合;
+        別れ; 離婚; 振られ; 結婚し; 婚約; 独身; 破局; 籍を入れ""",
+    "life": """
+        died; passed away; funeral; buried; put down; put to sleep; lost our; lost my; goodbye to; cremat*; rehomed; didn't make it; over the rainbow;
+        gestorben; verstorben; beerdig*; eingeschlafert; begraben; ist tot; uberfahren;
+        murio; fallec*; enterr*; entierro; sacrific*; se nos fue; ha muerto;
+        est mort; est morte; decede*; enterre*; eteint*; obseques; euthanasi*; nous a quitte*;
+        去世; 死了; 过世; 走了; 下葬; 葬礼; 翻肚; 安乐死; 没了; 没救;
+        亡くな; 死ん; 他界; 葬儀; 葬式; 虹の橋; 永眠; 旅立""",
+    "car": """
+        traded in; scrapyard; scrapped; totaled; totalled; wrote off; written off; new car; new bike; sold the car;
+        verschrottet; totalschaden; neues auto; neues rad; nuevo coche; coche nuevo; desguace; nouvelle voiture; a la casse;
+        报废; 新车; 卖车; 廃車; 新車; 買い替え; 買い換え; 乗り換え""",
+    "health": """
+        weaned; came off; stopped taking; cured; in remission; all clear; ablation; surgery; operation; laser; outgrew;
+        abgesetzt; geheilt; operiert; ausgeschlichen; me quitaron; curad*; operaron; me opero; gueri*; opere; operee; 停药; 治好; 痊愈; 做了手术; 完治; 手術し; 薬をやめ""",
+    "food": """
+        back to meat; meat again; eat … again; back on my plate; off the meat; gone vegan; went vegan; gone vegetarian; turned vegan;
+        wieder fleisch; vuelto a comer; vuelvo a comer; mange a nouveau; remange; 开荤; 吃肉了; 肉を食べ""",
+}
+
+TOPIC_WORDS: Final[Mapping[str, str]] = {
+    "home": """
+        live in; live at; live with; living in; lives in; based in; home is; address; flat; apartment; house; landlord; lease; rent; neighbourhood; been in; moved to;
+        wohne; wohn; wohnen; lebe in; wohnung; zuhause; adresse; vermieter; miete; vivo; vivimos; piso; casa; alquiler; direccion; casero; habite; habitons;
+        vis a; vis en; appart; appartement; maison; loyer; adresse; 住; 租房; 房东; 房租; 地址; 家在; 住ん; 暮らし; アパート; マンション; 住所; 大家; 家賃""",
+    "job": """
+        work at; work for; work as; works; working at; job; boss; employer; employed; salary; shift; office; i'm a; i am a; my company; resigned; notice; title; wait tables;
+        colleague; arbeite; beruf; chef; chefin; arbeitgeber; angestellt; gehalt; stelle; buro; trabajo; trabajamos; jefe; jefa; empresa; sueldo; oficina;
+        travaille; boulot; metier; patron; employeur; salaire; bureau; infirmier; poste; suis en cdi; 上班; 工作; 公司; 老板; 工资; 当老师; 送快递; 同事; 働; 仕事; 勤め; 会社; 上司; 給料; 職場; 教えてい""",
+    "love": """
+        wife; husband; boyfriend; girlfriend; partner; fiance; fiancee; spouse; married; engaged; dating; wedding; frau; mann; freund; freundin; partnerin; verlobt*; verheiratet; ehe;
+        hochzeit; mujer; marido; novio; novia; pareja; esposa; esposo; casad*; boda; femme; mari; copain; copine; compagn*; fiance*; epous*; mariage;
+        老婆; 老公; 男朋友; 女朋友; 男友; 女友; 对象; 丈夫; 妻子; 未婚; 订婚; 婚礼; 彼氏; 彼女; 妻; 夫; 旦那; 嫁; 婚約; 恋人; 付き合っ""",
+    "life": """
+        dog; cat; parrot; budgie; hamster; rabbit; horse; pony; tortoise; fish; puppy; kitten; pet; bird; grandmother; grandma; gran; grandfather; grandpa; mother; father; mum; mom; dad; aunt; uncle; lives with us;
+        hund; katze; kater; hamster; pferd; wellensittich; papagei; haustier; oma; opa; mutter; vater; tante; onkel; perr*; gat*; loro; caballo; mascota; abuel*; madre; padre; tia; tio;
+        chien; chienne; chat; chatte; cheval; lapin; perroquet; mamie; papi; papy; grand mere; grand pere; mere; pere; tante; oncle; 狗; 猫; 鹦鹉; 鱼; 兔; 仓鼠; 宠物; 奶奶; 爷爷; 外婆; 外公; 妈; 爸; 犬; インコ; うさぎ; 金魚; ペット; 祖母; 祖父; おばあ; おじい; 母; 父""",
+    "car": """
+        car; drive; van; truck; motorbike; bike; vehicle; auto; wagen; fahre; motorrad; fahrrad; coche; carro; moto; bici; conduzco; voiture; bagnole; conduis; velo; 车; 摩托; 単車; クルマ; 車; バイク; 自転車""",
+    "health": """
+        medication; medicine; tablets; pills; prescription; allergic; allergy; asthma; diabetic; take … every; lenses; glasses; insulin; tabletten; medikament; allergisch; nehme; brille; medicina; pastilla*; alergi*; gafas;
+        medicament; allergi*; comprime*; lentilles; lunettes; traitement; 药; 过敏; 眼镜; 薬; アレルギー; コンタクト; 眼鏡; メガネ""",
+    "food": """
+        vegan; vegetarian; meat; diet; eat; gluten; pescatarian; vegetari*; fleisch; esse; ernahr*; vegan*; carne; como; dieta; viande; mange; regime; 吃素; 素食; 吃; 肉; 菜食; ヴィーガン; ベジタリアン; 食べ""",
+}
+
+TOPICS_BY_FACT: Final[Mapping[str, str]] = {
+    "user_home": "home", "user_timezone": "home", "user_job": "job", "user_employer": "job", "user_relationship": "love",
+    "user_family": "love", "user_pet": "life", "user_pet_kind": "life", "user_condition": "health", "user_medication": "health",
+    "user_allergy": "health", "user_diet": "food", "user_food_rule": "food", "user_possession": "car",
+}
+
+HEDGES: Final = """
+    if; might; maybe; perhaps; would; should i; thinking of; thinking about; considering; planning to; want to; wants to; wish; hope to; could; going to; may; imagine; pretend; what happens;
+    wenn; falls; vielleicht; sollte; uberlege; plane; hatte gern; si; quiza; quizas; tal vez; podria; deberia; quiero; quisiera; pienso; pensando;
+    peut etre; pourrais; devrais; voudrais; envisage; j'aimerais; songe; 如果; 要是; 也许; 可能; 想要; 打算; 考虑; もし; かもしれ; たい; つもり; 考えてい
+"""
+"""What is only considered has not changed."""
+
+OTHERS: Final = """
+    brother; sister; cousin; friend; neighbour; neighbor; colleague; coworker; nephew; niece; roommate; bruder; schwester; cousine; freunde; nachbar*; kolleg*; neffe; nichte;
+    herman*; prim*; amig*; vecin*; companer*; sobrin*; frere; soeur; cousin*; ami; amie; voisin*; collegue; neveu; niece; 哥; 弟; 姐; 妹; 朋友; 同事; 邻居; 兄; 弟; 姉; 妹; 友達; 同僚; 隣
+"""
+"""People whose change is not the user's, where the user is not in the sentence."""
+
+MYSELF: Final = """
+    i; i'm; i've; we; we're; we've; us; me; ich; wir; mich; uns; me; yo; nos; nosotros; je; j; on; nous; 我; 我们; 咱; 私; 僕; 俺; うち
+"""
+# fmt: on

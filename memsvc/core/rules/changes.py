@@ -1,0 +1,240 @@
+"""Sentences of a user's that say that something changed, and what they put in doubt."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from memsvc.core.analysis import normalized_text, terms
+from memsvc.core.facts import Claim, Doubt, Fact, Merge, Statement
+from memsvc.core.rules.change_words import (
+    BY_TOPIC,
+    FAINT,
+    GENERAL,
+    HEDGES,
+    MYSELF,
+    OTHERS,
+    TOPIC_WORDS,
+    TOPICS_BY_FACT,
+)
+from memsvc.core.rules.own_words import own_spans
+
+CHANGE_CHARS_MAX: Final = 200
+TEXT_CHARS_READ: Final = 8000
+CHANGES_MAX: Final = 4
+"""Changes of one message that are read."""
+QUESTIONED_MAX: Final = 8
+"""Facts that one change puts in doubt by its topic alone."""
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_SENTENCE: Final = re.compile(r"[^\n。！？!?.;；…]*(?:[。！？!?;；…\n]|\.(?=\s|$)|\.|$)")
+_NEGATED: Final = re.compile(
+    r"(?:\bnot|n't|\bnever|\bnicht|\bnie|\bno|\bnunca|\bpas|没|没有|不想|未)\W*(?:\w+\W+)?$"
+)
+NEGATION_CHARS: Final = 24
+_NAMED_DEATH: Final = re.compile(
+    r"\W*(?:[^\W\d_a-z]\w+\W+){1,3}(?:has |is |ist |est )?"
+    r"(?:died|dead|passed|gestorben|verstorben|mort|decede|murió|falleció|décédé)"
+)
+"""A death of somebody with a name, who has to be named by a fact."""
+_QUESTION: Final = ("?", "？")
+_COMMON: Final = frozenset(
+    terms(
+        "time day week month year today yesterday tomorrow morning evening night last next first new old now always"
+        " never still also even good great nice thing people work go come make use say want need know think look feel"
+        " one two three every really much back way big little long own tag woche monat jahr heute gestern morgen abend"
+        " neu alt gut immer semana mes hoy ayer ano nuevo siempre bien semaine mois jour annee hier bien toujours tout"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A sentence that says that something changed, at most 200 characters, with its neighbours.
+
+    `ends` are the topics whose facts its words of change end, `topics` those that it is about.
+    One that is `faint` may say something else: it puts nothing in doubt."""
+
+    text: str
+    terms: frozenset[str]
+    ends: frozenset[str]
+    topics: frozenset[str]
+    faint: bool
+
+
+class _Phrases:
+    """Phrases by their labels: only those with a word of the text are compared with it."""
+
+    def __init__(self, phrases_by_label: Mapping[str, str]) -> None:
+        self._spaced: dict[str, list[tuple[str, str]]] = {}
+        self._unspaced: dict[str, str] = {}
+        for label, phrases in phrases_by_label.items():
+            for phrase in (phrase.strip() for phrase in phrases.split(";")):
+                if _CJK.search(phrase):
+                    self._unspaced.setdefault(phrase, label)
+                else:
+                    start = max(_WORD.findall(phrase), key=len)[:4]
+                    self._spaced.setdefault(start, []).append((label, phrase))
+        longest_first = sorted(self._unspaced, key=len, reverse=True)
+        self._cjk = re.compile("|".join(map(re.escape, longest_first)))
+
+    def may_match(self, words: str) -> bool:
+        """Return whether some phrase has a word of this text."""
+        return not self._spaced.keys().isdisjoint(word[:4] for word in _WORD.findall(words)) or (
+            _CJK.search(words) is not None and self._cjk.search(words) is not None
+        )
+
+    def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
+        """Return the labels of the phrases in a text, without those right after `refused`."""
+        starts = self._spaced.keys() & {word[:4] for word in _WORD.findall(words)}
+        matches = [
+            (label, match)
+            for start in starts
+            for label, phrase in self._spaced[start]
+            for match in _compiled(phrase).finditer(words)
+        ]
+        if _CJK.search(words):
+            matches += [(self._unspaced[match[0]], match) for match in self._cjk.finditer(words)]
+        return {
+            label
+            for label, match in matches
+            if refused is None
+            or not refused.search(words[max(0, match.start() - NEGATION_CHARS) : match.start()])
+        }
+
+
+@lru_cache(2048)
+def _compiled(phrase: str) -> re.Pattern[str]:
+    """Return the pattern of a phrase."""
+    words = [
+        r"(?:\w+\W+){0,4}?"
+        if word == "…"
+        else re.escape(word.rstrip("*")) + (r"\w*" if word.endswith("*") else r"\b")
+        for word in phrase.split()
+    ]
+    pattern = r"\W+".join(words).replace(r"{0,4}?\W+", "{0,4}?")
+    return re.compile((r"\b" if phrase[0].isalnum() else "") + pattern)
+
+
+_GENERAL, _FAINT = "general", "faint"
+_CUES: Final = _Phrases({**BY_TOPIC, _GENERAL: GENERAL, _FAINT: FAINT})
+_TOPICS: Final = _Phrases(TOPIC_WORDS)
+_CONTEXT: Final = _Phrases({"hedge": HEDGES, "others": OTHERS, "myself": MYSELF})
+
+
+def changes_in(text: str) -> tuple[Change, ...]:
+    """Return the changes that a user's message says, in its order, the last ones of many."""
+    text = text[-TEXT_CHARS_READ:]
+    if not _CUES.may_match(normalized_text(text)):
+        return ()
+    found: list[Change] = []
+    for start, end in own_spans(text):
+        sentences = [match for match in _SENTENCE.finditer(text, start, end) if match[0].strip()]
+        for at, match in enumerate(sentences):
+            change = _read(match[0])
+            if change is not None:
+                found.append(replace(change, text=_with_neighbours(text, sentences, at)))
+    return tuple(found[-CHANGES_MAX:])
+
+
+def _read(sentence: str) -> Change | None:
+    """Return the change that a sentence says, if any."""
+    words = normalized_text(sentence)
+    cues = _CUES.labels_in(words, _NEGATED)
+    if not cues or sentence.rstrip().endswith(_QUESTION):
+        return None
+    context = _CONTEXT.labels_in(words)
+    if "hedge" in context:
+        return None
+    is_faint = cues == {_FAINT}
+    is_of_others = "others" in context and "myself" not in context
+    topics = frozenset() if is_faint or is_of_others else topics_of(words)
+    is_of_others |= "life" not in topics and _NAMED_DEATH.match(sentence) is not None
+    return Change(
+        sentence.strip(),
+        frozenset(terms(sentence)) - _COMMON,
+        frozenset() if is_of_others else frozenset(cues) - {_GENERAL, _FAINT},
+        topics,
+        faint=is_faint,
+    )
+
+
+def _with_neighbours(text: str, sentences: Sequence[re.Match[str]], at: int) -> str:
+    """Return a sentence with those around it, as long as they are short."""
+    first = last = at
+    while first or last + 1 < len(sentences):
+        before, after = max(0, first - 1), min(len(sentences) - 1, last + 1)
+        if sentences[after].end() - sentences[first].start() <= CHANGE_CHARS_MAX and after > last:
+            last = after
+        elif (
+            sentences[last].end() - sentences[before].start() <= CHANGE_CHARS_MAX and before < first
+        ):
+            first = before
+        else:
+            break
+    return text[sentences[first].start() : sentences[last].end()].strip()[:CHANGE_CHARS_MAX]
+
+
+def topics_of(words: str) -> frozenset[str]:
+    """Return the topics that words, normalised, are about."""
+    return frozenset(_TOPICS.labels_in(words))
+
+
+def names(change: Change, text: str) -> bool:
+    """Return whether a change names what a text says: two words of it, or one that is a name."""
+    shared = change.terms & (frozenset(terms(text)) - _COMMON)
+    return len(shared) >= 2 or any(
+        word[0].isupper() or word[0].isdigit()
+        for word in _WORD.findall(change.text)
+        if shared.intersection(terms(word))
+    )
+
+
+def concerns(change: Change, text: str, fact_id: str = "") -> bool:
+    """Return whether a change ends what a text is about, by its topic."""
+    known = TOPICS_BY_FACT.get(fact_id)
+    topics = frozenset((known,)) if known else topics_of(normalized_text(text))
+    return not change.faint and not topics.isdisjoint(change.ends or change.topics)
+
+
+def questioned(
+    merge: Merge,
+    known: Sequence[Fact],
+    claims: Sequence[Claim],
+    doubts: Sequence[tuple[Change, Doubt]],
+    now: datetime,
+) -> Merge:
+    """Return a merge that also puts known facts in doubt: those that changes end, each its last.
+
+    What the claims of the same turn say of a fact goes before. A change that names some facts says
+    nothing of the others of its topic; words of change in a fact itself are no change of it."""
+    if not doubts:
+        return merge
+    stated = {claim.identity for claim in claims if isinstance(claim, Statement)}
+    ended = [fact for fact, _ in merge.replaced] + list(merge.deleted)
+    open_facts = [
+        fact
+        for fact in known
+        if fact.is_valid(now) and fact.statement.identity not in stated and fact not in ended
+    ]
+    found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
+    for change, doubt in doubts:
+        named = [fact for fact in open_facts if names(change, _said(fact))]
+        about = [
+            fact
+            for fact in open_facts
+            if concerns(change, fact.statement.told, fact.statement.fact_id)
+        ]
+        found |= {
+            (fact.index_id, fact.entry): (fact, doubt)
+            for fact in named or sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
+            if not (named and _CUES.labels_in(normalized_text(fact.statement.statement)) - {_FAINT})
+        }
+    return replace(merge, questioned=tuple(found.values()))
+
+
+def _said(fact: Fact) -> str:
+    return f"{fact.statement.value}\n{fact.statement.statement}"
