@@ -2,60 +2,72 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-_CLOSING = {
-    "“": "”",
-    "„": "“",
-    "«": "»",
-    "「": "」",
-    "『": "』",
-    "‹": "›",
-    '"': '"',
-    "`": "`",
-    "'": "'",
-}
-_FENCES = ("```", "~~~")
-_QUOTE = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})[^<>\n]{0,200}>")
-TAGS_OPEN_MAX = 50
-_BLOCK_QUOTE = re.compile(r"^[ \t]{0,8}>.*$", re.MULTILINE)
-_SPEAKER = re.compile(
-    r"^[^\w\n]{0,4}(?P<label>(?-i:[^\W\d_a-zß-öø-ÿ])[\w.'-]{0,40}(?: (?-i:[^\W\d_a-zß-öø-ÿ])[\w.'-]{0,40})?)"
-    r"[*_\])]{0,3}\s?[:：](?!//).*$",
-    re.MULTILINE,
+from memsvc.core.rules import text_requests as words
+from memsvc.core.rules.quoted_text import Span, blanked, merged, quoted_spans
+
+_LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
+_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)]*\s+|[。！？]+[」』”）]*|\s[–—-]\s")
+_STAMP = (
+    r"[\[(<]?(?:(?:\d{4}-\d\d-\d\d|\d{1,2}[/.]\d{1,2}[/.]\d{2,4})[ T,]{1,2})?"
+    r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?: ?[ap]m)?[\])>]?"
 )
-_LABEL_WORDS = """
-    note; notes; fyi; ps; p.s; info; update; edit; correction; remember; reminder; btw; context; about; me; fact;
-    facts; ich; hinweis; übrigens; wichtig; korrektur; rappel; moi; nota; yo; importante; corrección; important;
-    remark; profile; 关于我; 备注; 注意; 更正; メモ; 訂正; 自己紹介; 我搬家了; 引っ越しました; about me; über mich; à propos de moi;
-    sobre mí; i moved; i've moved; i have moved; i just moved; i've just moved; we moved; we've moved;
-    i changed jobs; i've changed jobs; ich bin umgezogen; wir sind umgezogen; j'ai déménagé; nous avons déménagé;
-    me he mudado; me mudé; nos hemos mudado
-"""
-_LABELS = frozenset(label.strip() for label in _LABEL_WORDS.split(";"))
-"""Labels allowed before a colon at the start of a message: no other person's name."""
+_LABEL = re.compile(
+    rf"[^\w\n]{{0,4}}(?P<stamp>{_STAMP}\s{{0,3}}[-–]?\s{{0,2}})?(?P<label>[^\W\d_](?:[\w.'’&-]| (?=\S)){{0,40}}?)"
+    rf"[*_\])]{{0,3}}\s?(?P<after>{_STAMP})?[:：](?!//|\d)\s*(?P<said>.?)"
+)
+_CJK_SPEECH = re.compile(r"\s{0,8}[\u3040-\u30ff\u4e00-\u9fffA-Za-z]{1,8}[「『].*[」』]\s{0,8}$")
+_NAME = re.compile(
+    r"[^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}){0,2}"
+    r"|(?!(?:I|We|Just|Also|Already|Newly|Recently|Finally)\b)[A-Z][a-z]+ (?:\w+ed|says|said|wrote|writes)"
+)
+_NO_NAME = re.compile(r"(?:ing|tion|ment|ness|ung|heit|keit|schaft|weise|ción|mente|dad)$")
+_NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはがもで]|これ|それ|だけ|ひと")
+_ITEM = re.compile(r"\s{0,8}(?:[-*•・·–—]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
+_STAMPED = re.compile(rf"\s{{0,4}}{_STAMP}\s")
+_COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
+_MAILED = re.compile(
+    r"\W{0,3}(?:subject|betreff|asunto|objet|件名|主题|发件人|差出人)\s?[:：]|.{0,60}[:：].{0,60}@",
+    re.IGNORECASE,
+)
+_PERSONA = re.compile(
+    r"^\W{0,3}(?:you are|you're|du bist|sie sind|eres|tu es|vous êtes) (?:now |jetzt |ahora |maintenant )?"
+    r"(?-i:[^\W\d_a-zß-öø-ÿ])\w+[,.]|^\W{0,3}(?:你是|你现在是|あなたは).{1,12}[，。、]",
+    re.IGNORECASE,
+)
+_BACK = re.compile(
+    r"\b(?:that|those|this|it|the above|das|den satz|eso|esa frase|lo|ça|cette phrase|cela)\b|[这那]|これ|この文|上",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+CJK_NAME_CHARS = 6
+OUTER_MAX = 6
+"""Lines of a message and sentences of a line, from either side, that can be a request."""
+SENTENCE_CHARS_READ = 400
+ASIDES_MAX = 3
+"""Remarks before or after a text."""
+QUOTED_TEXT_CHARS = 24
+"""A quotation of this length can be what a request is about."""
+TEXT_SENTENCES = 3
+"""Sentences after a request, in its own line, that are a text."""
 
 
-def worked_on_spans(text: str) -> list[tuple[int, int]]:
+def worked_on_spans(text: str) -> list[Span]:
     """Return the parts of a user message that are not the user's own words, in order, disjoint.
 
     Text that is quoted, code, or given to be translated, summarised, answered and the like. No
     statement and no instruction of the user's begins there; one that begins in own words may end
     in a quotation ("my favourite song is 'Angie'"). Call it once a message, on the text that the
     rules read, and ask `within` for each position."""
-    spans = sorted(
-        [
-            *_quoted(text),
-            *(_tagged(text) if "<" in text else ()),
-            *(match.span() for match in _BLOCK_QUOTE.finditer(text)),
-            *_spoken_lines(text),
-        ]
-    )
-    return _merged(spans)
+    marked = quoted_spans(text)
+    paragraphs = _paragraphs(text, marked)
+    return merged([*marked, *_spoken(paragraphs), *_given(text, paragraphs)])
 
 
-def own_spans(text: str) -> list[tuple[int, int]]:
+def own_spans(text: str) -> list[Span]:
     """Return the parts of a user message that are the user's own words, in order, not blank."""
     spans, start = [], 0
     for left, right in (*worked_on_spans(text), (len(text), len(text))):
@@ -65,60 +77,341 @@ def own_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def within(spans: Sequence[tuple[int, int]], position: int) -> bool:
+def within(spans: Sequence[Span], position: int) -> bool:
     """Return whether a position lies in one of some ordered, disjoint spans."""
     at = bisect_right(spans, (position, 1 << 60))
     return at > 0 and position < spans[at - 1][1]
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line that is not blank, its quotations blanked out in `own`.
+
+    `kind` is what it looks like: "header" (of a mail), "speech" (of a speaker), "stamped" (of a
+    log), "quote" (hardly anything else), "row" (of a table), "item" (of a list or form), "own" (a
+    remark with a label) or "".
+    `request` is how clearly a sentence of it asks to work on a text, from 0 to 3, and `at` where
+    that sentence begins."""
+
+    start: int
+    end: int
+    own: str
+    kind: str
+    request: int
+    at: int
 
 
-def _spoken_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the lines that begin with the name of somebody who speaks."""
-    for match in _SPEAKER.finditer(text):
-        if match["label"].casefold() not in _LABELS:
-            yield match.span()
+Lines = Sequence[_Line]
 
 
-def _quoted(text: str) -> Iterator[tuple[int, int]]:
-    closing, start = "", 0
-    for mark in _QUOTE.finditer(text):
-        kind = mark[0]
-        if closing:
-            if kind == closing:
-                yield start, mark.end()
-            if kind == closing or (kind == "\n" and closing not in _FENCES):
-                closing = ""
-        elif kind in _FENCES or (kind in _CLOSING and not _is_word_end(text, mark)):
-            closing, start = _CLOSING.get(kind, kind), mark.start()
-    if closing in _FENCES:
-        yield start, len(text)
+def _paragraphs(text: str, marked: Sequence[Span]) -> list[list[_Line]]:
+    own = blanked(text, marked)
+    paragraphs: list[list[_Line]] = []
+    matches = list(_LINE.finditer(text))
+    for number, match in enumerate(matches):
+        start, end = match.span()
+        if not number or text.count("\n", matches[number - 1].end(), start) > 1:
+            paragraphs.append([])
+        kind = _kind(match[0], own[start:end])
+        if kind == "speech" and paragraphs[-1] and paragraphs[-1][-1].kind == "own":
+            kind = "own"
+        outer = min(number, len(matches) - 1 - number) < OUTER_MAX
+        request, at = _request(own[start:end]) if outer and kind in ("", "own", "quote") else (0, 0)
+        paragraphs[-1].append(_Line(start, end, own[start:end], kind, request, at))
+    return paragraphs
 
 
-def _is_word_end(text: str, mark: re.Match[str]) -> bool:
-    """Return whether a mark is the apostrophe after a word, as in the dogs' house."""
-    return mark[0] == "'" and text[mark.start() - 1 : mark.start()].isalnum()
+def _request(own: str) -> tuple[int, int]:
+    """Return how clearly a line asks to work on a text, and where its clearest sentence begins."""
+    best, start = (0, 0), 0
+    ends = [*(match.end() for match in _SENTENCE_END.finditer(own)), len(own)]
+    for number, end in enumerate(ends):
+        if min(number, len(ends) - 1 - number) < OUTER_MAX:
+            sentence = own[start : min(end, start + SENTENCE_CHARS_READ)]
+            clear = _clearness(sentence)
+            label = _COLON.search(sentence, 0, 40)
+            if not clear and label:
+                start += label.end()
+                clear = _clearness(sentence[label.end() :])
+            if clear > best[0]:
+                best = clear, start
+        start = end
+    return best
 
 
-def _tagged(text: str) -> Iterator[tuple[int, int]]:
-    names: list[str] = []
-    start = 0
-    for tag in _TAG.finditer(text):
-        name = tag["name"].casefold()
-        if not tag["close"]:
-            start = start if names else tag.start()
-            names += [name] if len(names) < TAGS_OPEN_MAX else []
-        elif name in names:
-            del names[names.index(name) :]
-            if not names:
-                yield start, tag.end()
-    if names:
-        yield start, len(text)
+def _request(own: str) -> tuple[int, int]:
+    """Return how clearly a line asks to work on a text, and where its clearest sentence begins."""
+    best, start = (0, 0), 0
+    for end in (*(match.end() for match in _SENTENCE_END.finditer(own)), len(own)):
+        clear = _clearness(own[start:end])
+        label = _COLON.search(own, start, min(end, start + 40))
+        if not clear and label:
+            start = label.end()
+            clear = _clearness(own[start:end])
+        if clear > best[0]:
+            best = clear, start
+        start = end
+    return best
+
+
+def _clearness(sentence: str) -> int:
+    """Return how clearly a sentence asks to work on a text, from 0 (not at all) to 3.
+
+    Behind a colon the text itself begins."""
+    colon = _COLON.search(sentence)
+    head = sentence[: colon.start()] if colon else sentence
+    if words.KEEPING.search(head):
+        return 0
+    doing = words.DOING.search(head) is not None
+    producing = words.PRODUCING.search(head) is not None
+    verb = words.VERB.search(head) is not None and not producing
+    noun = words.NOUN.search(head) is not None and not producing
+    told = words.FIRST_PERSON.search(head) is not None and words.WANTS.search(head) is None
+    if words.STANDING.search(head) and not (colon and verb):
+        return 0
+    if words.POINTED.search(head) or words.HANDED_OVER.search(head) or (verb and (colon or doing)):
+        return 3
+    if verb or (noun and (doing or not (told or colon))):
+        return 2
+    return int(not told and (doing or (colon is not None and (noun or len(head) > 30))))
+
+
+def _kind(line: str, own: str) -> str:
+    if len(line) > 3 * len(own.strip()):
+        return "quote"
+    if words.HEADER.match(line):
+        return "header"
+    if _CJK_SPEECH.match(line):
+        return "speech"
+    label = _LABEL.match(line)
+    if label is not None and not (
+        words.VERB.search(label["label"]) or words.KEEPING.search(label["label"])
+    ):
+        if label["stamp"] or label["after"] or _is_speaker(label["label"]):
+            return "speech"
+        if label["label"].casefold() in words.OWN_LABELS:
+            return "own"
+        if label["said"] and len(label["label"]) <= 30 and not _clearness(label["label"] + ":"):
+            return "item"
+    if _STAMPED.match(line):
+        return "stamped"
+    if line.count("|") > 1 or line.count("\t") > 1:
+        return "row"
+    return "item" if _ITEM.match(line) else ""
+
+
+def _is_speaker(label: str) -> bool:
+    folded = label.casefold()
+    if _NO_NAME.search(folded) or not words.OWN_LABELS.isdisjoint((folded, *folded.split())):
+        return False
+    if label[0] > "\u3000":
+        return len(label) <= CJK_NAME_CHARS and _NO_CJK_NAME.search(label) is None
+    return _NAME.fullmatch(label) is not None
+
+
+def _spoken(paragraphs: Sequence[Lines]) -> Iterator[Span]:
+    """Yield the lines of speakers, of a log and of a table, which need no request."""
+    for lines in paragraphs:
+        for kind, least in (("speech", 1), ("stamped", 2), ("row", 2)):
+            found = [line for line in lines if line.kind == kind]
+            if len(found) >= least:
+                yield found[0].start, found[-1].end
+
+
+def _given(text: str, paragraphs: Sequence[Lines]) -> Iterator[Span]:
+    """Yield the parts that are given to be worked on."""
+    start = _letter_start(paragraphs)
+    if start is not None:
+        yield from _without_asides(text, paragraphs[start:], paragraphs[:start])
+        return
+    asking = [
+        (line.request, number)
+        for number, paragraph in enumerate(paragraphs)
+        for line in paragraph
+        if line.request
+    ]
+    if not asking:
+        return
+    # the request stands at the head or, if it is clearer there, at the end
+    number = max(asking, key=lambda ask: (ask[0], ask[1] == 0, ask[1] == len(paragraphs) - 1))[1]
+    paragraph = paragraphs[number]
+    line = max(paragraph, key=lambda line: line.request)
+    split = paragraph.index(line) + 1
+    behind = _behind_colon(text, line)
+    if behind is not None:
+        yield behind
+    after = (
+        [paragraph[split:], *paragraphs[number + 1 :]]
+        if split < len(paragraph)
+        else paragraphs[number + 1 :]
+    )
+    before = [*paragraphs[:number], paragraph[: split - 1]] if split > 1 else paragraphs[:number]
+    ends_in_colon = line.own.rstrip().endswith((":", "："))
+    if after and (
+        not before
+        or number == 0
+        or ends_in_colon
+        or _likeness(after, paragraph) >= _likeness(before, paragraph)
+    ):
+        given, frame = after, [*before, [line]]
+    else:
+        given, frame = before, [[line], *after]
+    if behind is None and not given:
+        yield from _in_line(line)
+    elif given and (
+        behind is not None or line.request + _likeness(given, frame[0]) > 2 or ends_in_colon
+    ):
+        yield from _without_asides(text, given, frame, found=behind is not None)
+
+
+def _letter_start(paragraphs: Sequence[Lines]) -> int | None:
+    """Return the number of the paragraph with which somebody's mail or letter begins."""
+    heads = [
+        number
+        for number, paragraph in enumerate(paragraphs)
+        for line in paragraph
+        if line.kind == "header"
+    ]
+    if heads and any(_MAILED.match(line.own) for line in paragraphs[heads[0]]):
+        return heads[0]
+    for number, paragraph in enumerate(paragraphs):
+        greeting = words.GREETING.match(paragraph[0].own)
+        if _PERSONA.match(paragraph[0].own) or (greeting and number):
+            return number
+        if number < len(paragraphs) - 1 and (
+            (greeting and greeting["formal"])
+            or any(words.CLOSING.match(line.own) for line in paragraph[1:])
+        ):
+            return number
+    return None
+
+
+def _likeness(given: Sequence[Lines], frame: Lines) -> int:
+    """Return how much paragraphs look like a text that somebody else wrote, from 0 to 3."""
+    lines = [line for paragraph in given for line in paragraph if line.kind != "quote"]
+    own = "\n".join(line.own for line in lines)
+    if (
+        words.GREETING.match(own)
+        or words.CLOSING.search(own)
+        or any(line.kind not in ("", "item", "own") for line in lines)
+    ):
+        return 3
+    if sum(line.kind in ("item", "own") for line in lines) > len(lines) // 2 or _is_foreign(
+        own, frame
+    ):
+        return 3
+    short = sum(len(line.own) < 70 and line.own.rstrip()[-1:] not in ".。:" for line in lines)
+    if short > 2 and short > len(lines) // 2:
+        return 3  # verses
+    return 2 if len(_SENTENCE_END.findall(own + " ")) >= TEXT_SENTENCES else 1
+
+
+def _behind_colon(text: str, line: _Line) -> Span | None:
+    """Return what stands behind the first colon after a request, on the same line."""
+    if not line.request:
+        return None
+    for colon in _COLON.finditer(line.own, line.at):
+        rest = line.own[colon.end() :]
+        if rest.strip():
+            if line.request == 1 and ("?" in rest or not words.FIRST_PERSON.search(rest[:60])):
+                return None
+            start = line.start + colon.end()
+            quotation = text[start : start + len(rest) - len(rest.lstrip())].rstrip()
+            is_all = len(quotation) >= QUOTED_TEXT_CHARS
+            return start, start + len(quotation) if is_all else line.end
+    return None
+
+
+def _in_line(line: _Line) -> Iterator[Span]:
+    """Yield the sentences beside a request in its line, if they are a text of their own."""
+    if line.request < 2 or " " * QUOTED_TEXT_CHARS in line.own:
+        return
+    after = [match.end() for match in _SENTENCE_END.finditer(line.own, line.at)]
+    if after and not words.ASIDE.search(line.own, after[0]):
+        if len(after) > (TEXT_SENTENCES if line.request < 3 else 1):
+            yield line.start + after[0], line.end
+    elif line.at and line.request == 3 and _BACK.search(line.own, line.at):
+        yield line.start, line.start + line.at
+
+
+def _without_asides(
+    text: str, given: Sequence[Lines], frame: Sequence[Lines], *, found: bool = False
+) -> Iterator[Span]:
+    """Yield paragraphs without the user's remarks before and after the text in them.
+
+    `found` says that another text was found: they may be remarks altogether."""
+    paragraphs = [list(paragraph) for paragraph in given]
+    leads = not frame or frame[0][0].start > given[0][0].start
+    closings = list(words.CLOSING.finditer(text, given[0][0].start, given[-1][-1].end))
+    closed = closings[-1].end() if closings else 0
+    for _ in range(ASIDES_MAX):
+        if len(paragraphs) > (not found) and _is_aside(paragraphs[-1], given, frame, closed):
+            paragraphs.pop()
+    for _ in range(ASIDES_MAX):
+        if len(paragraphs) > 1 and leads and _is_aside(paragraphs[0], given, frame, closed):
+            paragraphs.pop(0)
+    if not paragraphs:
+        return
+    last = paragraphs[-1]
+    if len(last) > 1 and last[0].kind not in ("", "header") and not last[-1].kind:
+        last = last[:-1] if _is_remark(last[-1:]) else last
+    yield paragraphs[0][0].start, last[-1].end
+
+
+def _is_aside(
+    paragraph: Lines, given: Sequence[Lines], frame: Sequence[Lines], closed: int
+) -> bool:
+    """Return whether a paragraph beside a text speaks about it; a letter in it ends at `closed`."""
+    own = " ".join(line.own.strip() for line in paragraph)
+    if (
+        any(line.kind not in ("", "item", "own") for line in paragraph)
+        or paragraph[0].start < closed
+        or words.GREETING.match(own)
+    ):
+        return False
+    if closed or _is_remark(paragraph):
+        return True
+    beside = [line for part in given for line in part if line not in paragraph]
+    if 2 * sum(bool(line.kind) for line in beside) > len(beside):
+        return not any(line.kind for line in paragraph)
+    rest = " ".join(line.own for line in beside)
+    asked = [line for part in frame for line in part]
+    return bool(rest) and _is_foreign(rest, paragraph) and not _is_foreign(own, asked)
+
+
+def _is_remark(lines: Lines) -> bool:
+    own = " ".join(line.own.strip() for line in lines)[:SENTENCE_CHARS_READ]
+    return any(line.request for line in lines) or words.ASIDE.search(own) is not None
+
+
+def _is_foreign(text: str, frame: Lines) -> bool:
+    """Return whether a text is in another language than its frame."""
+    ours = _language(" ".join(line.own for line in frame))
+    if not ours:
+        return False
+    theirs = _language(text)
+    if theirs:
+        return theirs != ours
+    if ours in ("zh", "ja"):
+        return len(_WORD.findall(text)) > 5 and text.isascii()
+    common = words.FUNCTION_WORDS[ours]
+    found = [word.casefold() in common for word in _WORD.findall(text)]
+    return len(found) > 5 and 12 * sum(found) < len(found)
+
+
+def _language(text: str) -> str:
+    """Return the code of the language of a text; "" if unsure."""
+    han = sum("\u4e00" <= character <= "\u9fff" for character in text)
+    kana = sum("\u3040" <= character <= "\u30ff" for character in text)
+    latin = [word.casefold() for word in _WORD.findall(text) if word[0] < "\u0250"]
+    if han + kana > 2 * len(latin):
+        return "ja" if kana * 5 > han else "zh"
+    counts = Counter(
+        language
+        for word in latin
+        for language, common in words.FUNCTION_WORDS.items()
+        if word in common
+    ).most_common(2)
+    if not counts or counts[0][1] < 2:
+        return ""
+    return counts[0][0] if len(counts) == 1 or counts[0][1] > 1.3 * counts[1][1] else ""

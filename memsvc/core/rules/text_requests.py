@@ -1,0 +1,175 @@
+"""Words of requests to work on a text, of remarks about one and of letters, in six languages."""
+
+import re
+from typing import Final
+
+# fmt: off
+# A pattern is a line of data, however long.
+
+_NOUN: Final = (
+    # kinds of text
+    r"(?:texte?n?s?|textos?|e-?mails?|mails?|letters?|briefe?s?|cartas?|lettres?|courriels?|courriers?|correos?|messages?|mensajes?|msgs?|sms|whatsapps?|nachricht(?:en)?|notes?|notas?|notiz(?:en)?|zettel|aushang"
+    r"|mots?|reviews?|reseñas?|rezension(?:en)?|bewertung(?:en)?|avis|opini(?:ón|ones)|comments?|kommentare?|comentarios?|commentaires?|posts?|beitrag|beiträge|threads?|tweets?|captions?|ads?|adverts?|listings?"
+    r"|\w*anzeigen?|inserate?|anuncios?|annonces?|lyrics?|paroles|letras?|\w*liedtexte?s?|songtexte?|songs?|lied(?:er)?|canci(?:ón|ones)|chansons?|poems?|gedichte?s?|poemas?|poèmes?|verses?|versos?|strophen?|stanzas?"
+    r"|stor(?:y|ies)|geschichten?|historias?|histoires?|relatos?|cuentos?|contes?|tales?|passages?|pasajes?|paragraphs?|párrafos?|paragraphes?|absatz|absätze|abschnitte?s?|excerpts?|extracts?|extraits?|auszug|fragmentos?"
+    r"|chapters?|kapitel|capítulos?|chapitres?|pages?|páginas?|seite|entr(?:y|ies|adas?)|eintrag|einträge|diar(?:y|ies|ios?)|tagebuch\w*|journal|dialogu?e?s?|diálogos?|gespräche?s?|conversation\w*|conversaci(?:ón|ones)"
+    r"|chats?|chatverlauf|transcript\w*|transkripte?|transcripci(?:ón|ones)|interviews?|entrevistas?|entretiens?|speech(?:es)?|reden?|discursos?|discours|monologu?e?s?|monólogos?|scripts?|gui(?:ón|ones)|scenes?|szenen?|escenas?"
+    r"|scènes?|essays?|aufsatz|ensayos?|copies?|copie|redacci(?:ón|ones)|articles?|artikels?|artículos?|abstracts?|statements?|aussagen?|bios?|profiles?|profile?s?|perfil(?:es)?|profils?|cvs?|resumes?|résumés?|lebensl\w+|currículums?"
+    r"|applications?|bewerbung(?:en)?|candidatures?|solicitud(?:es)?|anschreiben|forms?|formulare?s?|formularios?|formulaires?|fiches?|questionnaires?|fragebogen|surveys?|respons\w+|antworten|respuestas|réponses|sentences?"
+    r"|sätze|satz|frases?|phrases?|utterances?|quotes?|quotations?|zitate?s?|citas?|citations?|lines|zeilen|logs?|logfile|stack ?traces?|fehlermeldung(?:en)?|prompts?|persona|character|figur|personajes?|personnages?|roles?|rolle|papel"
+    r"|rôle|announcements?|ankündigung|rundschreiben|comunicados?|notices?|avisos?|affiches?|carteles?|cartel|flyers?|memos?|minutes|protokolle?|drafts?|entwurf|borrador(?:es)?|brouillons?|blurbs?|descriptions?|beschreibung(?:en)?"
+    r"|descripci(?:ón|ones)|complaints?|beschwerden?|quejas?|plaintes?|réclamations?|tickets?|voicemails?|audios?|testimonials?|obituary|toasts?|vows|clauses?|snippets?|feedback|telegrams?|postcards?|postkarte|tables?|tabelle"
+    r"|tabla|tableau|rows|csv|json|yaml|code|manuscrit|incipit|steckbrief|out-of-office|auto-?reply|plot|protagonist|coplas?|nouvelle|réplique|openers?|excuses"
+    # what is found in one
+    r"|scam|phishing|spam|betrug|timo|estafa|arnaque|grammar|grammatik|gramática|grammaire|spelling|rechtschreib\w*|ortografía|orthographe|typos?|tippfehler|mistakes|fehler|errores|fautes|tone|tonfall|tono|tonalité|wording|wortwahl|register"
+    r"|registro|registre|irony|ironie|ironía|subtext|subtexto|sous-texte|metaphors?|adjectives|third person|dritte\w* person|tercera persona|troisième personne|headline|überschrift|titular|titre|punctuation|narrator|erzählers?|narrador|narrateur"
+    # whose it is
+    r"|guy|man|woman|lady|person|candidate|applicant|customer|client|student|pupil|witness|speaker|author|writer|sender|kund(?:e|in)|schüler(?:in)?|bewerber(?:in)?|absender(?:in)?|clienta?|alumn[oa]|candidat[oae]?|autora?|auteure?)"
+)
+_CJK_NOUN: Final = (
+    r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局"
+    r"|話|メール|文|手紙|メッセージ|会話|やりとり|チャット|詩|履歴書|口コミ|レビュー|インタビュー|セリフ|台本|脚本|物語|求人|お知らせ|フォーム|表|ログ|コード|スピーチ|原稿|下書き|記事|発言|投稿|アンケート|回答|キャラ|役|詐欺|フィッシング)"
+)
+_POINTING: Final = (
+    r"(?:this|these|those|that|the following|following|here'?s|here is|here are|below|above|attached|got|received"
+    r"|diese[rsmn]?|folgende[rnsm]?|hier|unten|obige[rnsm]?|de[mnr]|das|est[aeo]s?|es[aeo]s?|siguientes?|aquí|cet?|cette|ces|suivant\w*|voici|voilà|ci-dessous)"
+)
+POINTED: Final = re.compile(
+    rf"\b{_POINTING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_NOUN}\b"
+    rf"|\b{_NOUN}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
+    rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_NOUN}\b"
+    r"|\b(?:the following|folgendes|lo siguiente|ce qui suit|lo que sigue)\b"
+    rf"|(?:[这那](?:[份封段条个首篇些句是])?|[下以]面?[下上]?|以[下上]|上面).{{0,8}}{_CJK_NOUN}|(?:この|その|次の|以下の|下の|上の|上記の|こちらの|これ).{{0,8}}{_CJK_NOUN}",
+    re.IGNORECASE,
+)
+"""What points to a text of this message, or to who said it."""
+
+NOUN: Final = re.compile(rf"\b{_NOUN}\b|{_CJK_NOUN}", re.IGNORECASE)
+"""A text, its making or its author."""
+
+VERB: Final = re.compile(
+    r"\b(?:(?<!\bi )(?<!\bwe )(?:translate|summari[sz]e|sum (?:this|it|that|these|them)? ?up|tl;?dr|proof-?read|re-?write|re-?phrase|re-?word|paraphrase|condense|boil \w+ down|spell-?check|transcribe|write back|reply to (?:this|him|her|them|it)"
+    r"|role-?play|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what does .{0,30} mean)"
+    r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|klingt|auf (?:deutsch|englisch|französisch|spanisch)"
+    r"|tradú[cz]\w+|traduc\w+|resum[ei]\w*|resúm\w*|corr[ií]g\w+|corrije|reescrib\w+|reformul\w+|parafrase\w+|haz de|suena|transforma|convierte|al (?:inglés|español|francés|alemán|castellano)"
+    r"|transforme|convertis|invente|tradui\w+|résum\w+|corrige\w*|reformule\w*|réécri\w+|relis\w*|relire|paraphrase\w*|fais comme si tu|joue (?:le|ce|un) (?:rôle|personnage)|en (?:anglais|français|allemand|espagnol)"
+    r"|(?:in|into|to) (?:plain |simple |proper |modern |formal )?(?:english|german|french|spanish|chinese|japanese|italian|dutch|portuguese))\b"
+    r"|翻译|译成|翻成|总结|概括|压缩|润色|改写|改成|校对|改错|缩写|扮演|归纳|提炼|摘要|提取|分析|点评|打个?分|什么意思|病句|断句|语气|语法|真的假的|回复"
+    r"|訳して|訳し|翻訳|和訳|英訳|要約|まとめて|添削|校正|直して|言い換え|書き換え|書き直|短くして|なりきって|演じて|現代語|分類して|分析して|分けて|意味|自然に聞こえ|どう思|返信|採点|整えて|悪役",
+    re.IGNORECASE,
+)
+"""What one does with texts only."""
+
+DOING: Final = re.compile(
+    r"(?:(?:^|[,.:;!?(–—-]\s{0,2}|\b(?:can|could|would|will) (?:you|u)|\b(?:please|pls|plz|kindly|just|and|help me|you to|it|to))\s{0,3}(?!(?:i|we|my|it|this|that|these|they|he|she|there|so)\b)[\w'’-]+\s"
+    r"|\b(?:how (?:would|do|should) \S+(?: \S+)?|what'?s?|does|is|why (?:is|does|do)|which|who|any)\s)"
+    r"(?:(?!(?:i|we)\b)[\w'’-]+\s){0,6}?(?:this|these|it|that|them|him|her|his|their|its)\b(?! (?:is|are) (?:my|our|me)\b)"
+    r"|^\W{0,3}(?:\w+[aeiou]?(?:me|te|nos)?l[oae]s?|\w+(?:áme|éme|íme|ame|eme)l[oa]s?)\b|^\W{0,3}(?:¿|me )?\w+ (?:est[aeo]s?|es[aeo]s?)\b|¿.{0,40}\b(?:est[aeo]s?|es[aeo]s?|él|ella)\b"
+    r"|^\W{0,3}\w+[- ](?:le|la|les|moi|ça|cette?|ces|ce)\b|\b(?:tu peux|peux-tu|pourrais-tu|vous pouvez)\b.{0,30}\b(?:ça|le|la|les|cela|ceci|ce|cette|ces)\b"
+    r"|^\W{0,3}\w+ (?:mir |mal |bitte |doch )?(?:daraus|damit|das|dies\w*|es|ihn|ihm|ihr|ob)\b|\b(?:kannst|könntest|würdest) du\b.{0,30}\b(?:das|dies\w*|es|ihn|ihm|ihr|sie)\b|\b(?:wie|was|ist|warum|wer)\b.{0,20}\b(?:das|dies\w*|ihm|ihr|darauf)\b"
+    r"|(?:帮我?|请|把|给我).{0,12}[这下它他她]|[这它他她].{0,20}[？?]|(?:これ|それ|ここ|この).{0,20}(?:[?？]|て|ください)",
+    re.IGNORECASE,
+)
+"""A request or question about "this" or "it"."""
+
+HANDED_OVER: Final = re.compile(
+    r"\b(?:someone|somebody|who(?:ever)?|my|our|his|her|the|an?) (?:[\w'’-]+ ){0,3}?(?:just )?(?:wrote|sent|forwarded|texted|mailed|posted|handed|gave|left|got|submitted|says|said) (?:me |us |in |over |to me )?(?:this|that|these|the following)\b"
+    r"|\bi (?:just )?(?:got|received|found) (?:this|these|the following|an? \w+)\b"
+    r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
+    r"|\b(?:mi|nuestr[oa]|una?|el|la) .{0,30}\b(?:mandó|mandado|escribió|escrito|envió|enviado|pasó|pasado|dejó|dejado|entregó|entregado|explicar)\b"
+    r"|\b(?:mon|ma|notre|une?|le|la) .{0,30}\b(?:envoyé|écrit|rendu|laissé|transmis|transféré|m'écrit)\b"
+    r"|(?:发给|发来|写给|寄来|转给|写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
+    re.IGNORECASE,
+)
+"""What tells whose text follows."""
+
+PRODUCING: Final = re.compile(
+    r"\b(?:write|draft|compose|create|generate|make|need|want|help(?: me)?(?: with| write)?|come up with) (?:me |us |up )?(?:an?|some|my|our)\b|\bmy (?:own )?(?:plans?|diet|cv|resume|week|code|build)\b"
+    r"|\b(?:schreib\w*|entwirf|erstell\w*|mach\w*|brauch\w*|verfass\w*) (?:mir |uns )?(?:bitte |mal )?(?:eine?n?|mein\w*)\b|\b(?:escr[íi]be\w*|red[áa]cta\w*|haz\w*|crea\w*|necesito) (?:un|una|mi)\b"
+    r"|\b(?:écris|rédige|fais|crée|besoin d)\S* (?:un|une|mon|ma)\b|写一|書いて",
+    re.IGNORECASE,
+)
+"""What asks for a new text, or for one of the user's own."""
+
+KEEPING: Final = re.compile(
+    r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing)\b"
+    r"|记住|记得|遵守|規則|覚え|守って",
+    re.IGNORECASE,
+)
+"""What asks to bear something in mind."""
+
+STANDING: Final = re.compile(
+    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|when i|immer|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig|in zukunft|wenn ich"
+    r"|siempre|nunca|cada vez|a partir de ahora|de ahora en adelante|desde ahora|cuando (?:te|yo)|toujours|jamais|désormais|dorénavant|à partir de maintenant|chaque fois|quand je)\b"
+    r"|以后|今后|每次|总是|一律|从现在起|これから|今後|いつも|毎回|常に|必ず",
+    re.IGNORECASE,
+)
+"""What makes a request one for all times: an instruction, about no text of this message."""
+
+FIRST_PERSON: Final = re.compile(
+    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|je|j'\w+|nous|me|mich|mir)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?'s\b)(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]", re.IGNORECASE
+)
+WANTS: Final = re.compile(r"\b(?:i|we) (?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]", re.IGNORECASE)
+
+ASIDE: Final = re.compile(
+    r"^\W{0,3}(?:\(|（|\^|↑|--|—\s*(?=\w)|ps\b|p\.s\.|btw\b|fyi\b|ok\b|okay\b|thx|以上|上面)"
+    r"|\b(?:it|this|that|these|they|those)(?:'s|'re| is| are| was| were| came| comes| goes| needs| has to)\b.{0,30}\b(?:from|for|by|my|our|his|her|a|an|the|in)\b"
+    r"|\b(?:asking|(?:need|want) (?:it|this)|just curious|any (?:idea|thoughts)|(?:what|which|who) do you think|how (?:do|would|should|can) (?:i|you|we)|should i|in your view|your (?:take|view|opinion))\b"
+    r"|\b(?:someone|somebody|my [\w-]+(?: [\w-]+)?|a (?:friend|client|customer|colleague)) (?:just )?(?:wrote|sent|got|gave|received|texted|found|posted|forwarded|left|handed)\b"
+    rf"|\b(?:the|this|that|his|her) (?:original|parser|{_NOUN})\b"
+    r"|^(?:das|es|die|so was|sowas|hat|ist|stammt|kommt|soll|muss|brauch\w*)\b.{0,40}\b(?:von|vom|für|aus|mein\w*|unser\w*|gekriegt|bekommen|geschrieben|geschickt|bis)\b"
+    r"|\b(?:hat|haben) .{0,30}(?:gekriegt|bekommen|geschickt|geschrieben|gefunden)\b|\b(?:würdest du|was meinst du|was denkst du|kannst du|könntest du|muss dazu|wie soll ich)\b"
+    r"|^(?:es|son|era|lo|la|me lo|me la)\b.{0,30}\b(?:para|de|mi|un|una|escribió|mandó|envió|pasó)\b|\b(?:qué opinas|cómo (?:le )?(?:respondo|contesto)|me puedes|puedes|ponme|dime|hazme|yo ni)\b"
+    r"|^(?:c'est|il|elle|ce sont|ça)\b.{0,30}\b(?:pour|de|mon|ma|mes|un|une|écrit|envoyé)\b|\b(?:tu peux|peux-tu|dis-moi|qu'en penses|il me faudrait|d'après toi|c'est moi)\b"
+    r"|我(?:妈|爸|家|刚|们|是|负责|要|想|得|心)|帮我|怎么办|作业|谢|用的|の課題|と思う|思います|もらえ|ほしい|欲しい|でしょうか|ですかね|なんだけど|なんです|ちなみに",
+    re.IGNORECASE,
+)
+"""What only somebody says who speaks about a text to whoever works on it."""
+
+HEADER: Final = re.compile(
+    r"^[^\w\n]{0,3}(?:from|to|cc|bcc|subject|sent|date|reply-to|von|an|betreff|gesendet|datum|de|para|asunto|fecha|enviado|à|a|objet|envoyé|发件人|收件人|主题|日期|抄送|差出人|宛先|件名|日時|送信者)\s?[:：].*$",
+    re.IGNORECASE,
+)
+"""A line of a mail's head."""
+
+GREETING: Final = re.compile(
+    r"^\W{0,3}(?P<formal>dear|(?:sehr )?geehrte[rs]?|liebe[rs]?|estimad[oa]s?|querid[oa]s?|chère?s?|madame|monsieur|to whom|尊敬的|亲爱的|拝啓|いつもお世話)\b"
+    r"|^\W{0,3}(?:hi|hello|hey|good (?:morning|day|evening)|guten (?:tag|morgen|abend)|hallo|hola|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut|お世話|您好|你好)(?:[ ,，、!。][\w' ]{0,30})?[,，!。、]",
+    re.IGNORECASE,
+)
+"""How a letter begins."""
+
+CLOSING: Final = re.compile(
+    r"^[^\w\n]{0,3}(?:(?:kind|best|warm|many)? ?(?:regards|wishes)|best|sincerely|cheers|yours\b.{0,20}|love|signed\b.{0,30}|thanks|(?:mit )?(?:freundliche[nr]|liebe[nr]?|viele[nr]?|beste[nr]?) grüße?n?|mfg|lg|vg"
+    r"|(?:un |muchos )?(?:saludos?|abrazos?)\b.{0,30}|atentamente|cordialmente|(?:bien )?cordialement|bien à vous|amicalement|此致|敬礼|祝好|敬具)\W*(?:\n.{1,60}){0,4}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""How a letter ends: the words and the names below."""
+
+OWN_LABELS: Final = frozenset(label.strip() for label in re.split(";", """
+    note; notes; fyi; ps; p.s; info; update; edit; correction; remember; reminder; btw; context; about; me; fact; facts; ich; hinweis; übrigens; wichtig; korrektur; rappel; moi; nota; yo;
+    importante; corrección; important; remark; profile; background; short; quick; summary; tldr; tl;dr; also; first; second; third; finally; question; answer; plan; goal; goals; today; tomorrow;
+    name; age; job; work; home; city; location; address; diet; food; allergies; allergy; health; meds; medication; family; kids; pets; hobbies; likes; dislikes; preferences; preference; rule; rules;
+    style; tone; format; formatting; language; languages; pronouns; timezone; editor; stack; tools; setup; hardware; os; travel; budget; schedule; deadline; reason; problem; issue; situation; status;
+    instruction; instructions; disclaimer; confession; truth; spoiler; hi; hello; hey; ok; okay; yes; no; look; listen; well; so; sorry; thanks; thank you;
+    hallo; servus; moin; kurz; kurzfassung; kurzinfo; nachtrag; ergänzung; vorab; kontext; hintergrund; zur info; achtung; bitte; regel; regeln; stil; ton; sprache; beruf; arbeit; wohnort; familie;
+    haustiere; gesundheit; allergien; ernährung; essen; hobbys; vorlieben; ziel; frage; fakt; merke; erinnerung; danke; ja; nein; stand; grund;
+    resumen; contexto; aviso; dato; ojo; hola; buenas; gracias; regla; reglas; estilo; tono; idioma; trabajo; casa; ciudad; familia; mascotas; salud; alergias; dieta; comida; gustos; aficiones; objetivo;
+    pregunta; recordatorio; posdata; actualización; sí; total; además; primero;
+    bref; contexte; précision; salut; bonjour; merci; règle; règles; langue; travail; métier; maison; ville; famille; animaux; santé; régime; goûts; loisirs; objectif;
+    résumé; attention; oui; non; donc; aussi; perso;
+    关于我; 备注; 注意; 更正; 补充; 提醒; 背景; 说明; 简单说; 总之; 顺便; 顺便说; 另外; 对了; 你好; 谢谢; 工作; 职业; 家庭; 饮食; 过敏; 健康; 爱好; 语言; 规则; 要求; 目标; 问题; 情况; 现状; 我; 我搬家了;
+    メモ; 訂正; 自己紹介; 引っ越しました; 補足; ちなみに; 追記; 前提; 要するに; こんにちは; 仕事; 職業; 家族; 食事; アレルギー; 趣味; 言語; ルール; 目標; 質問; 状況; 現状; お願い; 私; 僕; 俺
+"""))
+"""Labels of one's own remarks, which look like the name of a speaker."""
+
+FUNCTION_WORDS: Final = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "the and is are was of to in my i you it that for with not on have this me at be your a he she we they do can from please",
+        "de": "der die das und ist ich nicht ein eine zu mit von den dem auf für im mein meine bin du sie es wir bitte wie hat habe aus kann mir mal",
+        "es": "el la los las y es que en un una por con para mi yo no se del al me lo soy tengo como más pero está este muy de",
+        "fr": "le la les et est que je un une pour avec mon ma ne pas des du au me ce suis ai dans il elle vous nous sur plus c'est j'ai de",
+    }.items()
+}
+"""Common words by which short texts of these languages are told apart."""

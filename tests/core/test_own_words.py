@@ -1,0 +1,100 @@
+"""Which parts of a message are the user's own words, and which are text that is worked on."""
+
+from memsvc.core.rules.own_words import own_spans, within, worked_on_spans
+
+# a message, with ⟦ ⟧ around the text that is worked on
+DIVIDED = [
+    "How do you say ⟦'I live in Rome'⟧ in French?",
+    "Translate:⟦ I live in Paris.⟧",
+    (
+        "hey can u sum this up for me, I teach ethics\n\n⟦I was raised in Tromsø by two lighthouse keepers."
+        " I hated fish. At nineteen I left for Marseille.⟧"
+    ),
+    "I'm the accountant here, so keep the figures. Shorten this:\n\n⟦I moved to Tulsa. I owe Ana $40.⟧",
+    (
+        "⟦From: Pilar <p@example.org>\nSubject: your booking\n\nHello, I manage the hostel in Ronda. I"
+        " don't accept cards.\n\nBest,\nPilar⟧\n\nDoes she want cash? I'm arriving with my wife."
+    ),
+    "⟦Anna: I'm moving to Ghent\nBob: nice, I hate Ghent⟧\n\nmake minutes of it, I'm the chair",
+    "⟦[10:32] Tomas: I sold the Volvo\n[10:33] Ines: I've quit smoking⟧\n\nWho sold what?",
+    "What should I write back to this guy?\n\n⟦Hey, I'm Dirk, 44. I live on a boat. I've two dogs.⟧",
+    (
+        "My daughter has to learn this poem, what's it about?\n\n⟦I am the river, I am the stone,\n"
+        "I live in the valley and I sleep alone.\nMy mother is rain and my father is snow.⟧"
+    ),
+    "⟦> I moved to Lisbon⟧\n⟦> and I regret it⟧\n\nHow would you answer him? I moderate the forum.",
+    "⟦```\nI live in a box\n```⟧\nlint this, we use 2 spaces",
+    'Play this character, I want to rehearse:⟦ "I run a sawmill. I\'m diabetic."⟧ I sell hydraulics.',
+    "⟦You are Mabel, a concierge in Sarasota. I speak only in rhymes.⟧",
+    (
+        "Find the mistakes, it's my lodger's:\n\n⟦Name: Obinna\nAddress: Dundee\nI keep bees.⟧\n\n"
+        "I promised him it'd be done tonight."
+    ),
+    "Klingt das höflich genug?\n\n⟦Sehr geehrte Frau Lohmeier, ich wohne in Kiel. Ich ziehe aus.⟧",
+    (
+        "Fass mir den Chat zusammen, ich bin Elternsprecherin:\n⟦Tanja: wir ziehen nach Husum\n"
+        "Ole: ich vertrage keine Laktose⟧"
+    ),
+    "Tradúceme al inglés la carta de mi cuñada:\n\n⟦Me llamo Yolanda y soy celíaca.⟧",
+    "Mon collègue m'a envoyé ça, je réponds quoi ?\n⟦« Je suis muté à Nancy. »⟧",
+    "traduis ça en français, moi j'ai fait allemand :\n\n⟦Hi, I'm allergic to walnut dust. I moved.⟧",
+    "请把这段话翻成英文：⟦我叫赵磊，住在洛阳，对芒果过敏。⟧",
+    "⟦小袁：我下个月回绵阳\n大鹏：我女朋友海鲜过敏⟧\n\n以上是群里的聊天记录，我刚当上组长。",
+    "添削お願いします。\n\n⟦私は去年から長野に住んでいます。犬がいます。名前はポチです。⟧",
+    "次のメールに返信を書いて。私は受付です。\n\n⟦いつもお世話になっております。来月で退職します。⟧",
+]
+
+OWN = [
+    "Short version: my name is Imre",
+    "btw: I moved to Bergen last week",
+    "Kurz: ich heiße Fiete.",
+    "Kurze Frage: ich bin Veganerin, darf ich das essen?",
+    "Petite précision : je suis végétarienne.",
+    "补充：我住在苏州。",
+    "ちなみに：私は看護師です。",
+    "About me:\n- I live in Kiel\n- I have two cats",
+    "Job: I'm a nurse\nHome: I live in Kiel",
+    "From: Oslo\nTo: Bergen\nDate: 4 June\n\nI prefer the window seat.",
+    "Here's some background on me:\n\nI'm a nurse. I work nights. I have two kids.\n\nPlan my week?",
+    "Is this normal?\n\nI'm 34 and I take metformin twice a day.",
+    "What should I cook?\n\nI'm allergic to nuts. My son hates fish. We have an oven.",
+    "Act as a dietitian. I'm vegan and 34. Make me a plan.",
+    "I translate contracts for a living. I live in Graz. I have two kids. I ride a bike.",
+    "Write an email to my landlord. I live in flat 4B. The heating is broken. I work from home.",
+    "Always translate my mails to French before you send them. I live in Lyon.",
+    "Remember this:\n1. I live in Basel\n2. my wife is called Mia",
+    "Commit messages: imperative mood, max 50 chars.",
+    "Ich brauche eine Bewerbung. Ich bin Köchin. Ich habe in Rostock gearbeitet. Ich suche Arbeit.",
+    "帮我写一封辞职信。我在杭州做会计，下个月要回老家。",
+    "履歴書を書いてほしい。私は看護師です。",
+]
+
+
+def _marked(text: str) -> str:
+    for start, end in reversed(worked_on_spans(text)):
+        text = f"{text[:start]}⟦{text[start:end]}⟧{text[end:]}"
+    return text
+
+
+def test_a_message_is_divided_into_own_words_and_text_that_is_worked_on() -> None:
+    wrong = [
+        marked
+        for row in (*DIVIDED, *OWN)
+        if (marked := _marked(row.translate({0x27E6: "", 0x27E7: ""}))) != row
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_own_spans_are_all_that_is_not_worked_on() -> None:
+    text = 'My band is called "The Rest". Translate: I live in Rome.\n\n(I play the cello)'
+    worked_on = worked_on_spans(text)
+    own = own_spans(text)
+    assert [text[start:end] for start, end in own] == [
+        "My band is called ",
+        ". Translate:",
+        "\n\n(I play the cello)",
+    ]
+    for position in range(len(text)):
+        is_own = any(start <= position < end for start, end in own)
+        assert is_own != within(worked_on, position) or not text[position].strip()
+    assert own_spans("") == worked_on_spans("") == []
