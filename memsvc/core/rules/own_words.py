@@ -139,21 +139,6 @@ def _request(own: str) -> tuple[int, int]:
     return best
 
 
-def _request(own: str) -> tuple[int, int]:
-    """Return how clearly a line asks to work on a text, and where its clearest sentence begins."""
-    best, start = (0, 0), 0
-    for end in (*(match.end() for match in _SENTENCE_END.finditer(own)), len(own)):
-        clear = _clearness(own[start:end])
-        label = _COLON.search(own, start, min(end, start + 40))
-        if not clear and label:
-            start = label.end()
-            clear = _clearness(own[start:end])
-        if clear > best[0]:
-            best = clear, start
-        start = end
-    return best
-
-
 def _clearness(sentence: str) -> int:
     """Return how clearly a sentence asks to work on a text, from 0 (not at all) to 3.
 
