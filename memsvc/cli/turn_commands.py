@@ -78,7 +78,32 @@ async def facts(
         "memory_list_facts", "facts", session_id=session, user_id=user_id, state=state
     )
     return CommandOutput(
-        {"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "fact_id")
+        {"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "record_id")
+    )
+
+
+@using_memory(commands)
+async def correct(
+    call: RemoteTools,
+    session: Session,
+    record: Annotated[str, typer.Argument(help="The record_id of the value, as `facts` lists it.")],
+    user: User = None,
+    statement: Annotated[
+        str | None, typer.Option(help="What is true, in a sentence of the user's.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="Only the value that is true.")] = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="The value holds, again or without a doubt.")
+    ] = False,
+) -> CommandOutput:
+    """Put a fact right; the old value stays as history."""
+    user_id = user or await _user_of(call, session)
+    arguments = {"statement": statement, "value": value, "restore": restore}
+    body = await call(
+        "memory_correct_fact", session_id=session, user_id=user_id, record_id=record, **arguments
+    )
+    return CommandOutput(
+        body, columns([body["fact"]], "state", "tier", "key", "value", "record_id")
     )
 
 

@@ -171,11 +171,11 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     """Decide how new claims, in the order in which they were made, change the known facts.
 
     `known` are the active facts that they may touch, of one index or of several in order, and for
-    claims that are not the user's own words the deleted ones. The same value again is skipped,
-    unless for a longer time or where it was in doubt; a new value supersedes; the last claim wins.
-    The user's own words always win. A proposal of a model or an import wins over older evidence,
-    and over another such proposal of no higher confidence; it never brings back what was deleted
-    since.
+    claims that are not the user's own words the deleted and corrected ones. The same value again
+    is skipped, unless for a longer time or where it was in doubt; a new value supersedes; the last
+    claim wins. The user's own words always win. A proposal of a model or an import wins over older
+    evidence, and over another such proposal of no higher confidence; it never brings back what was
+    deleted since, and changes nothing that a person corrected.
 
     An expired fact no longer holds, so stating it again renews it, and retracting it changes
     nothing."""
@@ -280,6 +280,8 @@ def _takes_precedence(claim: Claim, fact: Fact, now: datetime) -> bool:
     message_at = claim.message_at or now
     if fact.state is FactState.DELETED:
         return fact.valid_to is None or message_at > fact.valid_to
+    if fact.state is FactState.SUPERSEDED or fact.statement.evidence.origin == "person":
+        return False
     if message_at > fact.valid_from or not fact.is_valid(now):
         return True
     confidence = claim.confidence if isinstance(claim, Statement) else 0.0

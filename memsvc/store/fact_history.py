@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memsvc.core.facts import Fact, FactTier, record_id
 from memsvc.store.database import Tx
-from memsvc.store.facts import COLUMNS, fact_of
+from memsvc.store.facts import COLUMNS, CORRECTED, fact_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,39 +118,39 @@ async def find_by_names(
 async def with_replacements(tx: Tx, found: Sequence[Fact]) -> list[Fact]:
     """Return the facts, superseded ones with the record id of what replaced each.
 
-    The replacement stands in the same index, else it was said in the same session."""
+    That holds from the moment in which the other ended; else it was said in the same session."""
     superseded = [fact for fact in found if fact.superseded_by]
     if not superseded:
         return list(found)
     rows = await tx.fetch(
         """
         SELECT book, record, valid_from, evidence ->> 'session' AS session FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND record = ANY($4::text[])
-        ORDER BY valid_from
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+            AND valid_from = ANY($4::timestamptz[]) AND record = ANY($5::text[]) AND NOT forgotten
         """,
-        sorted({fact.index_id for fact in superseded}),
-        sorted({fact.superseded_by or "" for fact in superseded}),
+        list({fact.index_id for fact in superseded}),
+        list({fact.valid_to for fact in superseded}),
+        list({fact.superseded_by for fact in superseded}),
     )
-    sessions = {(row["book"], row["record"]): row["session"] for row in rows}
-    exact = {(row["book"], row["record"], row["valid_from"]): row["session"] for row in rows}
+    sessions = {(row["book"], row["valid_from"], row["record"]): row["session"] for row in rows}
 
     def replacement(fact: Fact) -> str | None:
-        by = fact.superseded_by
-        if not by:
+        if not fact.superseded_by:
             return None
-        session = exact.get((fact.index_id, by, fact.valid_to)) or sessions.get((fact.index_id, by))
-        return record_id(session or fact.statement.evidence.session, by)
+        place = (fact.index_id, fact.valid_to, fact.superseded_by)
+        session = sessions.get(place, fact.statement.evidence.session)
+        return record_id(session, fact.superseded_by)
 
     return [replace(fact, superseded_by=replacement(fact)) for fact in found]
 
 
 async def deleted_since(tx: Tx, index_ids: Sequence[int], since: datetime) -> list[Fact]:
-    """Return the facts of these indexes that were retracted or forgotten since then."""
+    """Return the facts of these indexes that were retracted, forgotten or corrected since then."""
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = 'deleted'
-            AND valid_to >= $4
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND valid_to >= $4
+            AND (state = 'deleted' OR {CORRECTED})
         """,
         list(index_ids),
         since,

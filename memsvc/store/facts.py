@@ -22,6 +22,8 @@ from memsvc.store.database import Row, Tx
 COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state,
     valid_from, valid_to, expires_at, superseded_by, evidence, statement, doubt"""
 
+# What a person replaced by a correction: no model and no import brings it back.
+CORRECTED = "(state = 'superseded' AND superseded_by ~ '-person-[0-9a-f]{12}$')"
 
 # Facts at the places $3 (indexes) and $6 (entries) that hold now ($4), without those that a newer
 # one of the same identity in the indexes $5 made stale; at the same time, a later index is newer.
@@ -125,7 +127,8 @@ async def facts_of_claims(
 ) -> list[Fact]:
     """Return the active facts that the claims may replace or end, and the `latest` of each index.
 
-    Of claims not in the user's own words also the deleted facts that they must not bring back.
+    Of claims not in the user's own words also the deleted and corrected facts that they must not
+    bring back.
     """
     statements = [claim for claim in claims if isinstance(claim, Statement)]
     to_end = [ending for claim in claims for ending in claim.conflicts]
@@ -150,8 +153,8 @@ async def facts_of_claims(
         UNION
         SELECT f.* FROM unnest($3::int8[]) AS b (book) CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts
-            WHERE $4 AND tenant = $1 AND project = $2 AND book = b.book AND state = 'deleted'
-              AND (fact_id, key, slot) IN (SELECT *
+            WHERE $4 AND tenant = $1 AND project = $2 AND book = b.book
+              AND (state = 'deleted' OR {CORRECTED}) AND (fact_id, key, slot) IN (SELECT *
                   FROM unnest($5::text[], $6::text[], $7::text[])) OFFSET 0) AS f
         UNION
         SELECT f.* FROM unnest($3::int8[]) AS b (book) CROSS JOIN LATERAL (

@@ -212,3 +212,33 @@ async def test_a_project_is_purged_by_typing_its_name(service: Service, visit: V
     gone = await visit.send("purge", level="project", confirm="default")
     assert "The receipt" in gone.text
     assert "No sessions yet" in await visit.text("sessions")
+
+
+async def test_a_fact_is_corrected_and_a_past_value_restored(
+    service: Service, visit: Visit
+) -> None:
+    await fill(service)
+    owner = {"session": "plain", "user": "plain"}
+
+    async def record(value: str) -> str:
+        listed = await visit.text("fact", id="user_name", **owner)
+        rows = re.findall(r"<li class=\"row\">.*?</li>", listed, re.DOTALL)
+        [row] = [row for row in rows if f"<bdi>{value}</bdi></b>" in row]
+        return str(re.findall(r'name="record" value="([0-9a-f]{12})"', row)[0])
+
+    done = await visit.send(
+        "correct-fact", **owner, record=await record("Ada"), part="value", text="Grace"
+    )
+    assert done.status_code == 303
+    history = await visit.text("fact", id="user_name", **owner)
+    assert "corrected by a person" in history
+    assert "Restore this value" in history
+    await visit.send("correct-fact", **owner, record=await record("Ada"))
+    [latest, *_] = re.findall(
+        r"<li class=\"row\">.*?</li>", await visit.text("fact", id="user_name", **owner), re.DOTALL
+    )
+    assert "<bdi>Ada</bdi></b>" in latest
+    bad = await visit.send(
+        "correct-fact", **owner, record=await record("Grace"), part="value", text="Eve"
+    )
+    assert (bad.status_code, "this value is a past one" in bad.text) == (409, True)

@@ -4,6 +4,7 @@ each."""
 from hashlib import sha256
 from typing import Any
 
+from memsvc.core.facts import record_id
 from memsvc.core.tools import Tool
 from tests.door import Door, catalogue
 from tests.fakes import FakeClock, RecordingMeter
@@ -137,6 +138,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "command": "create",
         "path": f"/memories/{MARK}.md",
         "file_text": f"about {MARK}",
+    },
+    "memory_correct_fact": {
+        "project": "default",
+        "session_id": f"{MARK}-i",  # what memory_import_session brings
+        "record_id": record_id(f"{MARK}-i", "t-fact-name"),
+        "value": f"Eve {MARK}",
     },
     "memory_forget": {
         "project": "default",

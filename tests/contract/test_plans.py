@@ -30,6 +30,7 @@ WHOLE: dict[str, dict[str, str]] = {
     "memory_shadow_compare": {"facts": "as memory_before_turn"},
     "memory_run_maintenance": {"facts": "all are consolidated"},
     "memory_list_dir_with_abstract": {"facts": "counted"},
+    "memory_correct_fact": {"facts": "looked through for the one that is corrected"},
     "memory_forget": {"facts": "looked through for what is to be forgotten", "entries": "the same"},
     "file_list": {
         "files": "a directory says when anything below it was last written, unless told not to"

@@ -297,7 +297,13 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(
         ["t1", "user", "My dog is called Bruno."],
         ["t1", "assistant", "A fine name."],
     ]
-    assert "Bruno" in said(memsvc("turns", "facts", "trip/1"))
+    listed = said(memsvc("turns", "facts", "trip/1"))
+    assert "Bruno" in listed
+    [record] = [line.split()[-1] for line in listed.splitlines() if "Bruno" in line]
+    assert "Brunello" in said(memsvc("turns", "correct", "trip/1", record, "--value", "Brunello"))
+    past = said(memsvc("turns", "facts", "trip/1", "--past"))
+    assert "superseded" in past
+    assert "Bruno" in said(memsvc("turns", "correct", "trip/1", record, "--restore"))
     assert "Bruno" in said(memsvc("turns", "recall", "trip/1", "What is my dog called?"))
     assert memsvc("turns", "show", "no such session").returncode == 1
 

@@ -72,5 +72,6 @@ VIEWS: Final[Mapping[str, View]] = {
     "revoke-key": View(key_views.revoke, ("POST",)),
     "usage": View(key_views.usage),
     "purge": View(purge_views.purge, ("GET", "POST")),
+    "correct-fact": View(fact_views.correct, ("POST",)),
     "forget-fact": View(fact_views.forget, ("POST",)),
 }

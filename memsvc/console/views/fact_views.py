@@ -1,4 +1,4 @@
-"""Facts of a session and a user, their past values and sources; and forgetting them."""
+"""Facts of a session and a user, their past values and sources; correcting, forgetting them."""
 
 from itertools import groupby
 from typing import Any, Final
@@ -46,7 +46,7 @@ async def history(page: Page) -> Response:
     fact, session, user = page.given_text("id"), page.given_text("session"), page.given_text("user")
     if not fact:
         return page.go("facts")
-    scope = "all" if session and user else "session" if session else "user"
+    scope = _reach(session, user)
     found = await page.call(
         "memory_list_facts",
         session_id=session,
@@ -85,11 +85,30 @@ async def forget(page: Page) -> Response:
     return page.go("facts", session=session, user=user)
 
 
+async def correct(page: Page) -> Response:
+    """Correct the words or the value of a fact, or restore a value of it."""
+    form = await page.form()
+    session, user = str(form.get("session", "")), str(form.get("user", ""))
+    text = form.get("text")
+    change = {"restore": True} if text is None else {str(form.get("part", "value")): str(text)}
+    corrected = await page.call(
+        "memory_correct_fact",
+        session_id=session,
+        user_id=user,
+        reach=_reach(session, user),
+        record_id=str(form.get("record", "")),
+        **change,
+    )
+    return page.go("fact", id=corrected["fact"]["fact_id"], session=session, user=user)
+
+
+def _reach(session: str, user: str) -> str:
+    return "all" if session and user else "session" if session else "user"
+
+
 def _query_args(page: Page) -> dict[str, Any]:
     session, user = page.given_text("session"), page.given_text("user")
-    scope = page.given_text(
-        "reach", "all" if session and user else "session" if session else "user"
-    )
+    scope = page.given_text("reach", _reach(session, user))
     return {
         "session_id": session,
         "user_id": user,

@@ -8,6 +8,7 @@ from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
 from memsvc.styles.turns.facts.fact_tools import FactTools, fact_tools
 from memsvc.styles.turns.follow_up import FollowUp
@@ -78,11 +79,13 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, tokens, options, follow_up, rebuilding)
     shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
+    removal = FactRemoval(database, clock, options, recall)
+    correction = FactCorrection(database, clock, options, embeds=embeds)
     return Published(
         tools=[
             *turn_tools(functions, session_resource(database)),
             *operation_tools(OperationTools(functions, memory, operations, clock, options)),
-            *fact_tools(FactTools(FactRemoval(database, clock, options, recall), clock)),
+            *fact_tools(FactTools(removal, correction, clock)),
             *inspection_tools(InspectionTools(database, traces)),
             *import_tools(session_import),
             *(shadow_tools(shadow) if options.shadow.enabled else []),

@@ -142,6 +142,27 @@ def test_a_document_that_somebody_else_wrote_meanwhile_is_shown_beside_what_was_
     assert "Mine." not in call("read_document", id="later")["text"]
 
 
+def test_a_fact_is_corrected_and_restored(editing: Seen, call: Caller) -> None:
+    user = f"gil{id(editing)}"
+    call(
+        "memory_after_turn",
+        session_id="correcting",
+        user_id=user,
+        turn_id=f"t{id(editing)}",
+        input_items=[message("I live in Lima.")],
+    )
+    tab = editing.go("facts", user=user)
+    tab.click("summary:has-text('Correct')")
+    tab.get_by_label("What is true").fill("I live in Quito.")
+    tab = submit(editing, "Save")
+    assert "corrected by a person" in tab.inner_text("main")
+    told = call("memory_before_turn", user_id=user, current_input="Where do I live?")
+    assert "Quito" in str(told["input_items"])
+    tab = submit(editing, "Restore this value: Lima")
+    [held] = call("memory_list_facts", user_id=user, reach="user")["facts"]
+    assert (held["value"], held["evidence"]["origin"]) == ("Lima", "person")
+
+
 def test_a_fact_is_forgotten(editing: Seen, call: Caller) -> None:
     call(
         "memory_after_turn",

@@ -49,6 +49,13 @@ async def live(door: Door, clock: FakeClock) -> None:
     await door("memory_forget", session_id="s1", user_id="u1", turn_ids=["d1-3"])
     await door("memory_forget", session_id="s2", user_id="u2", fact_ids=["user_name"])
     await say(door, "back", "My name is Zoe.", session="s2", user_id="u2")
+    for session, user, correction in (
+        ("s1", "u1", {"value": "Bea"}),
+        ("s2", "u2", {"statement": "My name is Zoë."}),
+    ):
+        owner = {"session_id": session, "user_id": user, "reach": "user"}
+        facts = (await door("memory_list_facts", **owner, fact_id="user_name"))["facts"]
+        await door("memory_correct_fact", **owner, record_id=facts[0]["record_id"], **correction)
     for session in ("s1", "s2"):
         await door("memory_run_maintenance", session_id=session)
     archives = await file_paths(door, "/memory/s1/events/archive")
@@ -68,7 +75,8 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
         """
         SELECT b.name, f.record, f.fact_id, f.key, f.slot, f.value, f.cues, f.tier, f.confidence,
             f.state, f.valid_from,
-               f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.forgotten,
+               f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.forgotten, f.statement,
+               f.doubt,
                e.ref, e.text, e.said_at, e.length, e.cues AS found_by
         FROM facts AS f JOIN books AS b USING (tenant, project, book)
         JOIN entries AS e USING (tenant, project, book, entry)
@@ -176,8 +184,8 @@ async def test_everything_derived_comes_back_from_the_files_as_it_was(
 @pytest.mark.parametrize(
     ("harm", "table"),
     [
-        ("UPDATE facts SET value = 'Mallory' WHERE value = 'Ada3'", "facts"),
-        ("DELETE FROM facts WHERE value = 'Ada3'", "facts"),
+        ("UPDATE facts SET value = 'Mallory' WHERE value = 'Bea'", "facts"),
+        ("DELETE FROM facts WHERE value = 'Bea'", "facts"),
         (
             (
                 "UPDATE facts SET state = 'active', valid_to = NULL, superseded_by = NULL WHERE value"

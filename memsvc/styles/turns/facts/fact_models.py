@@ -1,4 +1,4 @@
-"""Argument and result models of the tools that list and forget facts."""
+"""Argument and result models of the tools that list, correct and forget facts."""
 
 from datetime import datetime
 from typing import Annotated, Final, Literal
@@ -12,6 +12,7 @@ from memsvc.styles.turns.turn_models import SessionArguments
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 500
 CURSOR_CHARS_MAX: Final = 128
+TEXT_CHARS_MAX: Final = 1000
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=200)]
 
 
@@ -37,8 +38,8 @@ class ListFactsArguments(FactsArguments):
     )
     state: Literal["active", "past", "all"] = Field(
         "active",
-        description="active: what holds now; past: what was replaced, taken back or is past its"
-        " day",
+        description="active: what holds now, questioned or not; past: what was replaced, taken back"
+        " or is past its day",
     )
     fact_id: str = Field(
         "",
@@ -59,7 +60,17 @@ class FactEvidence(Result):
         description="the event of the item that says it, as in the session's event files"
     )
     user_id: str = Field(description="who said it, if known")
-    origin: str = Field(description="who found the fact there: rule, model, user or import")
+    origin: str = Field(
+        description="who found the fact there: rule, model, user or import; person: who corrected"
+        " what had been found there"
+    )
+
+
+class FactDoubt(Result):
+    text: str = Field(description="what the user said later")
+    said_at: datetime = Field(description="when")
+    session_id: str = Field(description="the session in which it was said")
+    turn_id: str = Field(description="the turn in which it was said")
 
 
 class ListedFact(Result):
@@ -69,13 +80,16 @@ class ListedFact(Result):
     )
     key: str = Field(description="the kind of the fact")
     value: str = Field(description="the value, as it was said")
+    statement: str = Field(description="the words that say it; empty if they are not known")
     tier: str = Field(
         description="how long it is kept: L0 for good, L1 for the day, L2 for the week"
     )
     confidence: float = Field(description="how sure it is, 0 to 1")
     state: str = Field(
-        description="active, superseded, deleted, or expired for one that is past its day"
+        description="active, questioned (it may hold no more, see doubt), superseded, deleted, or"
+        " expired for one that is past its day"
     )
+    doubt: FactDoubt | None = Field(description="the later sentence that makes it questioned")
     valid_from: datetime = Field(description="since when it holds")
     valid_to: datetime | None = Field(
         description="until when it held, if it was replaced or taken back"
@@ -123,3 +137,23 @@ class FactForgetResult(Result):
     )
     turns: list[ForgottenTurn] = Field(description="turns that were forgotten, or would be")
     not_found: list[str] = Field(description="ids that nothing was found under")
+
+
+class FactCorrectArguments(FactsArguments):
+    record_id: str = Field(
+        pattern="^[0-9a-f]{12}$", description="the value to correct, as in recall_fact_ids"
+    )
+    statement: str | None = Field(
+        None, max_length=TEXT_CHARS_MAX, description="what is true, in a sentence of the user's"
+    )
+    value: str | None = Field(
+        None, max_length=TEXT_CHARS_MAX, description="or only the value that is true"
+    )
+    restore: bool = Field(
+        False, description="or true: the value holds, again if it is a past one, without a doubt"
+    )
+
+
+class FactCorrectResult(Result):
+    changed: bool = Field(description="false: it held already")
+    fact: ListedFact = Field(description="the value that holds now")

@@ -1,4 +1,4 @@
-"""The tools that list and forget facts."""
+"""The tools that list, correct and forget facts."""
 
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,17 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
+from memsvc.styles.turns.facts.fact_correction import (
+    Correction,
+    FactCorrection,
+    NewStatement,
+    NewValue,
+    Restored,
+)
 from memsvc.styles.turns.facts.fact_models import (
+    FactCorrectArguments,
+    FactCorrectResult,
+    FactDoubt,
     FactEvidence,
     FactForgetArguments,
     FactForgetResult,
@@ -28,8 +38,11 @@ _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 class FactTools:
     """Functions of the fact tools."""
 
-    def __init__(self, fact_removal: FactRemoval, clock: Clock) -> None:
+    def __init__(
+        self, fact_removal: FactRemoval, fact_correction: FactCorrection, clock: Clock
+    ) -> None:
         self._fact_removal = fact_removal
+        self._fact_correction = fact_correction
         self._clock = clock
 
     async def list_facts(self, scope: Scope, args: ListFactsArguments) -> ListFactsResult:
@@ -73,18 +86,44 @@ class FactTools:
             not_found=found.unknown,
         )
 
+    async def correct(self, scope: Scope, args: FactCorrectArguments) -> FactCorrectResult:
+        corrections: list[Correction] = []
+        if args.statement is not None:
+            corrections.append(NewStatement(args.statement))
+        if args.value is not None:
+            corrections.append(NewValue(args.value))
+        if args.restore:
+            corrections.append(Restored())
+        if len(corrections) != 1:
+            raise invalid("give exactly one of statement, value and restore")
+        owner = FactOwner(args.session_id, args.user_id, args.reach)
+        corrected = await self._fact_correction.correct(
+            scope, owner, args.record_id, corrections[0]
+        )
+        return FactCorrectResult(
+            changed=corrected.changed, fact=_listed(corrected.fact, self._clock.now())
+        )
+
 
 def _listed(fact: Fact, now: datetime) -> ListedFact:
     statement, evidence = fact.statement, fact.statement.evidence
-    expired = fact.state is FactState.ACTIVE and not fact.is_valid(now)
+    state, doubt = fact.state.value, fact.doubt
+    if fact.state is FactState.ACTIVE:
+        state = "expired" if not fact.is_valid(now) else "questioned" if doubt else state
     return ListedFact(
         fact_id=statement.fact_id,
         record_id=statement.record_id,
         key=statement.key,
         value=statement.value,
+        statement=statement.statement,
         tier=statement.tier.value,
         confidence=round(statement.confidence, 4),
-        state="expired" if expired else fact.state.value,
+        state=state,
+        doubt=FactDoubt(
+            text=doubt.text, said_at=doubt.said_at, session_id=doubt.session, turn_id=doubt.turn
+        )
+        if doubt
+        else None,
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,
         expires_at=fact.expires_at,
@@ -110,7 +149,7 @@ def _place(cursor: str) -> FactPosition | None:
 
 
 def fact_tools(functions: FactTools) -> list[Tool]:
-    """Return the fact tools."""
+    """Return the tools for facts."""
     logged = frozenset({"project", "session_id", "user_id"})
     return [
         Tool(
@@ -126,6 +165,21 @@ def fact_tools(functions: FactTools) -> list[Tool]:
             run=functions.list_facts,
             permission=Permission.READ,
             read_only=True,
+            idempotent=True,
+            logged=logged,
+        ),
+        Tool(
+            name="memory_correct_fact",
+            title="Correct a fact",
+            description=(
+                "Put right what memory holds to be true: give a new statement or value, or restore"
+                " a past or questioned one. The old value is kept as history."
+            ),
+            arguments=FactCorrectArguments,
+            result=FactCorrectResult,
+            run=functions.correct,
+            permission=Permission.WRITE,
+            read_only=False,
             idempotent=True,
             logged=logged,
         ),

@@ -14,14 +14,13 @@ from memsvc.core.facts import Claim, Merge, Statement, merge
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.store import context, conversation, fact_history, facts, index, jobs, sessions
-from memsvc.store.append_log import append
+from memsvc.store import context, conversation, fact_history, facts, jobs, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
-from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.model_budget import BudgetExhaustedError
-from memsvc.styles.turns import file_layout, turn_index
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.facts.fact_writing import write_merge
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.models.model_facts import (
     KEYS,
@@ -235,22 +234,9 @@ class ModelExtraction:
         new_facts: Sequence[StatementWithExpiry],
         now: datetime,
     ) -> None:
-        """Write the lines, index entries and rows of a merge, as a turn does."""
         fact_index = turn_index.new_facts(model_input.session, model_input.user)
-        await append(
-            tx, file_layout.fact_lines(merged, new_facts, now), owner=file_layout.OWNER, now=now
-        )
-        first_entries = (
-            await index.add(tx, {fact_index.name: facts.entries(new_facts, now)})
-            if new_facts
-            else {}
-        )
-        await facts.apply(
-            tx, fact_index.number, first_entries.get(fact_index.name, 0), merged, new_facts, now
-        )
+        await write_merge(tx, fact_index, merged, new_facts, now, embeds=self._embeds)
         await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
-        if self._embeds and new_facts:
-            await jobs.enqueue(tx, EMBED_JOB, str(fact_index.number), now=now)
 
 
 async def _exists(tx: Tx, model_input: ModelInput) -> bool:

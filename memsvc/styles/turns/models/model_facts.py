@@ -1,7 +1,6 @@
 """Validation of facts that a model proposes: its input, and the claims made of its output."""
 
 import hashlib
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from memsvc.core.facts import (
     Evidence,
     Fact,
     FactExpiry,
+    FactState,
     FactTier,
     RemovalClaim,
     Statement,
@@ -25,6 +25,7 @@ from memsvc.core.facts import (
 from memsvc.core.rules import topics
 from memsvc.core.rules.rule import Topic
 from memsvc.core.secrets import is_secret
+from memsvc.core.untrusted import plain_line
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.models.model_input import InputMessage, ModelInput
 
@@ -41,8 +42,6 @@ SAME_WORDS_MIN: Final = 3
 """A value with this many words is the same statement under any key."""
 
 _NO_KEY: Final = regex.compile(r"\W+")
-_LINE_BREAK: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
-_HIDDEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
 _TOPICS: Final = {
     one.key.replace(" ", "_"): one for one in vars(topics).values() if isinstance(one, Topic)
 }
@@ -89,8 +88,8 @@ def claims_of_proposals(
 ) -> tuple[list[Claim], Counter[str]]:
     """Return the claims of an answer, and counts of rejected proposals by reason.
 
-    `active` are the active facts, `deleted` those retracted or forgotten recently. Facts that
-    changed since the model saw them, and invented ids, make no claims."""
+    `active` are the active facts, `deleted` those retracted, forgotten or corrected recently. Facts
+    that changed since the model saw them, and invented ids, make no claims."""
     judge = _ProposalJudge(model_input, active, deleted)
     claims: list[Claim] = []
     dropped: Counter[str] = Counter()
@@ -145,7 +144,7 @@ class _ProposalJudge:
         return max(cited, key=lambda message: (message.role == "user", message.entry))
 
     def _add(self, proposal: FactProposal, message: InputMessage, at: int) -> Statement:
-        key = _NO_KEY.sub("_", _plain(proposal.key).casefold()).strip("_")
+        key = _NO_KEY.sub("_", plain_line(proposal.key[:TEXT_CHARS_MAX]).casefold()).strip("_")
         if not key or len(key.encode()) > KEY_BYTES_MAX:
             raise _DroppedError("unfit")
         value = _checked_value(key, proposal.value)
@@ -237,6 +236,8 @@ class _ProposalJudge:
 
     def _kept(self, statement: Statement, message: InputMessage, old: Fact | None) -> Statement:
         for fact in self._deleted:
+            if fact.state is FactState.SUPERSEDED and _same(fact.statement, statement):
+                raise _DroppedError("stale")  # a person corrected it
             forgotten_since = fact.valid_to is None or fact.valid_to >= message.stored_at
             if (forgotten_since or message.role != "user") and _same(fact.statement, statement):
                 raise _DroppedError("stale")
@@ -270,7 +271,10 @@ class _ProposalJudge:
 def _check_precedence(fact: Fact, message: InputMessage) -> None:
     """Raise _DroppedError unless the message may change the fact.
 
-    A user's statement is changed only by a later statement of the user or in the same message."""
+    What a person corrected is not changed, and a user's statement only by a later statement of the
+    user or in the same message."""
+    if fact.statement.evidence.origin == "person":
+        raise _DroppedError("stale")
     if fact.statement.evidence.origin in _USER_ORIGINS and (
         message.role != "user" or message.stored_at < fact.valid_from
     ):
@@ -278,7 +282,7 @@ def _check_precedence(fact: Fact, message: InputMessage) -> None:
 
 
 def _checked_value(key: str, given: str) -> str:
-    value = _plain(given)
+    value = plain_line(given[:TEXT_CHARS_MAX])
     if not value or len(value.encode()) > VALUE_BYTES_MAX:
         raise _DroppedError("unfit")
     if is_secret(value, f"{key.replace('_', ' ')} {value}"):
@@ -296,13 +300,4 @@ def _same(first: Statement, second: Statement) -> bool:
     return (
         set(first.key.split("_")) == set(second.key.split("_"))
         or len(value.split()) >= SAME_WORDS_MIN
-    )
-
-
-def _plain(text: str) -> str:
-    """Return the text in one line, without characters that cannot be stored or seen."""
-    return " ".join(
-        unicodedata.normalize(
-            "NFC", _HIDDEN.sub("", _LINE_BREAK.sub(" ", text[:TEXT_CHARS_MAX]))
-        ).split()
     )

@@ -112,3 +112,30 @@ async def test_what_the_model_finds_is_not_kept_when_nothing_is_to_be_kept_by_th
     await extract(door)
     assert len(model.asked) == 1
     assert await believed(admin) == {}
+
+
+async def test_what_a_person_corrected_is_not_undone_by_a_model(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection, clock: FakeClock
+) -> None:
+    await say(door, "t1", "My name is Ada. I like jazz.")
+    await extract(door)
+    for fact in (await door("memory_list_facts", session_id="s1"))["facts"]:
+        clock.advance(seconds=1)
+        await door(
+            "memory_correct_fact",
+            session_id="s1",
+            record_id=fact["record_id"],
+            value={"Ada": "Eve", "jazz": "opera"}[fact["value"]],
+        )
+    model.answers.append(
+        [
+            *(deletes(name) for name in ("f1", "f2")),
+            *(updates(name, "Mallory") for name in ("f1", "f2")),
+            adds("name", "Ada"),
+            adds("like", "jazz", evidence=["m1"]),
+        ]
+    )
+    await say(door, "t2", "Ada plays jazz.", answer="Ada likes jazz.")
+    await extract(door)
+    believed_now = await believed(admin)
+    assert (believed_now["name"], believed_now["like"]) == ("Eve", "opera")

@@ -1,0 +1,221 @@
+"""Correction of facts by a person; what was held before stays as history."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, assert_never
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.facts import (
+    STATEMENT_CHARS_MAX,
+    Fact,
+    FactExpiry,
+    FactState,
+    Merge,
+    Statement,
+    normalized_value,
+    slot_of,
+)
+from memsvc.core.items import user_message
+from memsvc.core.ports import Clock
+from memsvc.core.rules import topics
+from memsvc.core.rules.rule import Topic
+from memsvc.core.scope import Scope
+from memsvc.core.secrets import is_secret
+from memsvc.core.untrusted import plain_line
+from memsvc.store import fact_history, facts, sessions
+from memsvc.store.database import Database, Tx
+from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.locks import index_lock, session_lock
+from memsvc.styles.turns.facts.extraction import extract
+from memsvc.styles.turns.facts.fact_removal import FactOwner
+from memsvc.styles.turns.facts.fact_writing import write_merge
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import SessionPolicy, policy_of
+
+_CONFLICTS: Final = {
+    topic.fact_id: topic.conflicts for topic in vars(topics).values() if isinstance(topic, Topic)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewStatement:
+    """The words that state the fact from now on; its value is read in them."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewValue:
+    """The value of the fact from now on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The value holds again, without a doubt."""
+
+
+Correction = NewStatement | NewValue | Restored
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedFact:
+    """The fact that holds now, and whether that was changed."""
+
+    fact: Fact
+    changed: bool
+
+
+class FactCorrection:
+    """Replaces facts by what a person says of them."""
+
+    def __init__(
+        self, database: Database, clock: Clock, options: TurnOptions, *, embeds: bool
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._embeds = embeds
+
+    async def correct(
+        self, scope: Scope, owner: FactOwner, record_id: str, correction: Correction
+    ) -> CorrectedFact:
+        """Store a new fact in place of one, with origin "person" and the evidence of the old one.
+
+        Nothing changes where that holds already. NOT_FOUND for an id without a fact, or of a
+        forgotten one; CONFLICT for a past value that is not restored, or where the policy of a
+        session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
+        indexes = {target_index.number: target_index for target_index in owner.indexes()}
+        names = sorted(target_index.name for target_index in indexes.values())
+        locks = [session_lock(owner.session), *map(index_lock, names)]
+        now = self._clock.now()
+        async with self._database.begin(
+            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
+        ) as tx:
+            old = await _find(tx, list(indexes), owner.session, record_id)
+            policy = await self._policy(tx, owner.session, old.statement.evidence.session)
+            new = _corrected(old.statement, correction, now)
+            known = await facts.facts_of_claims(tx, list(indexes), [new])
+            same = next(
+                (fact for fact in known if fact.is_valid(now) and _says(fact, new, correction)),
+                None,
+            )
+            if same is not None:
+                return CorrectedFact(same, changed=False)
+            if old.state is not FactState.ACTIVE and not isinstance(correction, Restored):
+                raise MemsvcError(
+                    Code.CONFLICT,
+                    "this value is a past one",
+                    recovery="correct the value that holds now, or restore this one",
+                )
+            active = [old] if old.state is FactState.ACTIVE else []
+            closed = {(fact.index_id, fact.entry): fact for fact in [*known, *active]}
+            merged = Merge((new,), tuple((fact, new.record) for fact in closed.values()), 0)
+            expires_at = policy.expires_at(new.tier, now)
+            await write_merge(
+                tx,
+                indexes[old.index_id],
+                merged,
+                [StatementWithExpiry(new, expires_at)],
+                now,
+                embeds=self._embeds,
+            )
+        fact = Fact(0, new, FactState.ACTIVE, now, None, expires_at, None, old.index_id)
+        return CorrectedFact(fact, changed=True)
+
+    async def _policy(self, tx: Tx, *session_names: str) -> SessionPolicy:
+        """Return the policy of the last session; CONFLICT where one of them forbids storage."""
+        found = await sessions.find_all(tx, session_names)
+        policies = [
+            policy_of(found[session].policy if session in found else None, self._options)
+            for session in session_names
+        ]
+        if not all(policy.store for policy in policies):
+            raise MemsvcError(Code.CONFLICT, "the session's policy forbids to store anything")
+        return policies[-1]
+
+
+async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) -> Fact:
+    found = await fact_history.find_by_names(
+        tx, index_ids, names=[record_id], session=session, turns=()
+    )
+    for fact in found:
+        if fact.statement.record_id == record_id:
+            return fact
+    raise MemsvcError(
+        Code.NOT_FOUND,
+        "there is no fact of this record_id, or it was forgotten",
+        recovery="memory_list_facts has the record_id of each value",
+    )
+
+
+def _corrected(old: Statement, correction: Correction, now: datetime) -> Statement:
+    """Return the statement that replaces one, of the same topic."""
+    match correction:
+        case Restored():
+            value, statement = old.value, old.statement
+        case NewValue(text=text):
+            value = _checked(text, "value", old.key)
+            says_itself = normalized_value(old.statement).startswith(normalized_value(old.value))
+            statement = value if says_itself else ""
+            if value == old.value:
+                statement = old.statement
+        case NewStatement(text=text):
+            statement = _checked(text, "statement", old.key)
+            value = _value_in(statement, old)
+        case _:
+            assert_never(correction)
+    mark = "\x1f".join((old.record_id, value, statement, now.isoformat()))
+    number = hashlib.sha1(mark.encode(), usedforsecurity=False).hexdigest()[:12]
+    return replace(
+        old,
+        record=f"{old.evidence.turn}-person-{number}",
+        slot=slot_of(value) if old.slot and value != old.value else old.slot,
+        value=value,
+        statement=statement,
+        confidence=1.0,
+        evidence=replace(old.evidence, origin="person"),
+        conflicts=tuple(
+            FactExpiry(*conflict, value, exact=True) for conflict in _CONFLICTS.get(old.fact_id, ())
+        ),
+    )
+
+
+def _value_in(statement: str, old: Statement) -> str:
+    """Return the value of a topic in a statement: as rules read it, the old one, or all of it."""
+    source = old.evidence
+    claims = extract(
+        [(source.item, user_message(statement))],
+        session=source.session,
+        turn=source.turn,
+        user=source.user,
+    )
+    for claim in claims:
+        if isinstance(claim, Statement) and (claim.fact_id, claim.key) == (old.fact_id, old.key):
+            return claim.value
+    says_itself = normalized_value(old.statement).startswith(normalized_value(old.value))
+    if not says_itself and normalized_value(old.value) in normalized_value(statement):
+        return old.value
+    return statement
+
+
+def _checked(text: str, name: str, key: str) -> str:
+    plain = plain_line(text)
+    if not plain:
+        raise invalid(f"{name} says nothing")
+    if len(plain) > STATEMENT_CHARS_MAX:
+        raise invalid(f"{name} may have {STATEMENT_CHARS_MAX} characters")
+    if is_secret(plain, f"{key.replace('_', ' ')} {plain}"):
+        raise invalid(f"{name} looks like a secret, which no fact may hold")
+    return plain
+
+
+def _says(fact: Fact, new: Statement, correction: Correction) -> bool:
+    """Return whether a fact holds without a doubt what a correction makes of it."""
+    held = fact.statement
+    if fact.doubt is not None or held.identity != new.identity or held.value != new.value:
+        return False
+    return isinstance(correction, NewValue) or held.statement == new.statement

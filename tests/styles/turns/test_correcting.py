@@ -1,0 +1,114 @@
+"""What a person corrects is true from then on, with its history, and no program undoes it."""
+
+from typing import Any
+
+import asyncpg
+
+from tests.door import Door
+from tests.fakes import FakeClock
+from tests.styles.turns.talk import ask, file_records, row_counts, say, values
+
+CORRECT, LIST = "memory_correct_fact", "memory_list_facts"
+U1 = {"session_id": "s1", "user_id": "u1"}
+
+
+async def only(door: Door, value: str, **more: Any) -> dict[str, Any]:
+    """The one listed fact of this value, past or not."""
+    facts = (await door(LIST, **U1, **{"state": "all"} | more))["facts"]
+    [found] = [fact for fact in facts if fact["value"] == value]
+    return dict(found)
+
+
+async def test_a_corrected_value_is_told_and_history_says_who_changed_it(
+    door: Door, clock: FakeClock
+) -> None:
+    await say(door, "t1", "I live in Paris.", user_id="u1")
+    clock.advance(hours=1)
+    paris = await only(door, "Paris")
+    done = await door(CORRECT, **U1, record_id=paris["record_id"], value="Oslo")
+    assert (done["changed"], done["fact"]["value"]) == (True, "Oslo")
+    assert values(await ask(door, "Where do I live?", user_id="u1", session="s2")) == ["Oslo"]
+    oslo, before = await only(door, "Oslo"), await only(door, "Paris")
+    assert (oslo["fact_id"], oslo["key"], oslo["tier"]) == ("user_home", "home", "L0")
+    assert (oslo["evidence"]["origin"], oslo["evidence"]["turn_id"]) == ("person", "t1")
+    assert (before["state"], before["superseded_by"]) == ("superseded", oslo["record_id"])
+    assert before["evidence"]["origin"] == "rule"
+    records = await file_records(door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl")
+    assert [(one["type"], one["value"], one.get("origin")) for one in records] == [
+        ("fact_upsert", "Paris", None),
+        ("fact_supersede", "Paris", None),
+        ("fact_upsert", "Oslo", "person"),
+    ]
+    found = await door(
+        "memory_before_turn", **U1, current_input="Where do I live?", as_of="2026-01-05T12:30:00Z"
+    )
+    assert "Paris" in str(found["input_items"])
+
+
+async def test_a_corrected_statement_gives_its_value_by_the_rules(door: Door) -> None:
+    await say(door, "t1", "I live in Paris. I like jazz.", user_id="u1")
+    for old, statement, value in (
+        ("Paris", "I live in Oslo.", "Oslo"),
+        ("jazz", "Only Sundays are for opera.", "Only Sundays are for opera."),
+    ):
+        record = (await only(door, old))["record_id"]
+        done = await door(CORRECT, **U1, record_id=record, statement=statement)
+        assert (done["fact"]["value"], done["fact"]["statement"]) == (value, statement)
+        assert done["fact"]["record_id"] != record
+        again = await door(CORRECT, **U1, record_id=record, statement=statement)
+        assert (again["changed"], again["fact"]["record_id"]) == (
+            False,
+            done["fact"]["record_id"],
+        )
+
+
+async def test_a_past_value_is_restored_and_what_contradicts_it_is_closed(
+    door: Door, clock: FakeClock
+) -> None:
+    for turn, said in enumerate(("I like jazz.", "I hate jazz.")):
+        await say(door, f"t{turn}", said, user_id="u1")
+        clock.advance(minutes=1)
+    facts = (await door(LIST, **U1, state="past"))["facts"]
+    [liked] = [fact for fact in facts if fact["fact_id"] == "user_like"]
+    done = await door(CORRECT, **U1, record_id=liked["record_id"], restore=True)
+    assert (done["changed"], done["fact"]["fact_id"]) == (True, "user_like")
+    active = (await door(LIST, **U1))["facts"]
+    assert [(one["fact_id"], one["value"]) for one in active] == [("user_like", "jazz")]
+    again = await door(CORRECT, **U1, record_id=liked["record_id"], restore=True)
+    assert (again["changed"], again["fact"]["record_id"]) == (False, done["fact"]["record_id"])
+
+
+async def test_what_cannot_be_corrected_says_why_and_changes_nothing(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await say(door, "t1", "I live in Paris. My name is Ada.", user_id="u1")
+    await say(door, "t2", "I live in Oslo.", user_id="u1")
+    await door("memory_forget", **U1, fact_ids=["user_name"])
+    past, now = [(await only(door, value))["record_id"] for value in ("Paris", "Oslo")]
+    before = await row_counts(admin)
+    for code, args in (
+        ("INVALID_ARGUMENT", {"record_id": now}),
+        ("INVALID_ARGUMENT", {"record_id": now, "value": "Rome", "restore": True}),
+        ("INVALID_ARGUMENT", {"record_id": now, "value": "Rome", "statement": "I live in Rome."}),
+        ("INVALID_ARGUMENT", {"record_id": now, "value": " \u200b"}),
+        ("INVALID_ARGUMENT", {"record_id": now, "statement": "x" * 201}),
+        ("INVALID_ARGUMENT", {"record_id": now, "value": "sk-proj-" + "aB3" * 16}),
+        ("NOT_FOUND", {"record_id": "0" * 12, "value": "Rome"}),
+        ("INVALID_ARGUMENT", {"record_id": "user_home", "value": "Rome"}),
+        ("CONFLICT", {"record_id": past, "value": "Rome"}),
+    ):
+        await door.refuses(code, CORRECT, **U1, **args)
+    await door.refuses("NOT_FOUND", CORRECT, session_id="s1", record_id=now, value="Rome")
+    assert await row_counts(admin) == before
+    assert (await only(door, "Oslo"))["state"] == "active"
+
+
+async def test_a_session_whose_policy_forbids_storage_corrects_nothing(door: Door) -> None:
+    await say(door, "t1", "I live in Paris.", user_id="u1")
+    record = (await only(door, "Paris"))["record_id"]
+    path = "/memory/s1/meta/policy.json"
+    await door(
+        "file_write", project="default", path=path, content='{"store": false}', mode="TRUNCATE"
+    )
+    await door.refuses("CONFLICT", CORRECT, **U1, record_id=record, value="Oslo")
+    assert (await only(door, "Paris"))["state"] == "active"
