@@ -23,7 +23,7 @@ from mcp import Client
 from benchmarks.command import Command
 from benchmarks.locomo import CATEGORIES, Conversation, Question, item, load
 from benchmarks.report import Report, Table, judged
-from benchmarks.service import add_arguments, call, local_embedder, service
+from benchmarks.service import add_arguments, another, call, local_embedder, service
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
@@ -31,6 +31,7 @@ from memsvc.styles.turns.options import TurnOptions
 SCORED = (1, 2, 3, 4)
 CUTS = (5, 10, 20)
 BLOCK_TOKENS = 1000
+TOKENS_MAX = "MEMSVC_SETTINGS__MCP__MEMORY__RECALL_TOK_MAX"
 SESSIONS = 10
 IN_CONTEXT = "in the recent context"
 OFF_TOPIC = Path(__file__).with_name("off_topic.txt")
@@ -108,8 +109,10 @@ async def store(client: Client, conversation: Conversation, *, apart: bool) -> A
     return Asking(f"{conversation.name}-asking" if apart else conversation.name, user, behind)
 
 
-async def ask(client: Client, conversation: Conversation, asking: Asking, scores: Scores) -> None:
-    """Ask all questions of a conversation."""
+async def ask(
+    client: Client, tight: Client, conversation: Conversation, asking: Asking, scores: Scores
+) -> None:
+    """Ask all questions of a conversation, also where the memory block has 1,000 tokens."""
     costs = Costs(O200kCounter(), TurnOptions())
     for question in conversation.questions:
         if question.category not in SCORED:
@@ -118,7 +121,8 @@ async def ask(client: Client, conversation: Conversation, asking: Asking, scores
         counted = sum(map(costs.item, prepared["input_items"]))
         scores.miscounted += counted != prepared["context_token_count"]
         ranked = [_message(asking, one) for one in in_prompt(prepared)]
-        scores.add(question, ranked, shown_within(prepared, asking, costs))
+        shown = in_prompt(await before(tight, asking, question.text))
+        scores.add(question, ranked, {_message(asking, one) for one in shown})
         scores.block_tokens.append(sum(map(costs.item, block_of(prepared))))
 
 
@@ -157,7 +161,7 @@ def body_of(prepared: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_prompt(prepared: dict[str, Any]) -> list[dict[str, Any]]:
-    """The recalled items that the prompt shows, best first: those of the block in its order, and
+    """The recalled items that the prompt shows, best first: those of the block by position, and
     between them, by their scores, those in the recent context."""
     candidates = [one for one in prepared["explanation"]["candidates"] if one["kind"] == "turn"]
     in_block = iter(sorted((one for one in candidates if one["shown"]), key=itemgetter("position")))
@@ -166,28 +170,6 @@ def in_prompt(prepared: dict[str, Any]) -> list[dict[str, Any]]:
         for one in candidates
         if one["shown"] or one["reason"] == IN_CONTEXT
     ]
-
-
-def shown_within(prepared: dict[str, Any], asking: Asking, costs: Costs) -> set[str]:
-    """The messages in the first 1,000 tokens of what the memory block recalls, and those in the
-    recent context. Facts and insights stand before the messages and count; the summary of older
-    context, which is there whatever is asked, does not."""
-    candidates = in_prompt(prepared)
-    shown = {_message(asking, one) for one in candidates if not one["shown"]}
-    if body := body_of(prepared):
-        spent = costs.item(block_of(prepared)[0])
-        spent += sum(
-            costs.text(orjson.dumps(piece).decode())
-            for piece in [*body["facts"], *body["insights"]]
-        )
-        for candidate, piece in zip(
-            (one for one in candidates if one["shown"]), body["turns"], strict=True
-        ):
-            spent += costs.text(orjson.dumps(piece).decode())
-            if spent > BLOCK_TOKENS:
-                break
-            shown.add(_message(asking, candidate))
-    return shown
 
 
 async def off_topic(client: Client, asking: Asking, scores: Scores) -> None:
@@ -247,11 +229,13 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
     async with (
         service(arguments, **settings) as running,
         running.client(wire=arguments.wire) as client,
+        another(running, **settings, **{TOKENS_MAX: str(BLOCK_TOKENS)}) as beside,
+        beside.client(wire=arguments.wire) as tight,
     ):
         for conversation in load(arguments.data):
             asking = await store(client, conversation, apart=arguments.apart)
             await asyncio.sleep(arguments.rest)
-            await ask(client, conversation, asking, scores)
+            await ask(client, tight, conversation, asking, scores)
             await off_topic(client, asking, scores)
             counts = (
                 f"{len(asking.behind)} messages stored, {len(conversation.questions)} questions"

@@ -149,7 +149,8 @@ async def _injected(ground: Ground, trial: Trial) -> None:
                     escaped += text.count("</memory_reference>") != 1
                     block: dict[str, Any] = orjson.loads(text.split("\n")[1])
                     facts += sum(
-                        "injected" in orjson.dumps(fact).decode().lower() for fact in block["facts"]
+                        "injected" in orjson.dumps(fact).decode().lower()
+                        for fact in block.get("facts", ())
                     )
     trial.equal("memory blocks that the injection closed", escaped, 0)
     trial.equal("facts made of the injection", facts, 0)

@@ -14,7 +14,8 @@ _PHRASES: Final = """
     i appreciate (?:it|that); you'?re welcome; no problem; no worries; please; sorry; ok; okay; okey; k; alright;
     all right; right; sure( thing)?; yes; yeah; yep; yup; no; nope; nah; fine; great; good; nice( one)?; cool;
     perfect; awesome; excellent; wonderful; amazing; brilliant; super; lovely; sweet; exactly; agreed; indeed;
-    of course; got it; gotcha; understood; i see; makes sense; (?:sounds|looks) (?:good|great|fine);
+    of course; got it; gotcha; understood; (?:duly )?noted; notiert; gemerkt; note; anotado; apuntado;
+    i(?:'ll| will)? (?:remember|note|keep) (?:that|it|this)( in mind)?; i see; makes sense; (?:sounds|looks) (?:good|great|fine);
     that'?s (?:it|all|fine|good|great|perfect|right); (?:good|great|nice|well) (?:job|work|done); wow; oh; ah; aha;
     hmm+; mhm; uh; um; lol; (?:ha){2,}; never ?mind; not now; done; go ahead; go on; continue; hallo; moin( moin)?;
     servus; grussgott; gruss gott; guten (?:tag|morgen|abend)|gute nacht; schonen (?:tag|abend)( noch)?;
@@ -34,7 +35,7 @@ _CJK_PHRASES: Final = """
     おやすみ(?:なさい)? さようなら はい うん いいえ 了解(?:です|しました)? わかりました 分かりました わかった
     分かった お願いします すみません ごめん(?:なさい)? よろしく(?:お願いします)? なるほど すごい いいね
     完璧(?:です)? お疲れ様(?:です|でした)? 大丈夫(?:です)? (?:非常|十分)?感[谢謝](?:你|您)? [谢謝][谢謝](?:你|您)?
-    多[谢謝] 你好 您好 早上好 晚上好 晚安 再[见見] 拜拜 好的?吧? 行吧? 可以 是的 [对對]的? 嗯+ 哦 明白了? 知道了
+    多[谢謝] 你好 您好 早上好 晚上好 晚安 再[见見] 拜拜 好的?吧? 行吧? 可以 是的 [对對]的? 嗯+ 哦 明白了? 知道了 [记記](?:下|住)了 メモしました 覚えました 承知(?:しました|です)
     [没沒](?:问题|問題|关系|關係) 不客[气氣] 不用[谢謝] [请請] [对對]不起 太好了 很好 不[错錯] 完美 辛苦了
     감사합니다 고마워요? 안녕하세요 네
 """

@@ -1,6 +1,6 @@
 """Token costs of items, and what is dropped when a prompt does not fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,10 +16,10 @@ COUNT_FACTOR: Final = 8
 """How many times faster tokens are counted than rules read the same text, about."""
 TOO_LARGE = 2**62
 """Cost of an item that fits into no prompt."""
-BLOCK_TOKENS = 140
-CHUNK_TOKENS = 60
-"""Estimated tokens of a memory block beside its chunks, and of a chunk beside its text; exact costs
-are counted on the finished block."""
+BLOCK_TOKENS = 90
+CHUNK_TOKENS = 15
+"""Estimated tokens of a memory block beside its chunks, and of a chunk beside its text: where to
+begin to look for what fits. What fits is counted on the finished block."""
 
 
 class Costs:
@@ -96,6 +96,10 @@ class ItemSequence:
                 kept = len(self.costs) - position
         return kept
 
+    def kept_last(self, capacity: int, count: int) -> int:
+        """Return how many of the last `count` items fit into the room."""
+        return self.kept(min(capacity, self.cost(count)))
+
     def cost(self, kept: int) -> int:
         """Return the cost of this many items from the end."""
         return sum(self.costs[len(self.costs) - kept :])
@@ -105,24 +109,27 @@ class ItemSequence:
 class BudgetResult:
     """Share of each part that fits.
 
-    Items of the block from its start, of history and recent context from their end."""
+    Items of history and recent context from their end, and the room that the block may use."""
 
-    recalled: int
     history: int
+    block_room: int
     recent: int
 
 
 def split_capacity(
-    capacity: int, *, recalled: Sequence[int], history: ItemSequence, recent: ItemSequence
+    capacity: int,
+    *,
+    history: ItemSequence,
+    recent: ItemSequence,
+    last_exchange: int,
+    block_cost: Callable[[int], int],
 ) -> BudgetResult:
     """Return what fits into `capacity` tokens beside the current input.
 
-    Recent context is dropped first, oldest first, then the least relevant recalled items, then the
-    caller's history, oldest first. `recalled[n]` is the cost of a block of n items."""
+    Recent context but its `last_exchange` items is dropped first, oldest first, then the least
+    relevant recalled items, then the last exchange, then the caller's history, oldest first.
+    `block_cost` returns the cost of the largest block within a room."""
     kept_history = history.kept(capacity)
     capacity -= history.cost(kept_history)
-    kept_recalled = max(
-        (count for count, cost in enumerate(recalled) if cost <= capacity), default=0
-    )
-    capacity -= recalled[kept_recalled] if recalled else 0
-    return BudgetResult(kept_recalled, kept_history, recent.kept(capacity))
+    block_room = capacity - recent.cost(recent.kept_last(capacity, last_exchange))
+    return BudgetResult(kept_history, block_room, recent.kept(capacity - block_cost(block_room)))

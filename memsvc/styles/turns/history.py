@@ -104,9 +104,10 @@ def _whole_store(head: Sequence[int], is_reply: Sequence[bool], stored: Sequence
 
 def new_positions(
     recent: Sequence[Item], digests: Sequence[int], conversation: Conversation
-) -> list[int]:
+) -> tuple[list[int], int]:
     """Return the positions in `recent` that the caller does not already have, in order.
 
+    Returns also how many of them come before all of the history that the caller has.
     `recent` are stored items, oldest first, and `digests` theirs. An item that the caller has hides
     one stored copy of it: the one at the same place of the conversation, else the latest. An end of
     the store that is the current input itself (a retried turn) is hidden too, and so are answers
@@ -136,7 +137,9 @@ def new_positions(
             remaining_counts[stored[position]] -= 1
         else:
             positions.append(position)
-    return positions[::-1]
+    sent = [position for position, at in pairs if at < len(conversation.history)]
+    older = sum(position < sent[0] for position in positions) if sent else 0
+    return positions[::-1], older
 
 
 def _replaced(

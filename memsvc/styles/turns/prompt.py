@@ -1,11 +1,10 @@
 """The prompt of a turn: memory block, history, recent context and input, within a token limit."""
 
-import math
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any, Final
 
 from memsvc.core.items import Item
@@ -40,8 +39,9 @@ class PreparedPrompt:
 class PromptParts:
     """The parts of a prompt; lists are oldest first.
 
-    `summary` replaces everything before the recent items, and a block of it alone costs
-    `summary_cost`."""
+    The first `older` recent items were said before the history that the caller sends, the last
+    `last_exchange` ones in the latest turn. `summary` replaces everything before the recent items,
+    and a block of it alone costs `summary_cost`."""
 
     recalled: RankedRecall
     history: list[Item]
@@ -49,10 +49,21 @@ class PromptParts:
     recent: list[Item]
     recent_refs: list[str]
     recent_line: budget.ItemSequence
+    older: int
+    last_exchange: int
     current: list[Item]
     current_cost: int
     summary: dict[str, Any] | None = None
     summary_cost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _FittedBlock:
+    """The memory block of the first `count` chunks, and its exact cost."""
+
+    count: int
+    memory: list[Item]
+    cost: int
 
 
 class PromptBuilder:
@@ -69,13 +80,13 @@ class PromptBuilder:
 
     @cached_property
     def _without_summary(self) -> int:
-        return self._first_cost(block.build({}, summary={"id": ""}))
+        return self._first_cost(block.build([], summary={"id": ""}))
 
     def summary_cost(self, summary: dict[str, Any] | None) -> int:
         """Return the cost of a memory block that holds only a summary of older context."""
         if not summary:
             return 0
-        _, text = block.split_summary(block.build({}, summary=summary)[1])
+        _, text = block.split_summary(block.build([], summary=summary)[1])
         return self._without_summary + self._summary_tokens(text)
 
     def _summary_tokens(self, summary: str) -> int:
@@ -93,14 +104,6 @@ class PromptBuilder:
         A summary of older context comes on top of recall."""
         return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
-    def _block_cost(self, memory: list[Item], summary_cost: int) -> int:
-        """Return the cost of a block whose summary was counted before, in a block of its own."""
-        if not memory:
-            return 0
-        return self._first_cost(memory) + (
-            summary_cost - self._without_summary if summary_cost else 0
-        )
-
     def _first_cost(self, memory: list[Item]) -> int:
         """Return the cost of a block without its summary."""
         return (
@@ -109,45 +112,62 @@ class PromptBuilder:
             + self._costs.text(block.split_summary(memory[1])[0])
         )
 
+    def _fitted(
+        self, recalled: RankedRecall, summary: dict[str, Any] | None, summary_cost: int, room: int
+    ) -> "_FittedBlock":
+        """Return the block of as many chunks as fit into the room, counted exactly."""
+        chunks = recalled.chunks
+        summary_tokens = summary_cost - self._without_summary if summary_cost else 0
+
+        def block_of(count: int) -> _FittedBlock:
+            memory = block.build(chunks[:count], summary=summary)
+            cost = self._first_cost(memory) + summary_tokens if memory else 0
+            return _FittedBlock(count, memory, cost)
+
+        def more(count: int, spare: int) -> int:
+            """Return how many chunks after the first ones probably fit into the spare room."""
+            costs = accumulate(chunk.tokens for chunk in chunks[count:])
+            return sum(1 for _ in takewhile(lambda cost: cost <= spare, costs))
+
+        fitted = block_of(more(0, room - budget.BLOCK_TOKENS - summary_tokens))
+        while fitted.cost > room and fitted.count:
+            over = fitted.cost - room
+            least = more(0, sum(chunk.tokens for chunk in chunks[: fitted.count]) - over)
+            fitted = block_of(min(least, fitted.count - 1))
+        too_many = len(chunks) + 1
+        while fitted.count + 1 < too_many and fitted.cost <= room:
+            step = min(max(1, more(fitted.count, room - fitted.cost)), too_many - fitted.count - 1)
+            larger = block_of(fitted.count + step)
+            if larger.cost <= room:
+                fitted = larger
+            else:
+                too_many = larger.count
+        return fitted
+
     def within_limit(self, parts: PromptParts, capacity: int) -> PreparedPrompt:
         """Return the whole input within the room that the current input leaves."""
-        recalled = parts.recalled
-        summary_cost = parts.summary_cost
-        if summary_cost > capacity - parts.history_line.cost(parts.history_line.kept(capacity)):
-            return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
-        base_cost = summary_cost or budget.BLOCK_TOKENS
+        recalled, summary_cost = parts.recalled, parts.summary_cost
         block_max = self.block_tok_max(summary_cost)
-        costs = [
-            summary_cost,
-            *(
-                base_cost + chunk_cost
-                for chunk_cost in accumulate(chunk.tokens for chunk in recalled.chunks)
-            ),
-        ]
-        costs = [cost for cost in costs if cost <= block_max]
-        while True:
-            kept = budget.split_capacity(
-                capacity, recalled=costs, history=parts.history_line, recent=parts.recent_line
-            )
-            memory = block.build(recalled.first(kept.recalled), summary=parts.summary)
-            block_cost = self._block_cost(memory, summary_cost)
-            used = (
-                block_cost
-                + parts.history_line.cost(kept.history)
-                + parts.recent_line.cost(kept.recent)
-            )
-            tokens_over = max(used - capacity, block_cost - block_max)
-            if tokens_over <= 0 or not memory:
-                break
-            # the block costs more than estimated: drop the last few chunks
-            costs = costs[
-                : max(1, kept.recalled + 1 - math.ceil(tokens_over / budget.CHUNK_TOKENS))
-            ]
-        before = parts.history[len(parts.history) - kept.history :]
-        recent = parts.recent[len(parts.recent) - kept.recent :]
-        duplicates = recalled.refs_in_first(
-            kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :])
+        fitted = _FittedBlock(0, [], 0)
+
+        def block_cost(room: int) -> int:
+            nonlocal fitted
+            fitted = self._fitted(recalled, parts.summary, summary_cost, min(room, block_max))
+            return fitted.cost
+
+        kept = budget.split_capacity(
+            capacity,
+            history=parts.history_line,
+            recent=parts.recent_line,
+            last_exchange=parts.last_exchange,
+            block_cost=block_cost,
         )
+        if fitted.cost > kept.block_room:  # only a summary is left, and that is too long
+            return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
+        before = parts.history[len(parts.history) - kept.history :]
+        start = len(parts.recent) - kept.recent
+        older, newer = parts.recent[start : parts.older], parts.recent[max(start, parts.older) :]
+        duplicates = recalled.refs_in_first(fitted.count, set(parts.recent_refs[start:]))
         if duplicates:  # recent items fit that were not expected to
             return self.within_limit(
                 replace(parts, recalled=recalled.without(duplicates)), capacity
@@ -155,26 +175,24 @@ class PromptBuilder:
         limits = {
             "room_tok": capacity,
             "block_tok_max": block_max,
-            "block_tok": block_cost,
-            "block_cut_by": _limit_name(kept.recalled, len(costs) - 1, len(recalled.chunks)),
+            "block_tok": fitted.cost,
+            "block_cut_by": None
+            if fitted.count == len(recalled.chunks)
+            else "max_input_tok"
+            if kept.block_room < block_max
+            else "recall_tok_max",
             "history_dropped": len(parts.history) - kept.history,
-            "recent_dropped": len(parts.recent) - kept.recent,
+            "recent_dropped": start,
         }
         return PreparedPrompt(
-            input_items=[*memory, *before, *recent, *parts.current],
-            tokens=used + parts.current_cost,
-            fact_ids=recalled.ids("fact", kept.recalled),
-            insight_ids=recalled.ids("insight", kept.recalled),
+            input_items=[*fitted.memory, *older, *before, *newer, *parts.current],
+            tokens=fitted.cost
+            + parts.history_line.cost(kept.history)
+            + parts.recent_line.cost(kept.recent)
+            + parts.current_cost,
+            fact_ids=recalled.ids("fact", fitted.count),
+            insight_ids=recalled.ids("insight", fitted.count),
             recalled=recalled,
-            chunks_used=kept.recalled,
+            chunks_used=fitted.count,
             limits=limits,
         )
-
-
-def _limit_name(kept: int, allowed: int, found: int) -> str | None:
-    """Return which limit dropped recalled items.
-
-    `kept` of those that recall_tok_max `allowed`, of all that were `found`."""
-    if kept < allowed:
-        return "max_input_tok"
-    return "recall_tok_max" if kept < found else None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Final
 
 from memsvc.core import facts as fact_rules
@@ -45,11 +46,16 @@ class RecallOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Recent:
-    """Recent context that the caller does not send itself, oldest first, with its costs."""
+    """Recent context that the caller does not send itself, oldest first, with its costs.
+
+    The first `older` items were said before the history that the caller sends, the last
+    `last_exchange` ones in the latest turn of the session."""
 
     stored: list[context.StoredItem]
     items: list[Item]
     line: budget.ItemSequence
+    older: int
+    last_exchange: int
 
 
 class TurnMemory:
@@ -87,12 +93,13 @@ class TurnMemory:
         max_input_tok: int,
         recall_options: RecallOptions,
     ) -> PreparedPrompt:
-        """Return the input for the model: memory block, history, recent context, current input.
+        """Return the input for the model: memory, older context, history, context, current input.
 
-        With the caller's `instructions` it is never over `max_input_tok` tokens. INVALID_ARGUMENT
-        when the current input and the instructions alone are over it. Writes nothing. What is
-        stored of this very turn, which is then a retry, is left out. With a `recall_options.as_of`,
-        no later message is shown, and facts are those valid then."""
+        Context older than the history comes before it. With the caller's `instructions` it is never
+        over `max_input_tok` tokens. INVALID_ARGUMENT when the current input and the instructions
+        alone are over it. Writes nothing. What is stored of this very turn, which is then a retry,
+        is left out. With a `recall_options.as_of`, no later message is shown, and facts are those
+        valid then."""
         before, _ = block.strip(conversation.history)
         current, _ = block.strip(conversation.current)
         current = current or conversation.current
@@ -126,7 +133,9 @@ class TurnMemory:
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
             block_tok = self._prompts.block_tok_max(summary_cost)
-            safe_count = recent.line.kept(capacity - history_line.cost(kept) - block_tok)
+            room = capacity - history_line.cost(kept)
+            last_count = recent.line.kept_last(room, recent.last_exchange)
+            safe_count = max(last_count, recent.line.kept(room - block_tok))
             in_prompt = {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
             request = replace(
                 request, known={item_hash(item) for item in input_items}, prompt=in_prompt
@@ -139,6 +148,8 @@ class TurnMemory:
             recent.items,
             [item.ref for item in recent.stored],
             recent.line,
+            recent.older,
+            recent.last_exchange,
             current,
             current_cost,
             summary,
@@ -305,9 +316,19 @@ def _recent(
     """Return the last items of a session that are neither of this turn nor sent by the caller."""
     stored = [item for item in context_read.items if file_layout.turn_of(item.ref) != turn]
     items_loaded = history.load_items(stored)
-    places = history.new_positions(items_loaded, [item.digest for item in stored], conversation)
+    places, older = history.new_positions(
+        items_loaded, [item.digest for item in stored], conversation
+    )
     new_items, items = [stored[at] for at in places], [items_loaded[at] for at in places]
     truncated = len(context_read.items) == limit or not all(item.line for item in stored)
     start_positions = history.start_positions(items, truncated=truncated)
     costs = [item.tokens if item.line else budget.TOO_LARGE for item in new_items]
-    return _Recent(new_items, items, budget.ItemSequence(costs, start_positions))
+    latest = file_layout.turn_of(stored[-1].ref) if stored else ""
+    last_exchange = sum(
+        1
+        for _ in takewhile(
+            lambda item: file_layout.turn_of(item.ref) == latest, reversed(new_items)
+        )
+    )
+    line = budget.ItemSequence(costs, start_positions)
+    return _Recent(new_items, items, line, older, last_exchange)

@@ -2,6 +2,8 @@
 
 import re
 from base64 import b64decode
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from gzip import decompress
 from importlib.resources import files
 from typing import Any
@@ -12,8 +14,10 @@ import tiktoken
 
 from memsvc.adapters import tokens
 from memsvc.core.items import Item
+from memsvc.store.recall_content import EntryPlace
 from memsvc.store.schema import metadata
 from memsvc.styles.turns import block
+from memsvc.styles.turns.recall.recalled import Kind, RecalledChunk
 from tests.door import Door
 
 _RANKS = decompress(files("memsvc.adapters").joinpath(tokens.ENCODING_FILE).read_bytes()).split()
@@ -24,6 +28,8 @@ ENCODING = tiktoken.Encoding(
     special_tokens=tokens.SPECIAL_TOKENS,
 )
 _LEAD_IN = re.compile(r"^(?:my name is|i'm allergic to|i'm|[\w ]+:) ", re.IGNORECASE)
+ROLES = ("user", "assistant", "tool", "system", "developer")
+AT = datetime(2026, 1, 5, 12, 0, 30, tzinfo=UTC)
 OPEN, CLOSE = "<memory_reference>\n", "\n</memory_reference>"
 
 
@@ -80,15 +86,38 @@ def texts(items: list[Item]) -> list[str]:
 
 
 def memory(prepared: dict[str, Any]) -> dict[str, Any]:
-    """What the memory block of a prepared input holds; empty lists where there is no block."""
+    """What the memory block of a prepared input holds, its turns item by item with session, turn,
+    time, role and speaker; empty lists for facts, insights and turns where there are none."""
+    nothing: dict[str, Any] = {"facts": [], "insights": [], "turns": []}
     items = prepared["input_items"]
     if items[0]["role"] != "developer" or texts(items[:1]) != [block.POLICY]:
-        return {"facts": [], "turns": []}
+        return nothing
     [text] = texts(items[1:2])
     assert text.startswith(OPEN)
     assert text.endswith(CLOSE)
     body: dict[str, Any] = orjson.loads(text.removeprefix(OPEN).removesuffix(CLOSE))
-    return body
+    return nothing | body | {"turns": [*_said(body.get("turns", []))]}
+
+
+def _said(conversations: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for conversation in conversations:
+        time = ""
+        for turn in conversation["said"]:
+            time = _at(turn, time)
+            at = {"session": conversation["session"], "turn": turn["turn"]}
+            for item in turn.get("items") or [{role: turn[role]} for role in turn if role in ROLES]:
+                time = _at(item, time)
+                role = item.get("role") or next(role for role in item if role in ROLES)
+                speaker = conversation.get("speakers", {}).get(role)
+                said = {"role": role, "text": item.get("text", item.get(role))}
+                named = {"speaker": speaker} if speaker else {}
+                yield at | {"time": time} | named | item | said
+
+
+def _at(said: dict[str, Any], before: str) -> str:
+    """The time of a turn or item, of which only what changes is said."""
+    time: str = said.get("time", before)
+    return time if len(time) > 5 else before[:-5] + time
 
 
 def values(prepared: dict[str, Any]) -> list[str]:
@@ -115,6 +144,14 @@ async def recalled_facts(
     listed = await door("memory_list_facts", session_id=session, state="all", limit=500, **more)
     by_record = {fact["record_id"]: (fact["fact_id"], fact["value"]) for fact in listed["facts"]}
     return [by_record[record] for record in prepared["recall_fact_ids"]]
+
+
+def recalled(kind: Kind, **fields: Any) -> RecalledChunk:
+    """A recalled fact, insight, passage or item as the memory block gets it."""
+    said = {"session": "s", "turn": "t", "time": AT, "role": "user", "speaker": ""}
+    place = EntryPlace(1, fields.pop("entry", 1))
+    told = (said if kind == "turn" else {}) | fields
+    return RecalledChunk(kind, told, "r", 1.0, {}, 10, id="r", place=place)
 
 
 def unblocked(prepared: dict[str, Any]) -> list[Item]:

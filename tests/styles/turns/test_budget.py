@@ -15,20 +15,41 @@ from tests.styles.turns.talk import counted, user
 COSTS = st.lists(st.integers(0, 400), max_size=12)
 
 
-@given(room=st.integers(0, 4000), pieces=COSTS, history=COSTS, recent=COSTS)
+@given(
+    room=st.integers(0, 4000),
+    pieces=COSTS,
+    history=COSTS,
+    recent=COSTS,
+    last=st.integers(0, 4),
+)
 def test_what_is_kept_never_exceeds_the_room_and_goes_in_the_order_of_its_worth(
-    room: int, pieces: list[int], history: list[int], recent: list[int]
+    room: int, pieces: list[int], history: list[int], recent: list[int], last: int
 ) -> None:
-    recalled = [0, *(budget.BLOCK_TOKENS + cost for cost in accumulate(pieces))]
-    fit = budget.split_capacity(room, recalled=recalled, history=line(history), recent=line(recent))
+    last = min(last, len(recent))
+    blocks = [0, *accumulate(pieces)]
+
+    def block_cost(room: int) -> int:
+        return max((cost for cost in blocks if cost <= room), default=0)
+
+    fit = budget.split_capacity(
+        room,
+        history=line(history),
+        recent=line(recent),
+        last_exchange=last,
+        block_cost=block_cost,
+    )
     kept_history = history[len(history) - fit.history :]
     kept_recent = recent[len(recent) - fit.recent :]
-    assert sum(kept_history) + recalled[fit.recalled] + sum(kept_recent) <= room
-    spare = room - sum(kept_history) - recalled[fit.recalled] - sum(kept_recent)
+    shown = block_cost(fit.block_room)
+    assert sum(kept_history) + shown + sum(kept_recent) <= room
+    spare = room - sum(kept_history) - shown - sum(kept_recent)
     if fit.recent < len(recent):  # recent goes first, oldest first
         assert recent[len(recent) - fit.recent - 1] > spare
-    if fit.recalled < len(pieces):  # recalled goes when no recent could make room
-        assert recalled[fit.recalled + 1] + sum(kept_history) > room
+    if shown < blocks[-1]:  # recalled goes when none but the last exchange could make room
+        exchange = sum(kept_recent[len(kept_recent) - min(last, fit.recent) :])
+        assert min(cost for cost in blocks if cost > shown) + exchange + sum(kept_history) > room
+    # the last exchange is kept before anything recalled
+    assert fit.recent >= line(recent).kept_last(room - sum(kept_history), last)
     if fit.history < len(history):  # history goes last
         assert history[len(history) - fit.history - 1] + sum(kept_history) > room
 
@@ -50,8 +71,12 @@ def test_a_line_is_cut_only_where_it_may_begin(
 def test_an_input_that_fits_exactly_fits() -> None:
     budget.check_limit(100, 100)
     assert budget.split_capacity(
-        6, recalled=[0], history=line([1, 2]), recent=line([3])
-    ) == budget.BudgetResult(0, 2, 1)
+        6,
+        history=line([1, 2]),
+        recent=line([3]),
+        last_exchange=0,
+        block_cost=lambda room: 0,
+    ) == budget.BudgetResult(2, 3, 1)
 
 
 def test_an_input_over_the_limit_is_told_by_how_much() -> None:

@@ -9,7 +9,7 @@ from memsvc.core.items import Item
 from memsvc.core.rules import extraction
 from memsvc.core.rules.extraction import STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ, extract
 from memsvc.styles.turns import block
-from tests.styles.turns.talk import assistant, developer, user
+from tests.styles.turns.talk import assistant, developer, recalled, user
 
 
 def found(*items: Item) -> list[Statement]:
@@ -131,8 +131,8 @@ def test_a_value_longer_than_128_bytes_is_no_fact() -> None:
             "arguments": '{"x": "my name is Call"}',
         },
         user("", metadata={"note": "my name is Metadata"}),
-        block.build({"fact": [{"id": "x", "value": "my name is Recalled"}]})[1],
-        block.build({"turn": [{"text": "well\nmy name is Recalled"}]})[1],
+        block.build([recalled("fact", id="x", value="my name is Recalled")])[1],
+        block.build([recalled("turn", text="well\nmy name is Recalled")])[1],
     ],
     ids=[
         "assistant",

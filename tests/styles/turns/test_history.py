@@ -30,9 +30,8 @@ def delta(
 def unseen(
     recent: list[Item], before: list[Item], current: list[Item], behind: list[Item] | None = None
 ) -> list[int]:
-    return history.new_positions(
-        recent, digests(*recent), Conversation(before, current, behind or [])
-    )
+    told = Conversation(before, current, behind or [])
+    return history.new_positions(recent, digests(*recent), told)[0]
 
 
 @pytest.mark.parametrize(

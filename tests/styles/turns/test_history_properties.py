@@ -34,11 +34,9 @@ WAYS = ("new", "everything", "prepared", "prepared with history")
 def prepared(stored: list[Item], told: Conversation) -> list[Item]:
     """What a turn's model is sent but for the memory block, as before_turn puts it together."""
     recent = stored[-RECENT:]
-    return [
-        *told.history,
-        *(recent[at] for at in history.new_positions(recent, list(map(item_hash, recent)), told)),
-        *told.current,
-    ]
+    positions, older = history.new_positions(recent, list(map(item_hash, recent)), told)
+    unsent = [recent[at] for at in positions]
+    return [*unsent[:older], *told.history, *unsent[older:], *told.current]
 
 
 def sent(way: str, stored: list[Item], said: list[Item]) -> list[Item]:
@@ -86,7 +84,7 @@ def test_nothing_is_shown_more_often_than_it_was_said(
     often = Counter(map(canonical, [*stored, *said]))
     assert all(count <= often[item] for item, count in Counter(map(canonical, shown)).items())
     assert shown[len(shown) - len(said) :] == said
-    assert shown[: len(held)] == held
+    assert any(shown[at : at + len(held)] == held for at in range(len(shown)))
 
 
 @settings(max_examples=300, deadline=None)

@@ -14,31 +14,34 @@ from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 from memsvc.store.recall_content import EntryPlace
 from memsvc.styles.turns import budget
-from memsvc.styles.turns.file_layout import timestamp, turn_of
+from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.recall.passage_quotes import Quote
 from memsvc.styles.turns.recall.recalled import RecalledChunk
 
-FACT_TOKENS: Final = 90
-"""Estimated tokens of a recalled fact beside its value."""
+FACT_TOKENS: Final = 20
+"""Estimated tokens of a recalled fact beside its words."""
+CONFIDENCE_MIN: Final = 0.6
+"""The confidence of a fact is told below this."""
+STATEMENT_KEY: Final = "statement"
+"""Key of facts that no rule gives a topic."""
 
 
 def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> RecalledChunk:
-    """Return the chunk of a fact with its source."""
+    """Return the chunk of a fact: the statement that says it, since when, and any doubt."""
     statement = fact.statement
-    fields: dict[str, Any] = {
-        "id": statement.record_id,
-        "tier": statement.tier.value,
-        "key": statement.key,
-        "value": statement.value,
-        "confidence": f"{statement.confidence:.2f}",
-        "session": statement.evidence.session,
-        "turn": statement.evidence.turn,
-        "time": timestamp(fact.valid_from),
-    }
-    tokens = len(statement.value) // 3 + FACT_TOKENS
-    if fact.doubt is not None:
-        fields["questioned"] = {"text": fact.doubt.text, "time": timestamp(fact.doubt.said_at)}
-        tokens += len(fact.doubt.text) // 3
+    fields: dict[str, Any] = {"id": statement.record_id}
+    said = statement.statement
+    if not said or not _says(said, statement.key.replace("_", " ")):
+        fields["key"] = statement.key
+    if not said or statement.value != said:
+        fields["value"] = statement.value
+    if said:
+        fields["statement"] = said
+    fields["since"] = f"{fact.valid_from:%Y-%m-%d}"
+    if statement.confidence < CONFIDENCE_MIN:
+        fields["confidence"] = round(statement.confidence, 2)
+    fields |= _doubt_fields(fact)
+    tokens = sum(len(str(value)) for value in fields.values()) // 3 + FACT_TOKENS
     place = EntryPlace(fact.index_id, fact.entry)
     name = statement.record_id
     return RecalledChunk("fact", fields, name, score, parts, tokens, id=name, place=place)
@@ -49,18 +52,30 @@ def profile_chunk(name: ProfileClass, fact: Fact, count: Callable[[str], int]) -
 
     A doubt is told with it."""
     statement = fact.statement
-    fields = {
+    fields: dict[str, Any] = {
         "id": statement.record_id,
         "class": name,
         "statement": statement.told,
         "since": f"{fact.valid_from:%Y-%m-%d}",
     }
-    if fact.doubt is not None:
-        fields["but"] = f"{fact.doubt.text} ({fact.doubt.said_at:%Y-%m-%d})"
+    fields |= _doubt_fields(fact)
     tokens = count(orjson.dumps(fields).decode())
     place = EntryPlace(fact.index_id, fact.entry)
     record = statement.record_id
     return RecalledChunk("profile", fields, record, 0.0, {}, tokens, id=record, place=place)
+
+
+def _doubt_fields(fact: Fact) -> dict[str, Any]:
+    """Return the later sentence by which a fact may no longer hold, and when it was said."""
+    doubt = fact.doubt
+    if doubt is None:
+        return {}
+    return {"questioned": {"text": doubt.text, "time": f"{doubt.said_at:%Y-%m-%d}"}}
+
+
+def _says(statement: str, words: str) -> bool:
+    """Return whether a statement names a topic itself, so that the topic adds nothing to it."""
+    return words == STATEMENT_KEY or words in statement.casefold()
 
 
 def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) -> RecalledChunk:
@@ -70,7 +85,7 @@ def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) ->
         "type": insight.kind,
         "summary": insight.summary,
         "confidence": f"{insight.confidence:.2f}",
-        "time": timestamp(insight.made_at),
+        "time": f"{insight.made_at:%Y-%m-%d %H:%M}",
     }
     tokens = len(insight.summary) // 3 + budget.CHUNK_TOKENS
     place = EntryPlace(insight.index_id, insight.entry)
@@ -89,18 +104,17 @@ def turn_chunk(
     chars_max: int,
     is_other_session: bool,
 ) -> RecalledChunk:
-    """Return the chunk of an item with its speaker, time and session; a long one is shortened."""
+    """Return the chunk of an item with its session, turn, time and speaker; a long one is cut."""
     window = snippet_range(text.text, query_term_set, chars_max)
     fields = {
         "session": session,
         "turn": turn_of(text.ref),
-        "time": timestamp(text.message_at),
+        "time": text.message_at,
         "role": text.role,
+        "speaker": text.speaker,
         "text": text_slice(text.text, *window),
     }
-    if text.speaker:
-        fields["speaker"] = text.speaker
-    tokens = min(text.tokens, chars_max) + budget.CHUNK_TOKENS
+    tokens = text.tokens * (window[1] - window[0]) // len(text.text) + budget.CHUNK_TOKENS
     return RecalledChunk(
         "turn",
         fields,
@@ -126,7 +140,7 @@ def passage_chunk(
         "path": cited.path,
         "start_bytes": cited.start_bytes,
         "end_bytes": cited.end_bytes,
-        "time": timestamp(cited.updated_at),
+        "time": f"{cited.updated_at:%Y-%m-%d %H:%M}",
         "text": text,
     }
     tokens = len(text) // 3 + budget.CHUNK_TOKENS

@@ -9,6 +9,7 @@ from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import query_terms
 from memsvc.core.background import run_in_thread
 from memsvc.core.facts import latest_by_identity
+from memsvc.core.greeting_phrases import is_greeting_phrase
 from memsvc.core.ports import Meter, PassageSearch
 from memsvc.core.profile import profile_facts
 from memsvc.core.ranking import Ranked
@@ -358,6 +359,8 @@ class TurnRecall:
             return "stored by this very turn"
         if not text.text.strip():
             return "no text"
+        if text.role == "assistant" and is_greeting_phrase(text.text):
+            return "an answer without content"
         if not is_other_session and text.entry in request.prompt:
             return IN_CONTEXT
         if text.digest in request.known:

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from memsvc.store.recall_content import EntryPlace
+from memsvc.styles.turns.file_layout import exact_timestamp
 
 Kind = Literal["profile", "fact", "insight", "chunk", "turn"]
 IN_CONTEXT: Final = "in the recent context"
@@ -12,10 +14,11 @@ IN_CONTEXT: Final = "in the recent context"
 
 @dataclass(frozen=True, slots=True)
 class RecalledChunk:
-    """One recalled chunk of the block, with its token cost and its source.
+    """One recalled chunk of the block, with its estimated tokens and its source.
 
-    `session` is set for an item of another session, else "". `place` is its entry, `text_range` the
-    range shown of a longer text."""
+    `fields` are as the block shows them; of an item they include what the block groups by (session,
+    turn, time and speaker), and `more` to say of it. `session` is set for an item of another
+    session, else "". `place` is its entry, `text_range` the range shown of a longer text."""
 
     kind: Kind
     fields: dict[str, Any]
@@ -48,26 +51,13 @@ class DroppedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RankedRecall:
-    """Recalled chunks in order of priority, which is also their order within a kind.
+    """Recalled chunks in order of priority, which is also their order within a kind but turns.
 
     `confidence` explains why past items count as an answer or not."""
 
     chunks: Sequence[RecalledChunk]
     dropped: Sequence[DroppedCandidate]
     confidence: Mapping[str, Any] | None = None
-
-    def first(self, count: int) -> dict[Kind, list[dict[str, Any]]]:
-        """Return the first chunks by kind, as the block shows them."""
-        fields_by_kind: dict[Kind, list[dict[str, Any]]] = {
-            "profile": [],
-            "fact": [],
-            "insight": [],
-            "chunk": [],
-            "turn": [],
-        }
-        for chunk in self.chunks[:count]:
-            fields_by_kind[chunk.kind].append(chunk.fields)
-        return fields_by_kind
 
     def refs_in_first(self, count: int, refs: Collection[str]) -> set[str]:
         """Return which of these items of the session are among the first chunks."""
@@ -113,6 +103,7 @@ class RankedRecall:
             }
             | ({"session": candidate.session} if candidate.session else {})
             | {"parts": {name: round(part, 4) for name, part in candidate.parts.items()}}
+            | _exact_time(candidate.fields.get("time"))
             | ({"position": at + 1} if at < count else {"reason": "over the token budget"})
             | (_place_fields(candidate.place, candidate.text_range) if places else {})
             for at, candidate in enumerate(self.chunks)
@@ -135,6 +126,10 @@ class RankedRecall:
         return {"candidates": candidates} | (
             {"confidence": self.confidence} if self.confidence else {}
         )
+
+
+def _exact_time(time: object) -> dict[str, str]:
+    return {"time": exact_timestamp(time)} if isinstance(time, datetime) else {}
 
 
 def _place_fields(place: EntryPlace | None, text_range: tuple[int, int] | None) -> dict[str, Any]:
