@@ -45,13 +45,9 @@ async def test_a_fact_comes_back_with_where_it_was_learnt(door: Door) -> None:
     assert memory(prepared)["facts"] == [
         {
             "id": listed["record_id"],
-            "tier": "L0",
             "key": "home",
             "value": "Porto Alegre",
-            "confidence": "0.92",
-            "session": "s1",
-            "turn": "t1",
-            "time": "2026-01-05T12:00:00Z",
+            "since": "2026-01-05",
         }
     ]
 

@@ -97,8 +97,8 @@ async def test_a_passage_says_which_source_and_file_it_is_of_and_since_when(
     door = quoting(both)
     quoted = memory(await as_ada(door, QUESTION, sources=["whiteboard", "notebook"]))["chunks"]
     assert sorted((one["source"], one["path"], one["time"]) for one in quoted) == [
-        ("notebook", NOTES, "2026-01-05T13:00:00Z"),
-        ("whiteboard", BOARDS, "2026-01-05T12:00:00Z"),
+        ("notebook", NOTES, "2026-01-05 13:00"),
+        ("whiteboard", BOARDS, "2026-01-05 12:00"),
     ]
     [board] = memory(await as_ada(door, QUESTION, sources=["whiteboard"]))["chunks"]
     assert board == {
@@ -106,7 +106,7 @@ async def test_a_passage_says_which_source_and_file_it_is_of_and_since_when(
         "path": BOARDS,
         "start_bytes": 0,
         "end_bytes": 48,
-        "time": "2026-01-05T12:00:00Z",
+        "time": "2026-01-05 12:00",
         "text": "The bees in Zanzibar need sugar water in winter.",
     }
 
@@ -215,7 +215,7 @@ async def test_as_of_a_moment_nothing_that_was_written_later_is_quoted(
         quoting(both),
         QUESTION,
         sources=["whiteboard", "notebook"],
-        as_of="2026-01-05T13:00:00Z",
+        as_of="2026-01-05 13:00",
         explain=True,
     )
     assert [one["path"] for one in memory(prepared)["chunks"]] == [NOTES]
