@@ -179,7 +179,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.CHILDREN, "kids children daughters sons", rf"{_I} have (?P<v>\w+ (?:kids|children|daughters|sons))\b",
          "We have two kids.", "two kids", "We don't have two kids."),
     Rule(t.RELATIONSHIP, "married single divorced engaged widowed", rf"(?:{_AM}|i got) (?:now |recently |happily |just )?"
-         r"(?P<v>married|single|divorced|engaged|widowed)\b(?! (?:in|with) )", "I'm happily married.", "married",
+         r"(?P<v>married|single|divorced|engaged|widowed)\b(?![-'])(?! (?:in|with|off) | to (?:the|this|that|my) )", "I'm happily married.", "married",
          "I'm not married."),
     Rule(t.RELATIONSHIP, "married single divorced engaged",
          rf"{_AM} (?:not|no longer) (?P<v>married|single|divorced|engaged)\b", "I'm no longer single.", "single",
@@ -280,7 +280,7 @@ RULES: tuple[Rule, ...] = (
          "Please don't use emojis.", "no emojis", "Can you use emojis?", fixed="no emojis"),
     Rule(t.EMOJI, "emojis emoji", r"(?:please |you can |you may |feel free to |do )+use (?:some |more )?emojis?(?: again)?",
          "You can use emojis again.", "emojis", "Did I say to use emojis?", fixed="emojis"),
-    Rule(t.INSTRUCTION, "always never now", r"(?<!and\s)(?<!to\s)(?<!we\s)(?:please )?(?:always|never|from now on,?) (?P<v>(?:use|write|give(?! up)|keep|include|add"
+    Rule(t.INSTRUCTION, "always never now", r"(?<!and\s)(?<!to\s)(?<!we\s)(?:please )?(?:(?:always|from now on,?) |(?=never))(?P<v>(?:never )?(?:use|write|give(?! up)|keep|include|add"
          r"|explain|format|show|call|ask|start|end|avoid|cite|mention|tell) [^;!?\n]{2,90})", "Always use metric units.",
          "use metric units", "You always use metric units."),
     Rule(t.PROJECT, "working", rf"{_AM} {_STILL}working on (?:my |the )?(?P<v>(?:an? )?(?:{_STOPS}{{0,40}}? )?{_WORK}\b(?:{_NEXT}{_STOPS}|{POINT}){{0,80}})", "I'm working on a Python project.", "a Python project", "Are you working on a project?"),

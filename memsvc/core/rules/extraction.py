@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from unicodedata import is_normalized, normalize
 
-from memsvc.core.facts import Claim, Evidence, FactExpiry, RemovalClaim, Statement, slot_of
+from memsvc.core.facts import (
+    Claim,
+    Evidence,
+    FactExpiry,
+    FactTier,
+    RemovalClaim,
+    Statement,
+    slot_of,
+)
 from memsvc.core.items import Item, role_of, text_parts
 from memsvc.core.rules.chinese import CHINESE
 from memsvc.core.rules.english import ENGLISH
@@ -15,11 +23,11 @@ from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
 from memsvc.core.rules.own_words import within, worked_on_spans
 from memsvc.core.rules.reader import RuleReader
-from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule
+from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, Topic
 from memsvc.core.rules.spanish import SPANISH
+from memsvc.core.rules.statements import VALUE_BYTES_MAX, clause_of, is_unmeant, statements_in
 from memsvc.core.secrets import is_secret
 
-VALUE_BYTES_MAX = 128
 STATEMENTS_MAX = 64
 LISTED_MAX = 8
 TEXT_CHARS_READ = 16_000
@@ -100,11 +108,17 @@ def claims_of(
 
 
 def _matches_in(text: str) -> "ItemMatches":
-    found: dict[tuple[str, str, bool, int], _RuleMatch] = {}
-    for one in _iter_matches(text):
+    worked_on = worked_on_spans(text)
+    by_rule: dict[tuple[str, str, bool, int], _Match] = {}
+    for match in _iter_matches(text, worked_on):
         # where two rules of a topic match the same words, the first one wins
-        found.setdefault((one.rule.topic.fact_id, one.key, one.rule.deletes, one.at), one)
-    return tuple(sorted(found.values(), key=lambda one: one.at))
+        by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
+    read_already = [(match.at, match.topic.fact_id) for match in by_rule.values()]
+    by_grammar = [
+        _Match(found.at, found.topic, found.topic.key, (found.value,), statement=found.statement)
+        for found in statements_in(text, worked_on, read_already)
+    ]
+    return tuple(sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at))
 
 
 def _user_text(item: Item, chars_max: int) -> str:
@@ -117,30 +131,30 @@ def _user_text(item: Item, chars_max: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _RuleMatch:
-    """A match of a rule: its values, and the words that state each unless in English."""
+class _Match:
+    """A statement found: its values, its clause, and the words of each value unless in English."""
 
     at: int
-    reader: RuleReader
-    rule: Rule
+    topic: Topic
     key: str
     values: tuple[str, ...]
     words: tuple[str, ...] = ()
+    statement: str = ""
+    keywords: str = ""
+    tier: FactTier | None = None
+    deletes: bool = False
 
 
-ItemMatches = tuple[_RuleMatch, ...]
+ItemMatches = tuple[_Match, ...]
 """Matches in an item, in the order of the text."""
 
 
-def _iter_matches(text: str) -> Iterator[_RuleMatch]:
+def _iter_matches(text: str, worked_on: Sequence[tuple[int, int]]) -> Iterator[_Match]:
     """Yield the matches of the rules in a text, rule by rule."""
     words = set(_WORD.findall(text.casefold()))
-    worked_on: list[tuple[int, int]] | None = None
     for reader in [*_BY_WORD, *(_BY_CHARACTER if _CJK.search(text) else ())]:
         for number in reader.candidates(text, words):
             for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
-                if worked_on is None:
-                    worked_on = worked_on_spans(text)
                 one = _read(text, match, reader, reader.language.rules[number], worked_on)
                 if one is not None:
                     yield one
@@ -152,7 +166,7 @@ def _read(
     reader: RuleReader,
     rule: Rule,
     worked_on: Sequence[tuple[int, int]],
-) -> _RuleMatch | None:
+) -> _Match | None:
     if within(worked_on, match.start()) or not _is_user_statement(text, match, reader, rule):
         return None
     groups = match.groupdict()
@@ -170,12 +184,31 @@ def _read(
         key = f"favourite {key}"
     at = match.end("aside") if groups.get("aside") else match.start()
     foreign = reader.language is not ENGLISH
+    values: tuple[str, ...]
+    words: tuple[str, ...]
     if value_text is None or rule.fixed:
-        found = _RuleMatch(at, reader, rule, key, (rule.fixed,), (match[0],) if foreign else ())
-        return found if rule.fixed or rule.deletes else None
-    values = tuple(_values(value_text, match, reader, rule))
-    words = tuple(_words(match, value) for value in values) if foreign else ()
-    return _RuleMatch(at, reader, rule, key, values, words) if values else None
+        values, words = (rule.fixed,), (match[0],)
+        if not (rule.fixed or rule.deletes):
+            return None
+    else:
+        values = tuple(_values(value_text, match, reader, rule))
+        words = tuple(_words(match, value) for value in values)
+        if not values:
+            return None
+    statement = clause_of(text, at, match.end())
+    if is_unmeant(statement):
+        return None
+    return _Match(
+        at,
+        rule.topic,
+        key,
+        values,
+        words if foreign else (),
+        statement,
+        reader.language.keywords.get(rule.topic.fact_id, ""),
+        rule.tier,
+        rule.deletes,
+    )
 
 
 def _words(match: re.Match[str], value: str) -> str:
@@ -241,6 +274,11 @@ def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) 
         not value
         or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX
         or is_secret(value, match[0])
+        or (
+            not rule.deletes
+            and rule.topic.excludes
+            and re.match(rule.topic.excludes, value, re.IGNORECASE)
+        )
     ):
         return False
     empty = reader.empty_value.match(value)
@@ -258,10 +296,10 @@ def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) 
     return any(character.isalnum() for character in value)
 
 
-def _claims_of_match(found: _RuleMatch, turn: str, evidence: Evidence) -> Iterator[Claim]:
-    rule, topic = found.rule, found.rule.topic
+def _claims_of_match(found: _Match, turn: str, evidence: Evidence) -> Iterator[Claim]:
+    topic = found.topic
     for value, words in zip_longest(found.values, found.words, fillvalue=""):
-        if rule.deletes:
+        if found.deletes:
             key = (
                 ""
                 if topic.key == found.key and topic.fact_id in ("user_pet", "user_favourite")
@@ -269,20 +307,18 @@ def _claims_of_match(found: _RuleMatch, turn: str, evidence: Evidence) -> Iterat
             )
             yield RemovalClaim((FactExpiry(topic.fact_id, key, value),), evidence)
             continue
-        keywords = " ".join(
-            filter(None, (topic.keywords, found.reader.language.keywords.get(topic.fact_id, "")))
-        )
         yield Statement(
             record=f"{turn}-fact-{topic.record}",
             fact_id=topic.fact_id,
             key=found.key,
             slot=slot_of(value) if topic.many else "",
             value=value,
-            tier=rule.tier or topic.tier,
+            tier=found.tier or topic.tier,
             confidence=topic.confidence,
-            keywords=keywords,
+            keywords=" ".join(filter(None, (topic.keywords, found.keywords))),
             evidence=evidence,
             words=words,
+            statement=found.statement,
             conflicts=tuple(
                 FactExpiry(*conflict, value, exact=True) for conflict in topic.conflicts
             ),

@@ -38,7 +38,7 @@ class Topic:
     `record` ends the id of its record, `keywords` are English keywords. `many` is true where
     several values can hold at the same time. `conflicts` are the topics that the same value cannot
     have too. `shape` is the required form of a value: a `name`, something `proper` with a capital,
-    a short `list`, or anything."""
+    a short `list`, or anything. Nothing that matches `excludes` is a value, in any language."""
 
     fact_id: str
     key: str
@@ -49,6 +49,7 @@ class Topic:
     many: bool = False
     conflicts: tuple[tuple[str, str], ...] = ()
     shape: Literal["", "name", "proper", "list"] = ""
+    excludes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

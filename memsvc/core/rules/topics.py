@@ -3,6 +3,21 @@
 from memsvc.core.facts import FactTier
 from memsvc.core.rules.rule import Topic
 
+NO_PLACE = (
+    r"(?:the |an? )?(?:(?:neo)?vim|emacs|java|type ?script|javascript|python|rust|golang|go|php|ruby|scala|kotlin|swift|react|vue|angular|svelte|next(?:\.js)?|django|rails|spring|node(?:\.js)?|my ?sql|postgres\w*|mongo\w*|redis"
+    r"|oracle|windows|mac ?os|mac|linux|ubuntu|debian|fedora|arch|nixos|android|ios|iphone|aws|azure|gcp|docker|podman|kubernetes|k8s|helm|terraform|git|github|gitlab|bitbucket|jenkins|buildkite|bazel|nix|google|apple|microsoft"
+    r"|amazon|meta|slack|teams|zoom|notion|jira|linear|asana|trello|confluence|obsidian|figma|salesforce|hubspot|shopify|stripe|excel|sheets|quickbooks|xero|sap|main|master|trunk\S*|prod\w*|staging|dev|beta|alpha|ga|agile|scrum"
+    r"|kanban|waterfall|ci|cd|micro-?services|monorepo|serverless|graphql|rest|grpc|kafka|snowflake|bigquery|fear|hope|hell|heaven|limbo|denial|peace|harmony|sin|dread|port|line|row|column|page|chapter|step|phase|stage|plan|version"
+    r"|tears|discovery|closing|escrow|ward|bay|icu|theatre|recess|chambers|arbitration|trial|dismiss|compel|strike)\b(?!['-])"
+)
+"""What people move to, live in or come from that is no place."""
+_NO_ALLERGEN = (
+    r"(?:the |all |any |an? |his |her |their |your |early |long |slow |small |hard |bad |cheap |team |zoom |monday )?(?:\w+ing|meetings?|stand-?ups?|work|mondays?|mornings?|bullshit|bs|drama|commitment|talk|jargon|deadlines?|people|yaml|xml|json|java\w*|php|excel|spreadsheets?|paperwork|emails?"
+    r"|e-?mails|nonsense|responsibility|effort|stupidity|word|change|exercise|sports?|housework|fun|authority|boredom|hype|bureaucracy|politics|lies|excuses|clich[eé]s|compliments|praise|success|money|poverty|noise|silence|rules|losing|ideas?|code|tech debt|merge conflicts|legacy \w+|calls?"
+    r"|kpis|powerpoints?|corporate \w+|small talk|voice notes?|fools|idiots|snobs|influencers|montage|meetings|besprechungen|arbeit|dummheit|stress|hektik|lügen|ausreden|bürokratie|excel-?\w+|smalltalk|unpünktlichkeit|ungerechtigkeit"
+    r"|reuniones|las reuniones|los lunes|al trabajo|trabajo|la tontería|las mentiras|la gente|réunions|aux réunions|travail|au travail|lundis|bêtise|mensonges|会议|开会|上班|加班|周一|学习|工作|会議|月曜|仕事|残業)\b"
+)
+
 NAME = Topic("user_name", "name", FactTier.L0, 0.95, "name", "name called who am i", shape="name")
 NICKNAME = Topic(
     "user_nickname",
@@ -51,12 +66,27 @@ ALLERGY = Topic(
     "allergy allergic intolerant food",
     many=True,
     shape="list",
+    excludes=_NO_ALLERGEN,
 )
 HOME = Topic(
-    "user_home", "home", FactTier.L0, 0.92, "home", "live home city address moved", shape="proper"
+    "user_home",
+    "home",
+    FactTier.L0,
+    0.92,
+    "home",
+    "live home city address moved",
+    shape="proper",
+    excludes=NO_PLACE,
 )
 ORIGIN = Topic(
-    "user_origin", "origin", FactTier.L0, 0.88, "origin", "from origin country", shape="proper"
+    "user_origin",
+    "origin",
+    FactTier.L0,
+    0.88,
+    "origin",
+    "from origin country",
+    shape="proper",
+    excludes=NO_PLACE,
 )
 BIRTHPLACE = Topic(
     "user_birthplace",
@@ -66,6 +96,7 @@ BIRTHPLACE = Topic(
     "birthplace",
     "born birthplace",
     shape="proper",
+    excludes=NO_PLACE,
 )
 TIMEZONE = Topic(
     "user_timezone",
@@ -208,3 +239,8 @@ TOOL = Topic(
 EDITOR = Topic(
     "user_tooling", "editor", FactTier.L0, 0.9, "editor", "editor ide tool use code", shape="proper"
 )
+PRONOUNS = Topic(
+    "user_pronouns", "pronouns", FactTier.L0, 0.92, "pronouns", "pronouns he she they gender"
+)
+STATEMENT = Topic("user_statement", "statement", FactTier.L0, 0.7, "statement", "", many=True)
+"""A statement that no other topic is about."""

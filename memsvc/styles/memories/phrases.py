@@ -82,11 +82,11 @@ def is_permanent(claim: Claim) -> bool:
 def as_memory_claim(claim: Claim) -> Claim:
     """Return a claim fit for memories: its value phrased, and kept until it is changed.
 
-    In languages other than English the phrase is the user's own words.
+    In languages other than English, and where the value is the clause, the phrase is the user's own
+    words.
     """
     if isinstance(claim, RemovalClaim):
         return claim
-    value = claim.words[:1].upper() + claim.words[1:] or phrase_of(
-        claim.fact_id, claim.key, claim.value
-    )
-    return replace(claim, value=value, tier=FactTier.L0)
+    words = claim.words or (claim.value if claim.value == claim.statement.rstrip(" .!。！") else "")
+    value = words[:1].upper() + words[1:] or phrase_of(claim.fact_id, claim.key, claim.value)
+    return replace(claim, value=value, statement="", tier=FactTier.L0)

@@ -65,6 +65,7 @@ async def test_the_records_of_facts_stand_in_the_file_of_their_tier(
         "fact_id": "user_name",
         "key": "name",
         "value": "Ada",
+        "statement": "My name is Ada.",
         "confidence": 0.95,
         "tier": "L0",
         "state": "active",

@@ -202,4 +202,5 @@ def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[EntryPlace,
 
 def _words(fact: Fact) -> str:
     statement = fact.statement
-    return f"{statement.key.replace('_', ' ')}: {statement.value}\n{statement.keywords}"
+    key = statement.key.replace("_", " ")
+    return f"{key}: {statement.value}\n{statement.statement}\n{statement.keywords}"

@@ -22,14 +22,14 @@ async def test_a_turn_is_stored_at_once_and_read_by_the_model_later(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection, meter: RecordingMeter
 ) -> None:
     model.answers.append([adds("dog_name", "Rex")])
-    await say(door, "t1", "We call him Rex, the dog.", answer="Nice.")
+    await say(door, "t1", "The dog answers to Rex.", answer="Nice.")
     assert model.asked == []
     assert await waiting(admin) == ["s1"]
     assert (EXTRACT_JOB, "s1") in await door.work()
     assert "Rex" in values(await ask(door, "What is the name of my dog?"))
     (question,) = model.asked
     assert [(one["id"], one["role"], one["text"]) for one in question.shown["messages"]] == [
-        ("m1", "user", "We call him Rex, the dog."),
+        ("m1", "user", "The dog answers to Rex."),
         ("m2", "assistant", "Nice."),
     ]
     assert question.output_tokens_max == 800
@@ -42,7 +42,7 @@ async def test_a_fact_of_the_model_is_a_line_of_its_tier_file_with_its_evidence(
     door: Door, model: ScriptedLlm
 ) -> None:
     model.answers.append([adds("dog_name", "Rex", evidence=["m1", "m2"])])
-    await say(door, "t1", "We call him Rex, the dog.", answer="Nice.")
+    await say(door, "t1", "The dog answers to Rex.", answer="Nice.")
     await door.work()
     (record,) = await file_records(door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl")
     assert record["id"].startswith("t1-llm-")
@@ -89,7 +89,7 @@ async def test_two_runs_at_once_are_the_same_as_one(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
     model.answers.extend([[adds("dog_name", "Rex")], [adds("colour", "blue")]])
-    await say(door, "t1", "We call him Rex, the dog.")
+    await say(door, "t1", "The dog answers to Rex.")
 
     async def overtaken() -> None:
         model.meanwhile = ScriptedLlm().meanwhile
@@ -105,7 +105,7 @@ async def test_a_users_facts_go_to_the_users_other_sessions_and_to_nobody_elses(
     door: Door, model: ScriptedLlm
 ) -> None:
     model.answers.append([adds("dog_name", "Rex")])
-    await say(door, "t1", "We call him Rex, the dog.", user_id="ada")
+    await say(door, "t1", "The dog answers to Rex.", user_id="ada")
     await extract(door)
     asked = {"question": "What is the name of my dog?", "session": "s2"}
     assert "Rex" in values(await ask(door, **asked, user_id="ada"))

@@ -49,7 +49,7 @@ async def test_a_turn_that_was_forgotten_while_the_model_thought_stays_forgotten
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection, gone: list[str]
 ) -> None:
     await say(door, "t1", "The dog eats a lot.")
-    await say(door, "t2", "We call him Rex, the dog.")
+    await say(door, "t2", "The dog answers to Rex.")
 
     async def forgotten() -> None:
         model.meanwhile = nothing
@@ -72,7 +72,7 @@ async def test_a_turn_that_was_forgotten_while_the_model_thought_stays_forgotten
 async def test_an_earlier_message_that_was_forgotten_meanwhile_gives_no_fact_either(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
-    await say(door, "t1", "We call him Rex, the dog.")
+    await say(door, "t1", "The dog answers to Rex.")
     await extract(door)
     await say(door, "t2", "He eats a lot.")
 
@@ -96,7 +96,7 @@ async def test_of_a_session_that_keeps_nothing_any_more_the_model_is_told_nothin
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
     model.answers.append([adds("dog_name", "Rex")])
-    await say(door, "t1", "We call him Rex, the dog.", answer="Nice.")
+    await say(door, "t1", "The dog answers to Rex.", answer="Nice.")
     await keep_nothing(door)
     await door.work()
     assert model.asked == []
@@ -107,7 +107,7 @@ async def test_what_the_model_finds_is_not_kept_when_nothing_is_to_be_kept_by_th
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
     model.answers.append([adds("dog_name", "Rex")])
-    await say(door, "t1", "We call him Rex, the dog.", answer="Nice.")
+    await say(door, "t1", "The dog answers to Rex.", answer="Nice.")
     model.meanwhile = lambda: keep_nothing(door)
     await extract(door)
     assert len(model.asked) == 1

@@ -33,7 +33,7 @@ async def test_a_model_that_fails_loses_nothing(
     failure: MemsvcError,
 ) -> None:
     model.answers.extend([failure, [adds("dog_name", "Rex")]])
-    await say(door, "t1", "We call him Rex, the dog.")
+    await say(door, "t1", "The dog answers to Rex.")
     with pytest.raises(MemsvcError) as raised:
         await extract(door)
     assert raised.value is failure

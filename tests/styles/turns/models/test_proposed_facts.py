@@ -28,7 +28,7 @@ async def test_six_equal_answers_among_distractors_are_one_write(
                 *noise,
             ]
         )
-        await say(door, f"t{turn}", f"Keep it concise, as always ({turn}).")
+        await say(door, f"t{turn}", f"Well put ({turn}).")
         await extract(door)
     assert await admin.fetchval("SELECT count(*) FROM facts WHERE key = 'stable_preference'") == 1
     assert await admin.fetchval("SELECT count(*) FROM facts") == 1

@@ -1,0 +1,113 @@
+"""Grammar of statements as data: what a sentence says that lasts, in each language."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from memsvc.core.rules.rule import Topic
+
+_LATIN_WORD = re.compile(r"[^\W\d_]+")
+_PATTERNS = (
+    "lead",
+    "asks",
+    "sarcasm",
+    "unreal",
+    "passing",
+    "states",
+    "openings",
+    "orders",
+    "directed",
+    "standing",
+    "habits",
+    "once",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Grammar:
+    """First-person statements and standing instructions of a language, as patterns of lower case.
+
+    The `common` words tell the language of a sentence. Without one of the `markers` (words; characters in scripts without spaces) no statement is read
+    but by its beginning, without one of the `cues` beside them no instruction and no class. `lead` are fillers before it, `asks` begins a clause that
+    asks or requests something now. `sarcasm` rejects a sentence, and any rule in it, `unreal` a
+    sentence (a condition, hearsay),
+    `passing` one that is true for the moment only, and so do `idioms`: figures of speech and shop
+    talk, apart by ";". `states` finds a statement anywhere, `openings` one at the beginning that
+    leaves out the speaker. `orders` finds an instruction, after the speaker only with a `directed`
+    word: `standing` words make it last, those about style (`habits`) last by themselves, `once` are words about this one answer. `topics` are
+    what is told by class; the first that matches counts, a group `v` is its value."""
+
+    whole_words: bool
+    common: str
+    markers: str
+    cues: str
+    lead: str
+    asks: str
+    sarcasm: str
+    unreal: str
+    passing: str
+    idioms: str
+    states: str
+    openings: str
+    orders: str
+    directed: str
+    standing: str
+    habits: str
+    once: str
+    topics: tuple[tuple[Topic, str], ...]
+
+    @cached_property
+    def common_words(self) -> frozenset[str]:
+        """Return words by which the language is recognised."""
+        return frozenset(self.common.split())
+
+    @cached_property
+    def marker_words(self) -> tuple[str, ...]:
+        """Return the words of which a statement has at least one."""
+        return tuple(self.markers.split())
+
+    @cached_property
+    def cue_words(self) -> tuple[str, ...]:
+        """Return the words of which an instruction has at least one, or a statement."""
+        return (*self.marker_words, *self.cues.split())
+
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str]]:
+        """Return the compiled patterns by name."""
+        return {name: re.compile(getattr(self, name)) for name in _PATTERNS}
+
+    @cached_property
+    def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str]], ...]:
+        """Return the compiled patterns of what is told by class."""
+        return tuple((topic, re.compile(pattern)) for topic, pattern in self.topics)
+
+    @cached_property
+    def idioms_by_word(self) -> dict[str, list[re.Pattern[str]]]:
+        """Return the figures of speech by the longest word of each."""
+        found: dict[str, list[re.Pattern[str]]] = {}
+        for phrase in filter(None, map(str.strip, self.idioms.split(";"))):
+            word = max(_LATIN_WORD.findall(phrase), key=len) if self.whole_words else phrase
+            start, end = (r"(?<!\w)", r"(?!\w)") if self.whole_words else ("", "")
+            pattern = re.escape(phrase).replace(r"\ ", " ").replace(r"\*", r"[\w'-]+")
+            found.setdefault(word, []).append(re.compile(start + pattern + end))
+        return found
+
+    def is_unmeant(self, sentence: str, words: set[str]) -> bool:
+        """Return whether a sentence is a figure of speech, shop talk or sarcasm."""
+        return self._is_idiom(sentence, words) or bool(self.patterns["sarcasm"].search(sentence))
+
+    def _is_idiom(self, sentence: str, words: set[str]) -> bool:
+        """Return whether a sentence has one of the idioms in it."""
+        by_word = self.idioms_by_word
+        found = (
+            words & by_word.keys()
+            if self.whole_words
+            else (key for key in by_word if key in sentence)
+        )
+        return any(pattern.search(sentence) for word in found for pattern in by_word[word])
+
+    def has_any(self, of: tuple[str, ...], sentence: str, words: set[str]) -> bool:
+        """Return whether a sentence has one of some words."""
+        if self.whole_words:
+            return not words.isdisjoint(of)
+        return any(word in sentence for word in of)

@@ -1,0 +1,254 @@
+"""First-person statements and standing instructions that no rule reads: the grammar's engine."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memsvc.core.facts import STATEMENT_CHARS_MAX
+from memsvc.core.rules import topics as t
+from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
+from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
+from memsvc.core.rules.grammar import Grammar
+from memsvc.core.rules.own_words import within
+from memsvc.core.rules.rule import Topic
+from memsvc.core.secrets import is_secret
+
+SENTENCE_CHARS_READ = 400
+"""A longer sentence was hardly typed: no statement is read in it."""
+
+VALUE_BYTES_MAX = 128
+
+_GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR)
+_CLASSES = frozenset(
+    (
+        t.INSTRUCTION,
+        t.ANSWER_LANGUAGE,
+        t.PRONOUNS,
+        t.ALLERGY,
+        t.CONDITION,
+        t.MEDICATION,
+        t.DIET,
+        t.FOOD_RULE,
+    )
+)
+"""Topics that are always told: a sentence that a rule has read may state another of them."""
+_AFTER = r"(?=[\s\"'”’»)]|$)"
+_SHORT_FORMS = "".join(
+    rf"(?<!\b{word}\.)"
+    for word in (
+        "dr",
+        "mr",
+        "mrs",
+        "ms",
+        "st",
+        "prof",
+        r"e\.g",
+        r"i\.e",
+        "nr",
+        r"z\.b",
+        "ca",
+        "bzw",
+        "sr",
+        "sra",
+        "vs",
+        "approx",
+        r"p\.ej",
+        "etc",
+    )
+)
+_FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
+_FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
+_TAG = re.compile(
+    r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
+)
+"""A tag that makes a question of a statement."""
+_END = re.compile(
+    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_SHORT_FORMS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
+    re.IGNORECASE,
+)
+_BREAK = re.compile(
+    r"[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
+)
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A statement found by the grammar: where, of which topic, its value and its clause."""
+
+    at: int
+    topic: Topic
+    value: str
+    statement: str
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of a text with their ends, in order."""
+    spans, start = [], 0
+    for end in _END.finditer(text):
+        spans.append((start, end.end()))
+        start = end.end()
+    return [*spans, (start, len(text))]
+
+
+def clause_of(text: str, at: int, end: int) -> str:
+    """Return the sentence around some words of a text, as far as it tells and does not ask."""
+    floor = max(0, at - SENTENCE_CHARS_READ)
+    start = floor
+    for before in _END.finditer(text, floor, at):
+        start = before.end()
+    behind = _END.search(text, max(end - 1, at), end + SENTENCE_CHARS_READ)
+    until = behind.end() if behind is not None else min(len(text), end + SENTENCE_CHARS_READ)
+    sentence = text[start:until]
+    if sentence.rstrip(_TRIM).endswith(("?", "？")):
+        low = sentence.casefold()
+        asking = (_asked_from(low, end - start, grammar) for grammar in _GRAMMARS)
+        sentence = sentence[: min((place for place in asking if place), default=len(sentence))]
+    return _cut(sentence, at - start, end - start)
+
+
+def _cut(sentence: str, at: int, end: int) -> str:
+    """Return a sentence without the clauses for which a fact has no room, around some words."""
+    start, until = 0, len(sentence)
+    gaps = [gap.start() for gap in _BREAK.finditer(sentence)] if until > STATEMENT_CHARS_MAX else []
+    while until - start > STATEMENT_CHARS_MAX:
+        before = next((gap for gap in gaps if start < gap <= at), None)
+        behind = next((gap for gap in reversed(gaps) if end <= gap < until), None)
+        if behind is not None and (
+            before is None or until - behind <= before - start or before > at
+        ):
+            until = behind
+        elif before is not None:
+            start = before + 1
+        else:
+            start = max(start, min(at, until - STATEMENT_CHARS_MAX))
+            until = start + STATEMENT_CHARS_MAX
+            break
+    return sentence[start:until].strip(_TRIM).strip()
+
+
+def is_unmeant(clause: str) -> bool:
+    """Return whether a clause is a figure of speech, shop talk or sarcasm."""
+    low = clause.casefold()
+    words = set(_WORD.findall(low))
+    return any(grammar.is_unmeant(low, words) for grammar in _grammars_for(words))
+
+
+def statements_in(
+    text: str, worked_on: Sequence[tuple[int, int]], read_already: Sequence[tuple[int, str]]
+) -> Iterator[Found]:
+    """Yield the statements in own words of a text.
+
+    `read_already` are the places and topics that rules have read: in such a sentence only another
+    class of what is always told is a statement too."""
+    for start, end in sentence_spans(text):
+        length = end - start
+        if not 4 < length <= SENTENCE_CHARS_READ or within(worked_on, start):
+            continue
+        known = {fact_id for at, fact_id in read_already if start <= at < end}
+        yield from _statements(text[start:end], start, known)
+
+
+def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
+    low = sentence.casefold()
+    words = set(_WORD.findall(low))
+    for grammar in _grammars_for(words):
+        indent, start, end = _told_part(low, grammar)
+        body = low[start:end].strip(_TRIM)
+        openings, unreal = grammar.patterns["openings"], grammar.patterns["unreal"]
+        if (
+            not body
+            or not (grammar.has_any(grammar.cue_words, low, words) or openings.match(body))
+            or unreal.search(low[indent:end])
+            or unreal.search(body)
+            or grammar.is_unmeant(low[indent:end], words)
+        ):
+            continue
+        topics = _topics_of(body, words, grammar)
+        if known:
+            known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
+            topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
+        statement = _cut(sentence[:end], start, start)
+        value = _value_of(statement)
+        if topics and not is_secret(value, sentence):
+            yield from (Found(at, topic, value, statement) for topic in topics)
+            return
+
+
+def _grammars_for(words: set[str]) -> list[Grammar]:
+    """Return the grammars of the language that a sentence seems to be in; all if it is unclear."""
+    shared = {grammar: len(grammar.common_words & words) for grammar in _GRAMMARS}
+    most = max(shared.values())
+    return [grammar for grammar, count in shared.items() if count == most]
+
+
+def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
+    """Return where a sentence begins, where it does without fillers, and where it begins to ask."""
+    indent = len(low) - len(low.lstrip(_TRIM))
+    lead = grammar.patterns["lead"].match(low, indent)
+    start = lead.end() if lead is not None else indent
+    if lead is not None and lead["polite"]:
+        return start, start, len(low)
+    if not low.rstrip(_TRIM + ")").endswith(("?", "？")) or _TAG.search(low):
+        return indent, start, len(low)
+    if grammar.patterns["asks"].match(low, start):
+        return indent, start, start
+    return indent, start, _asked_from(low, start, grammar)
+
+
+def _value_of(statement: str) -> str:
+    """Return as much of a statement as a value may hold, in whole words."""
+    value = statement.strip(" .!。！")
+    if len(value.encode()) <= VALUE_BYTES_MAX:
+        return value
+    value = value.encode()[: VALUE_BYTES_MAX - 3].decode("utf-8", "ignore")
+    return (value.rsplit(" ", 1)[0] if " " in value else value) + "…"
+
+
+def _asked_from(low: str, start: int, grammar: Grammar) -> int:
+    """Return where a question begins in a sentence that ends with one; 0 if that is unknown."""
+    asks = grammar.patterns["asks"]
+    for gap in _BREAK.finditer(low, start):
+        word = gap.start() + len(gap[0]) - len(gap[0].lstrip())
+        for place in (word, gap.end(), gap.end() + 1):
+            if asks.match(low, place):
+                return gap.start()
+    return 0
+
+
+def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
+    """Return what a sentence states something about; nothing if it states nothing that lasts."""
+    patterns = grammar.patterns
+    once = patterns["once"].search(body) is not None
+    topics: list[Topic] = []
+    for topic, pattern in grammar.topic_patterns:
+        if topic in _FOOD and not _FOOD.isdisjoint(topics):
+            continue
+        if (topic.fact_id != "user_instruction" or not once) and pattern.search(body):
+            topics.append(topic)
+    if not once and t.ANSWER_LANGUAGE not in topics and _is_order(body, grammar):
+        topics.append(t.INSTRUCTION)
+    if topics:
+        return topics
+    if patterns["passing"].search(body):
+        return []
+    has_marker = grammar.has_any(grammar.marker_words, body, words)
+    if patterns["openings"].match(body) or (has_marker and patterns["states"].search(body)):
+        return [t.STATEMENT]
+    return []
+
+
+def _is_order(body: str, grammar: Grammar) -> bool:
+    """Return whether a sentence tells the assistant what to do from now on."""
+    patterns = grammar.patterns
+    if patterns["habits"].search(body):
+        return True
+    first = _WORD.search(body)
+    if (
+        first is not None
+        and first[0] in grammar.marker_words
+        and not patterns["directed"].search(body)
+    ):
+        return False
+    return bool(patterns["orders"].search(body) and patterns["standing"].search(body))

@@ -1,0 +1,126 @@
+"""Statements that no rule reads, instructions and classes; and what is none of them."""
+
+from memsvc.core.facts import STATEMENT_CHARS_MAX, Statement
+from tests.styles.turns.test_rules import RULES, claims
+
+STATED = {
+    "user_statement": (
+        "I ride a steel Koga to the office.",
+        "We release on first Mondays, never on a Friday.",
+        "Aisle for me, please.",
+        "our monorepo is built with bazel",
+        "my sister is a dentist in Hull",
+        "used to smoke, quit in 2019",
+        "I'm not on social media.",
+        "Neither of my brothers drives.",
+        "Our cat has a bald patch behind the ear.",
+        "Wir heizen seit Jahren mit Holz.",
+        "Meine Schwester ist Zahnärztin.",
+        "Bei uns isst niemand Rosinen.",
+    ),
+    "user_instruction": (
+        "No emojis",
+        "metric units pls",
+        "Keep it under five lines unless I ask for more.",
+        "python 3.9 syntax only",
+        "always run the tests before you say done",
+        "Before you delete anything, ask me, every time.",
+        "von jetzt an per Du",
+        "Bitte künftig keine Tabellen mehr.",
+    ),
+    "user_allergy": ("peanuts would kill me", "Wespenstiche? Nein, Nüsse gehen bei mir gar nicht."),
+    "user_food_rule": (
+        "doctor's orders: no gluten",
+        "Schweinefleisch? Wir essen kein Schweinefleisch.",
+    ),
+    "user_diet": ("celiac here, since birth", "leb seit 2016 vegan"),
+    "user_medication": ("they put me on warfarin last year",),
+    "user_condition": ("epileptic since I was nine",),
+    "user_pronouns": ("she/her, please",),
+    "user_nickname": ("everyone at the shop says Hideo",),
+}
+NOT_STATED = (
+    "We moved to trunk-based development.",
+    "I'm single-minded today.",
+    "I married the two branches.",
+    "I'm allergic to meetings.",
+    "I'm dying to see it.",
+    "my baby is finally in production",
+    "I'm tired today.",
+    "I'm starving.",
+    "Oh great, I just love working weekends.",
+    "Am I allergic to nuts?",
+    "If I lived in Rome, I would walk more.",
+    "Imagine I was a nurse in Utrecht.",
+    "A woman on the train said she speaks nine languages.",
+    '"I live on a boat," she sang.',
+    "Make it shorter.",
+    "Translate this into German, please.",
+    "I have a question about taxes.",
+    "I think the second draft reads better.",
+    "Ich versteh nur Bahnhof.",
+    "Bin ich gegen Tetanus geimpft?",
+    "Angenommen, ich wäre Beamter in Bayern.",
+    "Ich bin heute müde.",
+)
+
+
+def found(text: str) -> list[Statement]:
+    return [claim for claim in claims(text) if isinstance(claim, Statement)]
+
+
+def test_first_person_sentences_are_statements_of_their_class() -> None:
+    wrong = [
+        f"{fact_id}: {text!r}: {[(one.fact_id, one.statement) for one in found(text)]}"
+        for fact_id, texts in STATED.items()
+        for text in texts
+        if not any(one.fact_id == fact_id and one.statement in text for one in found(text))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements() -> None:
+    wrong = [f"{text!r}: {found(text)}" for text in NOT_STATED if found(text)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_fact_keeps_its_clause_with_its_negation_and_its_time() -> None:
+    rows = {
+        "Never use tabs, please.": "Never use tabs",
+        "I live in Leeds since May, can you find me a plumber?": "I live in Leeds since May",
+        "Hi! I like all soups except leek. What else?": "I like all soups except leek",
+        "Short version: my name is Imre.": "my name is Imre",
+    }
+    for text, clause in rows.items():
+        [one] = found(text)
+        assert clause in one.statement, one
+        assert "What" not in one.statement, one
+        assert "can you" not in one.statement, one
+        assert "ever" in one.value or "Never" not in text, one
+    long = "I live in Leeds, " + ", ".join(
+        f"the {number}th house on the left" for number in range(20)
+    )
+    [one] = found(long)
+    assert one.statement.startswith("I live in Leeds")
+    assert len(one.statement) <= STATEMENT_CHARS_MAX
+
+
+def test_what_becomes_of_the_other_forms_of_each_rule() -> None:
+    """Asked, quoted, imagined and said of others, no example of an English rule states its fact."""
+    wrong = []
+    for language, rule in RULES:
+        if language.name != "English" or rule.deletes or "remind" in rule.on:
+            continue
+        example = rule.example.rstrip(".!")
+        for form in (
+            f'The sign said "{example}".',
+            f"In my dream {example}.",
+            f"Bob: {example}",
+            f"> {example}",
+        ):
+            fact = (rule.topic.fact_id, rule.value)
+            wrong += [form for one in found(form) if (one.fact_id, one.value) == fact]
+        [*_, stated] = found(f"Hello there. {rule.example}")
+        if rule.value.casefold() not in stated.told.casefold() and not rule.fixed:
+            wrong.append(f"{rule.example}: told as {stated.told}")
+    assert not wrong, "\n".join(wrong)
