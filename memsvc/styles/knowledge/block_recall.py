@@ -132,17 +132,23 @@ class RecallService:
         rest = [item for item in ranked if item.block.block_id not in candidates.required_ids][
             : EXTRA_FACTOR * limit
         ]
-        ordered = await self._ordered(tx, [*first, *rest], query)
-        ordered.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
+        considered = [*first, *rest]
         excluded_ids = _excluded_by_conflict(
-            ordered,
-            await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in ordered]),
+            considered,
+            await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in considered]),
         )
-        remaining = [item for item in ordered if item.block.block_id not in excluded_ids]
+        # before diversity is measured: what is not shown must not push down what is like it
+        standing = [item for item in considered if item.block.block_id not in excluded_ids]
+        remaining = await self._ordered(tx, standing, query)
+        remaining.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         returned = remaining[:limit]
         text = render(frame, returned, self._index.options.agent_name)
         dropped: list[tuple[ScoredBlock, Reason]] = [
-            *((item, "contradiction") for item in ordered if item.block.block_id in excluded_ids),
+            *(
+                (item, "contradiction")
+                for item in considered
+                if item.block.block_id in excluded_ids
+            ),
             *((item, "top_k") for item in remaining[limit:]),
             *((item, "token_budget") for item in returned[text.block_count :]),
         ]
@@ -298,14 +304,14 @@ def _similarity(
 
 
 def _excluded_by_conflict(
-    ordered: Sequence[ScoredBlock], pairs: Sequence[tuple[str, str]]
+    considered: Sequence[ScoredBlock], pairs: Sequence[tuple[str, str]]
 ) -> set[str]:
     """Return the less sure one of each conflicting pair.
 
     Of equals the one that was used less lately, then the earlier one. A dropped block conflicts
     with nothing.
     """
-    by_id = {item.block.block_id: item for item in ordered}
+    by_id = {item.block.block_id: item for item in considered}
     excluded_ids: set[str] = set()
     for low, high in pairs:
         if low in excluded_ids or high in excluded_ids:

@@ -22,6 +22,36 @@ EMPTY = {
 }
 
 
+PAIRS = [
+    (
+        "We decided that the billing service is deployed on Fridays.",
+        "The billing service is never deployed on Fridays.",
+    ),
+    (
+        "Redis caches the sessions of the shop for an hour and evicts by lru when it is full",
+        "Redis caches the sessions of the shop for an hour and evicts by lru when it gets full",
+    ),
+    ("The staging cache is enabled.", "The staging cache is not enabled."),
+    ("A nightly backup of orders takes 40 minutes.", "A nightly backup of orders takes 50 minutes."),
+    ("Kafka carries all audit events of the shop.", "Kafka carries no audit events of the shop."),
+]
+BESIDE = (
+    "Friday lunch is at noon.",
+    "The billing team has five people.",
+    "A service needs a health check.",
+    "Fridays are quiet in support.",
+    "The shop opens for an hour on Sundays.",
+    "An hour of sessions is full.",
+    "Orders come in all night.",
+    "A backup of the wiki exists.",
+    "Audit is in May.",
+    "Events of the zoo are on the wall.",
+    "The cache of tea is in the kitchen.",
+    "Staging is green.",
+)
+"""Blocks that share a word or two with a pair."""
+
+
 @pytest.mark.parametrize(
     ("frame", "budget"), [("self", 600), ("attention", 2000), ("task", 800), ("simulate", 2000)]
 )
@@ -281,6 +311,28 @@ async def test_blocks_that_say_the_same_thing_come_apart(call: Door) -> None:
     ):
         await learn(call, text)
     assert "giraffe vets visit sometimes" in shown(await recall(call, "giraffe", top_k=2))
+
+
+async def test_of_what_stands_the_best_is_first_whatever_it_was_a_pair_with(call: Door) -> None:
+    """MMR must not measure against the weaker of a pair, which is not shown."""
+    for one, other in PAIRS:
+        await remember(call, one)
+        await remember(call, other)
+    for text in BESIDE:
+        await remember(call, text)
+    done = await call("elfmem_dream")
+    assert done["contradictions"] + done["near_duplicates"] == len(PAIRS)
+    wrong = []
+    for pair in PAIRS:
+        for query in (pair[0], pair[1], f"what about {pair[0]}"):
+            for top_k in (1, 2, 5, 20):
+                found = await recall(call, query, top_k=top_k)
+                scores = [one["score"] for one in found["blocks"]]
+                best = found["blocks"][0]["content"]
+                shown_of_pair = {*pair} & {*shown(found)}
+                if scores[0] < max(scores) or best not in pair or len(shown_of_pair) != 1:
+                    wrong.append((query, top_k, shown(found)))
+    assert wrong == []
 
 
 async def test_the_agent_is_called_by_its_name(
