@@ -19,16 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import orjson
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from benchmarks.command import Command
 from benchmarks.report import Report, Table, judged
-from benchmarks.service import add_arguments, service
-from memsvc.core.decay import DECAY_PER_H
-from memsvc.styles.knowledge.beta import decay_after
-from memsvc.styles.knowledge.tiers import CONSTITUTIONAL, KNOWLEDGE, tier_of
+from benchmarks.service import Service, add_arguments, service
 from tests.endpoints import DIMENSIONS, Provider, provider
 
 PLACES = 6
@@ -39,6 +37,27 @@ BLOCKS: tuple[tuple[str, list[str]], ...] = (
     ("Ship the release before the summer holidays.", ["self/goal"]),
     ("I tell the truth even when it is unwelcome.", ["self/constitutional"]),
     ("Copper conducts heat better than steel.", []),
+)
+PAIRS = (
+    (
+        "Redis caches sessions with a ttl of one hour.",
+        "Redis caches sessions with a ttl of one hour and evicts by lru.",
+        "redis sessions",
+    ),
+    (
+        "We decided that the billing service is deployed on Fridays.",
+        "The billing service is never deployed on Fridays.",
+        "what did we decide: is the billing service deployed on Fridays?",
+    ),
+)
+"""Two blocks of which one is shown, and a question about them; a model sees the contradiction."""
+BESIDE_PAIRS = (
+    "Friday lunch is at noon.",
+    "The billing team has five people.",
+    "A service needs a health check.",
+    "Fridays are quiet in support.",
+    "Billing runs on Postgres.",
+    "Kafka carries the audit events.",
 )
 OURS = {
     "MEMSVC_KNOWLEDGE__PRIOR_STRENGTH": "1",
@@ -74,8 +93,9 @@ class Comparison:
 class Side:
     """One of the two, called by the same names; an error is its body or its text."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, running: Service | None = None) -> None:
         self._client = client
+        self._running = running
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         result = await self._client.call_tool(f"elfmem_{tool}", arguments)
@@ -87,6 +107,15 @@ class Side:
                 return {"error": text}
         body = result.structured_content
         return body if body is not None else dict(orjson.loads(text))
+
+    async def told(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The same of this service's REST: agents do not see every tool over MCP."""
+        assert self._running is not None
+        url = f"{self._running.url.removesuffix('/mcp')}/api/tools/elfmem_{tool}"
+        headers = {"Authorization": f"Bearer {self._running.key}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+            answer = await http.post(url, json=arguments)
+        return dict(answer.raise_for_status().json())
 
 
 @asynccontextmanager
@@ -140,9 +169,10 @@ async def compare(theirs: Side, ours: Side, database: Path, told: Comparison) ->
     for name in ("processed", "promoted", "deduplicated", "inbox_remaining"):
         told.same(f"dream: {name}", *(one[name] for one in done))
     await _outcomes(theirs, ours, ids, told)
-    await _beliefs(ours, database, told)
+    await _beliefs(ours, database, ids, told)
     await _errors(theirs, ours, ids, told)
     await _recalls(theirs, ours, told)
+    await _pairs(theirs, ours, told)
     again = [await side("remember", content=BLOCKS[0][0]) for side in (theirs, ours)]
     told.differs("remember what is active already", *(one["status"] for one in again))
     gone = [
@@ -205,17 +235,14 @@ async def _outcomes(
     )
 
 
-async def _beliefs(ours: Side, database: Path, told: Comparison) -> None:
+async def _beliefs(
+    ours: Side, database: Path, ids: dict[str, tuple[str, str]], told: Comparison
+) -> None:
     there = beliefs(database)
-    here = {one["content"]: one["confidence"] for one in (await ours("ls"))["result"]}
     for text, _ in BLOCKS:
-        told.same(f"confidence of {text[:20]}", there[text][0], round(here[text], PLACES))
-    for text, tags in BLOCKS:  # no tool tells the decay: the formulas do, from the outcomes above
-        decay = DECAY_PER_H[tier_of(tags, KNOWLEDGE)]
-        if CONSTITUTIONAL not in tags:
-            for signal in (0.9, *((0.1,) if text == BLOCKS[0][0] else ())):
-                decay = decay_after(decay, signal)
-        told.same(f"decay of {text[:20]}", there[text][1], round(decay, PLACES))
+        here = await ours.told("show", block_id=ids[text][1])
+        told.same(f"confidence of {text[:20]}", there[text][0], round(here["confidence"], PLACES))
+        told.same(f"decay of {text[:20]}", there[text][1], round(here["decay_per_h"], PLACES))
 
 
 async def _errors(
@@ -262,6 +289,31 @@ async def _recalls(theirs: Side, ours: Side, told: Comparison) -> None:
     told.same("recall of what is not there", *shown)
 
 
+async def _pairs(theirs: Side, ours: Side, told: Comparison) -> None:
+    """Of near-identical and contradicting blocks one is shown, and that first."""
+    for side in (theirs, ours):
+        for text in (*(text for pair in PAIRS for text in pair[:2]), *BESIDE_PAIRS):
+            await side("remember", content=text, tags=[])
+        await side("dream")
+    for one, other, query in PAIRS:
+        for top_k in (2, 5):
+            shown = [
+                [
+                    block["content"]
+                    for block in (await side("recall", query=query, top_k=top_k))["blocks"]
+                ]
+                for side in (theirs, ours)
+            ]
+            told.same(
+                f"pair {query[:20]}: first of {top_k}",
+                *("of the pair" if texts[0] in (one, other) else texts[0] for texts in shown),
+            )
+            told.same(
+                "  how many of the pair",
+                *(len({one, other} & {*texts}) for texts in shown),
+            )
+
+
 async def measure(arguments: argparse.Namespace) -> Report | None:
     """Compare, and say how it came out."""
     given = arguments.elfmem
@@ -289,7 +341,7 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
                 service(arguments, **settings) as running,
                 running.client() as here,
             ):
-                await compare(Side(there), Side(here), Path(folder) / "agent.db", told)
+                await compare(Side(there), Side(here, running), Path(folder) / "agent.db", told)
     rows = [
         (what, str(there)[:40], str(here)[:40], verdict) for what, there, here, verdict in told.rows
     ]

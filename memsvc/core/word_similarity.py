@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from typing import Final
@@ -20,10 +22,39 @@ CONTRADICTION_SCORE: Final = 0.8
 
 _AMOUNT_PREFIX_TEXT: Final = """
     is are was were = : at to from takes take took costs cost has have had after every under over about than of in for
-    by until within ist sind um kostet dauert est à coûte es son cuesta
+    by until within due ist sind war um kostet kosten dauert bis von nach für fällig est sont était à coûte coûtent
+    dure avant après es son era cuesta cuestan dura hasta は が を に へ 在 是 到 要 有 为 約 约 于
 """
 _AMOUNT_WORDS: Final = frozenset(_AMOUNT_PREFIX_TEXT.split())
 """Words before a number that is an amount or a time; after others it often only enumerates."""
+_STATE_TEXT: Final = """
+    is are was were be = : due ist sind war sein fällig est sont était es son era será は 在 是 为
+"""
+_STATE_WORDS: Final = frozenset(_STATE_TEXT.split())
+"""Words before a day that is said of something once: other events fall on many days."""
+_DATE_FILLER_TEXT: Final = """
+    on the of th st nd rd am den dem der le la el de du 月 日 年 曜 周 週 星 期
+    january february march april may june july august september october november december
+    januar februar märz mai juni juli oktober dezember janvier février mars avril juin juillet août septembre octobre
+    novembre décembre enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+"""
+_DATE_FILLER: Final = frozenset(_DATE_FILLER_TEXT.split())
+_DAY_TEXT: Final = """
+    monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
+    sundays today tomorrow tonight montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi
+    jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
+"""
+_DAYS: Final = frozenset(_DAY_TEXT.split())
+_DENSE: Final = r"\u3040-\u30ff\u4e00-\u9fff々"
+_TOKEN: Final = re.compile(
+    rf"(?P<number>[#$€£¥]?(?:(?![{_DENSE}])[^\W_]){{0,12}}?\d(?:[.,:/%-]?(?![{_DENSE}])[^\W_]){{0,40}}%?"
+    r"|[〇一二三四五六七八九十百千万]{1,12}(?=[年月日時时点分秒円元個个件回歳岁]))"
+    r"|(?P<day>[月火水木金土日](?=曜)|(?<=[周週])[一二三四五六日天]|(?<=星期)[一二三四五六日天])"
+    rf"|[{_DENSE}]|(?:(?![{_DENSE}])[^\W\d_])+(?:['’][^\W\d_]+)*|[=:](?=\s)",
+)
+_NAMED: Final = re.compile(rf"#|(?![{_DENSE}])[^\W\d_]|\d+\.\d+\.\d")
+"""How a number begins that names something: `#88`, `v2`, `10.0.0.5`."""
+TOKENS_MAX: Final = 400
 _NEGATION_TEXT: Final = """
     not no never without cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt neither nor nicht
     kein keine keinen nie niemals ohne pas jamais sans nunca jamás sin ninguno
@@ -71,14 +102,76 @@ def is_subset(new: str, old: str) -> bool:
     return set(terms(new)) <= set(terms(old))
 
 
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The words of a text, which of them may have another value another time, and identifiers.
+
+    Identifiers are the numbers that tell one thing from another: of tickets, rooms, servers,
+    versions.
+    """
+
+    words: tuple[str, ...]
+    amounts: frozenset[int]
+    identifiers: frozenset[str]
+
+
+def values_of(text: str) -> Values:
+    """Return the values of a text: amounts and times on one side, identifiers on the other."""
+    words: list[str] = []
+    amounts: set[int] = set()
+    identifiers: set[str] = set()
+    for match in _TOKEN.finditer(text.casefold()):
+        word = match[0]
+        place = len(words)
+        words.append(word)
+        is_number = match["number"] is not None
+        if is_number and not _NAMED.match(word) and _word_before(words, place) in _AMOUNT_WORDS:
+            amounts.add(place)
+        elif is_number:
+            identifiers.add(word)
+        elif match["day"] or word in _DAYS:
+            amounts.update([place] if _word_before(words, place) in _STATE_WORDS else ())
+        if place + 1 == TOKENS_MAX:
+            break
+    return Values(tuple(words), frozenset(amounts), frozenset(identifiers))
+
+
+def _word_before(words: Sequence[str], place: int) -> str:
+    """Return the word before a value, or before the date that the value is a part of."""
+    before = place - 1
+    while before >= 0 and (words[before] in _DATE_FILLER or words[before][:1].isnumeric()):
+        before -= 1
+    return words[before] if before >= 0 else ""
+
+
+def have_other_amount(one: Values, other: Values) -> bool:
+    """Return whether two texts are the same but for one amount or time."""
+    if len(one.words) != len(other.words) or not one.amounts & other.amounts:
+        return False
+    places = [
+        place
+        for place, pair in enumerate(zip(one.words, other.words, strict=True))
+        if pair[0] != pair[1]
+    ]
+    return len(places) == 1 and places[0] in one.amounts & other.amounts
+
+
+def have_other_identifiers(one: Values, other: Values) -> bool:
+    """Return whether each text names something by a number that the other does not."""
+    return bool(one.identifiers - other.identifiers and other.identifiers - one.identifiers)
+
+
 def is_contradiction(one: str, other: str) -> bool:
     """Return whether two texts contradict each other about the same subject, as far as rules see.
 
     One negates and the other does not, they differ in a word and its opposite, or only in one
-    amount. Deliberately modest: it requires much in common, knows few opposites, and misses what
-    takes knowledge of the world."""
-    if _other_amount(one, other):
+    amount. Other identifiers are other subjects. Deliberately modest: it requires much in common,
+    knows few opposites, and misses what takes knowledge of the world."""
+    values, other_values = values_of(one), values_of(other)
+    if have_other_amount(values, other_values):
         return True
+    if have_other_identifiers(values, other_values):
+        return False
     words, others = _words(one), _words(other)
     conflicts = _word_conflicts(set(words), set(others))
     is_negated = _count_negation_words(words) % 2 != _count_negation_words(others) % 2
@@ -96,20 +189,6 @@ def is_contradiction(one: str, other: str) -> bool:
 def has_other_numbers(one: str, other: str) -> bool:
     """Return whether two texts have different numbers and so cannot be equivalent."""
     return sorted(_NUMBER.findall(one)) != sorted(_NUMBER.findall(other))
-
-
-def _other_amount(one: str, other: str) -> bool:
-    words, others = one.casefold().split(), other.casefold().split()
-    if len(words) != len(others):
-        return False
-    places = [
-        place for place, pair in enumerate(zip(words, others, strict=True)) if pair[0] != pair[1]
-    ]
-    if len(places) != 1 or places[0] == 0:
-        return False
-    place = places[0]
-    has_amount = _NUMBER.search(words[place]) and _NUMBER.search(others[place])
-    return bool(has_amount) and words[place - 1] in _AMOUNT_WORDS
 
 
 def _word_conflicts(words: set[str], others: set[str]) -> set[str]:

@@ -1,24 +1,32 @@
 """A board by rules: the most informative lines by kind; new statements replace old ones."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import regex
 
 from memsvc.core.analysis import is_question, terms
-from memsvc.core.sentences import sentences
+from memsvc.core.facts import Identity
+from memsvc.core.rules.own_words import within, worked_on_spans
+from memsvc.core.sentences import sentence_boundary_positions, sentences
 from memsvc.styles.whiteboard.entries import BoardEntry
+from memsvc.styles.whiteboard.replacement import (
+    LineMeaning,
+    facts_of,
+    is_answered,
+    is_asked_again,
+    is_elliptical,
+    is_other_value,
+    is_repeated,
+    is_reversed,
+    meaning_of,
+)
 
 LINES_MAX: Final = 200
 """Lines of a board, and sentences of an update, that are compared; of more, the latest."""
 LINE_CHARS_MAX: Final = 320
 TERMS_MIN: Final = 2
-REPEATED_SHARE: Final = 0.8
-"""Share of the longer line's words that two lines share when they say the same."""
-SUPERSEDED_SHARE: Final = 0.5
-"""Share of the shorter line's words for a line that itself says that something changed."""
-ANSWER_SHARE: Final = 0.5
 HEADING_TOK: Final = 8
 
 _KIND_NAMES: Final = ("Decisions", "Tasks", "Open questions", "Facts", "Notes")
@@ -53,25 +61,6 @@ _USER_WORDS: Final = regex.compile(
 )
 _NAME: Final = regex.compile(r"(?<!^)(?<![.!?:]\s)\b\p{Lu}\p{L}+|[\p{Katakana}ー]{2,}")
 _NUMBER: Final = regex.compile(r"\p{N}")
-_CHANGED: Final = regex.compile(
-    r"\b(?:now|no longer|not any"
-    r" ?more|instead|actually|chang\w+|switch\w*|moved|postponed|cancel\w*|revers\w+"
-    r"|correction|rather than|scrapped|jetzt|nicht"
-    r" mehr|stattdessen|doch|geändert|verschoben|maintenant|ne plus"
-    r"|finalement|changé|ahora|ya no|en vez|cambi\w+)\b"
-    r"|変更|やめ|取り消|中止|延期|ではなく|じゃなくて|改め|取消|改为|改成|不再|推迟|而不是",
-    regex.IGNORECASE,
-)
-_VALUE: Final = regex.compile(
-    r"\b[\p{Sc}#]?\p{N}[\p{N}.,:/%-]*(?:st|nd|rd|th|am|pm|k|%)?\b"
-    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tomorrow|tonight)\b"
-    r"|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b"
-    r"|\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi"
-    r"|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
-    r"|[\p{N}〇一二三四五六七八九十百千]+(?=[月日年時时点分円元人個个])|[月火水木金土日]曜|(?<=周|星期)[一二三四五六日天]",
-    regex.IGNORECASE,
-)
-"""Values that may differ in a repeated line: numbers, times and days."""
 _HEADING: Final = regex.compile(r"#{1,6}\s+|\*\*[^*\n]{1,80}\*\*:?\Z")
 _LIST_MARK: Final = regex.compile(r"\A(?:[-*•・+]|\d{1,3}[.)])\s+")
 _SPEAKER: Final = regex.compile(r" \(([^()\n]{1,64})\)\Z")
@@ -85,9 +74,7 @@ class _BoardLine:
     kind: int
     text: str
     role: str
-    terms: frozenset[str]
-    frame: tuple[str, ...]
-    changes: bool
+    meaning: LineMeaning
 
     @property
     def text_line(self) -> str:
@@ -102,12 +89,14 @@ def extracted(
     Lines name their speakers and are sorted into decisions, tasks, open questions, facts and notes,
     each oldest first.
 
-    Of lines that say nearly the same, or differ in numbers and days alone, the newest is kept. One
-    that says that something changed replaces an older one about the same, as an answer does its
-    question. Greetings and fillers are left out. The same board and entries give the same board; ""
-    where nothing was worth a line.
+    Of lines that say nearly the same, or differ in one amount or time alone, the newest is kept.
+    One that reverses an older one replaces it, as an answer does its question. Greetings and
+    fillers are left out. The same board and entries give the same board; "" where nothing was
+    worth a line.
     """
-    lines = _without_replaced([*_board_lines(board), *_entry_lines(new, start=LINES_MAX)])
+    entry_lines = _entry_lines(new, start=LINES_MAX)
+    reads_facts = any(line.meaning.facts for line in entry_lines)
+    lines = _without_replaced(_board_lines(board, reads_facts=reads_facts), entry_lines)
     last = max((line.order for line in lines), default=0)
     first = min((line.order for line in lines), default=0)
     ranked = sorted(lines, key=lambda line: (-_weight(line, first, last), -line.order))
@@ -132,7 +121,7 @@ def _written(lines: Sequence[_BoardLine]) -> str:
     return "\n\n".join(blocks)
 
 
-def _board_lines(board: str) -> Iterator[_BoardLine]:
+def _board_lines(board: str, *, reads_facts: bool) -> Iterator[_BoardLine]:
     """Yield the lines of a board, also of one that a model wrote."""
     kind: int | None = None
     found: list[tuple[int | None, str]] = []
@@ -153,40 +142,44 @@ def _board_lines(board: str) -> Iterator[_BoardLine]:
         speaker = _SPEAKER.search(line)
         text = _SPEAKER.sub("", line)
         if text:
-            yield _line(order, text, speaker[1] if speaker else "", known)
+            role = speaker[1] if speaker else ""
+            facts = facts_of(text, role) if reads_facts else {}
+            yield _line(order, text, role, _kind(text) if known is None else known, facts)
 
 
 def _entry_lines(new: Sequence[BoardEntry], *, start: int) -> list[_BoardLine]:
     found: list[_BoardLine] = []
-    for entry in new:
-        for sentence in sentences(entry.content):
-            text = _LIST_MARK.sub("", sentence)
-            limited = (
-                text if len(text) <= LINE_CHARS_MAX else text[: LINE_CHARS_MAX - 1].rstrip() + "…"
-            )
-            line = _line(
-                start + len(found), limited, entry.role.replace("(", "[").replace(")", "]"), None
-            )
-            if _has_content(line):
-                found.append(line)
-    return found[-LINES_MAX:]
+    for entry in reversed(new):
+        role = entry.role.replace("(", "[").replace(")", "]")
+        worked_on = worked_on_spans(entry.content)
+        for position, sentence in _sentences_from_end(entry.content):
+            text = _limited(_LIST_MARK.sub("", sentence))
+            kind = _kind(text)
+            if not _has_content(text, kind):
+                continue
+            facts = {} if within(worked_on, position) else facts_of(text, role)
+            found.append(_line(start + LINES_MAX - len(found), text, role, kind, facts))
+            if len(found) == LINES_MAX:
+                return found[::-1]
+    return found[::-1]
 
 
-def _line(order: int, text: str, role: str, kind: int | None) -> _BoardLine:
-    """Return a line.
+def _sentences_from_end(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the sentences and lines of a text, the last one first, and where each begins."""
+    end = len(text)
+    for start in (*reversed([*sentence_boundary_positions(text)]), 0):
+        sentence = text[start:end].lstrip()
+        if sentence:
+            yield end - len(sentence), " ".join(sentence.split())
+        end = start
 
-    Its `frame` are its words without values, `changes` whether it states a change.
-    """
-    frame, changes = tuple(terms(_VALUE.sub(" ", text))), _CHANGED.search(text) is not None
-    return _BoardLine(
-        order,
-        _kind(text) if kind is None else kind,
-        text,
-        role,
-        frozenset(terms(text)),
-        frame,
-        changes,
-    )
+
+def _limited(text: str) -> str:
+    return text if len(text) <= LINE_CHARS_MAX else text[: LINE_CHARS_MAX - 1].rstrip() + "…"
+
+
+def _line(order: int, text: str, role: str, kind: int, facts: dict[Identity, str]) -> _BoardLine:
+    return _BoardLine(order, kind, text, role, meaning_of(text, facts))
 
 
 def _kind(text: str) -> int:
@@ -201,39 +194,77 @@ def _kind(text: str) -> int:
     return _NOTE
 
 
-def _has_content(line: _BoardLine) -> bool:
+def _has_content(text: str, kind: int) -> bool:
     """Return whether a sentence has enough words to stand alone."""
-    if not _CHAR.search(line.text):
+    if not _CHAR.search(text):
         return False
-    return len(line.terms) >= TERMS_MIN or (line.kind in (_DECISION, _FACT) and bool(line.terms))
+    count = len(frozenset(terms(text)))
+    return count >= TERMS_MIN or (kind in (_DECISION, _FACT) and count > 0)
 
 
-def _without_replaced(lines: Sequence[_BoardLine]) -> list[_BoardLine]:
-    """Return the lines without those that a later one repeats, supersedes or answers."""
-    kept: list[_BoardLine] = []
-    for line in lines:
-        kept = [previous for previous in kept if not _replaces(line, previous)]
-        kept.append(line)
+def _without_replaced(
+    board_lines: Iterable[_BoardLine], entry_lines: Iterable[_BoardLine]
+) -> list[_BoardLine]:
+    """Return the lines without those that a new one repeats, reverses or answers."""
+    kept = [*board_lines]
+    for line in entry_lines:
+        reversed_lines = _reversed_by(line, kept)
+        replaced = {
+            previous.order
+            for previous in kept
+            if previous in reversed_lines or _repeats(line, previous)
+        }
+        kept = [previous for previous in kept if previous.order not in replaced]
+        kept.append(_in_place_of(line, reversed_lines))
     return kept
 
 
-def _replaces(line: _BoardLine, previous: _BoardLine) -> bool:
-    shared = len(line.terms & previous.terms)
-    min_terms = min(len(line.terms), len(previous.terms))
-    if not shared:
-        return line.frame == previous.frame != ()
-    if previous.kind == _QUESTION:
-        if line.kind == _QUESTION:
-            return shared >= REPEATED_SHARE * min_terms
-        return shared >= ANSWER_SHARE * len(previous.terms)
+def _reversed_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLine]:
+    """Return the statements that a line reverses.
+
+    One that does not say about what reverses the latest decision that it can mean, or else the
+    latest statement.
+    """
     if line.kind == _QUESTION:
-        return False
-    if (
-        shared >= REPEATED_SHARE * max(len(line.terms), len(previous.terms))
-        or line.frame == previous.frame
-    ):
-        return True
-    return line.changes and shared >= SUPERSEDED_SHARE * min_terms
+        return []
+    statements = [previous for previous in lines if previous.kind != _QUESTION]
+    found = [
+        one
+        for one in statements
+        if line.role == one.role and is_other_value(line.meaning, one.meaning)
+    ]
+    if found or not is_elliptical(line.meaning):
+        reversed_lines = [one for one in statements if is_reversed(line.meaning, one.meaning)]
+        return found + [one for one in reversed_lines if one not in found]
+    old = line.meaning.old
+    meant = [
+        one
+        for one in statements
+        if (one.meaning.own & old if old else line.kind == one.kind == _DECISION)
+    ]
+    return sorted(meant, key=lambda one: (one.kind, -one.order))[:1]
+
+
+def _in_place_of(line: _BoardLine, reversed_lines: Sequence[_BoardLine]) -> _BoardLine:
+    """Return a line in place of those that it reverses: a decision's reversal is a decision.
+
+    One that says no more than what changed stands behind the line that it changes.
+    """
+    if not reversed_lines:
+        return line
+    previous = reversed_lines[-1]
+    text = line.text
+    if is_elliptical(line.meaning) and line.kind != _DECISION and not line.meaning.facts:
+        text = _limited(f"{previous.text} {text}")
+    return replace(line, kind=min(line.kind, previous.kind), text=text)
+
+
+def _repeats(line: _BoardLine, previous: _BoardLine) -> bool:
+    if line.kind == _QUESTION:
+        return previous.kind == _QUESTION and is_asked_again(line.meaning, previous.meaning)
+    if previous.kind == _QUESTION:
+        return is_answered(line.meaning, previous.meaning)
+    return is_repeated(line.meaning, previous.meaning)
 
 
 def _weight(line: _BoardLine, first: int, last: int) -> float:

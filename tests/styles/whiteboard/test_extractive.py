@@ -1,6 +1,7 @@
 """Without a model the board is made of what was said: what matters most, within the limit, without
 what it replaced."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -102,6 +103,97 @@ async def test_what_is_said_anew_takes_the_place_of_the_old(
     board = made(*said)
     assert [word for word in kept if board.count(word) != 1] == []
     assert [word for word in gone if word in board] == []
+
+
+DISTINCT = [
+    ["Ticket 101 is fixed.", "Ticket 102 is fixed.", "Ticket 103 is fixed."],
+    ["Invoice 4711 was paid.", "Invoice 4712 was paid."],
+    ["Decided: server 10.0.0.5 runs Postgres.", "Decided: server 10.0.0.6 runs Postgres."],
+    ["The standby is 10.0.0.5.", "The standby is 10.0.0.6."],
+    ["Room 12 is booked on Monday.", "Room 14 is booked on Monday."],
+    ["Room 12 is booked on Monday.", "Room 12 is booked on Friday."],
+    ["Step 1 is done.", "Step 2 is done."],
+    ["Sprint 4: we ship search.", "Sprint 5: we ship search."],
+    ["PR #88 was merged.", "PR #91 was merged."],
+    ["Version 1.2.3 is out.", "Version 1.2.4 is out."],
+    ["Ticket 101 is postponed.", "Ticket 102 is postponed."],
+    ["Ticket 101 is open.", "Ticket 102 is closed."],
+    ["Is ticket 101 fixed?", "Is ticket 102 fixed?"],
+    ["Is ticket 101 fixed?", "Ticket 102 is fixed."],
+    ["The payments team owns the invoice service.", "The orders team owns the invoice service."],
+    ["Ticket 101 ist erledigt.", "Ticket 102 ist erledigt."],
+    ["La facture 4711 est payée.", "La facture 4712 est payée."],
+    ["La sala 12 está reservada el lunes.", "La sala 14 está reservada el lunes."],
+    ["工单101已经修复。", "工单102已经修复。"],
+    ["チケット101は修正済みです。", "チケット102は修正済みです。"],
+]
+REVERSED = [
+    [
+        "We decided B: deploy on Friday.",
+        "I changed my mind: we deploy on Monday instead of Friday.",
+    ],
+    ["We will deploy on Friday.", "We decided to deploy on Monday, not Friday."],
+    ["We will deploy on Friday.", "Not Friday, Monday."],
+    ["I live in Rome", "Actually I moved to Oslo"],
+    ["We decided A: keep the old search.", "We decided B instead."],
+    ["Let's go with Postgres.", "Actually, let's go with MySQL."],
+    ["We use Postgres for orders.", "We decided to use MySQL rather than Postgres."],
+    ["The launch is on Friday.", "The launch moved from Friday to Monday."],
+    ["The launch is on Friday.", "The launch is on Monday."],
+    ["Wir deployen am Freitag.", "Nicht am Freitag, am Montag."],
+    ["Das Treffen ist um 10 Uhr.", "Das Treffen ist um 11 Uhr."],
+    ["Ich wohne in Köln.", "Ich bin nach Bonn gezogen."],
+    ["Nous déployons vendredi.", "Finalement nous déployons lundi au lieu de vendredi."],
+    ["Desplegamos el viernes.", "En realidad desplegamos el lunes, no el viernes."],
+    ["我们周五部署。", "我改主意了：我们周一部署，而不是周五。"],
+    ["会议在周五。", "会议在周一。"],
+    ["デプロイは金曜日です。", "やっぱりデプロイは金曜日ではなく月曜日にします。"],
+    ["東京に住んでいます。", "実は大阪に引っ越しました。"],
+]
+UNTOUCHED = "The zoo has 12 giraffes, says Eve (of ticket 7)."
+
+
+async def test_what_differs_in_an_identifier_is_two_facts_and_a_reversal_leaves_one(
+    made: Any,
+) -> None:
+    wrong = []
+    for said in DISTINCT:
+        lines = made(UNTOUCHED, *said).splitlines()
+        wrong += [(text, lines) for text in (UNTOUCHED, *said) if f"- {text} (user)" not in lines]
+    for old, new in REVERSED:
+        board = made(UNTOUCHED, old, new)
+        if board.count("\n- ") != 2 or f"{new} (user)" not in board or UNTOUCHED not in board:
+            wrong.append((new, board.splitlines()))
+    assert wrong == []
+
+
+async def test_the_reversal_of_a_decision_is_a_decision_about_what_it_meant(made: Any) -> None:
+    assert made("We will deploy on Friday.", "Friday lunch is at noon.", "Not Friday, Monday.") == (
+        "## Decisions\n- We will deploy on Friday. Not Friday, Monday. (user)\n\n"
+        "## Notes\n- Friday lunch is at noon. (user)"
+    )
+
+
+async def test_what_a_pasted_text_tells_reverses_nothing_that_the_user_said(made: Any) -> None:
+    board = made("I live in Rome.", "Proofread this:\n```\nI live in Oslo.\n```")
+    assert "I live in Rome." in board
+
+
+async def test_two_clients_that_decide_at_once_both_have_all_their_decisions_on_the_board(
+    opened: Opened,
+) -> None:
+    clients = [opened(attempts_max=20), opened(attempts_max=20)]
+
+    async def decide(client: Door, name: str) -> None:
+        for number in range(15):
+            await note(client, f"We decided that item {name}{number} ships in week {number % 4}.")
+
+    await asyncio.gather(
+        *(decide(client, name) for client, name in zip(clients, "ab", strict=True))
+    )
+    board = await read(clients[0])
+    said = [f"item {name}{number} " for name in "ab" for number in range(15)]
+    assert [text for text in said if text not in board] == []
 
 
 async def test_the_board_never_grows_beyond_its_limit_and_keeps_decisions_longest(
