@@ -45,12 +45,12 @@ PAIRS = (
         "redis sessions",
     ),
     (
-        "We decided that the billing service is deployed on Fridays.",
-        "The billing service is never deployed on Fridays.",
-        "what did we decide: is the billing service deployed on Fridays?",
+        "Backups of the warehouse are encrypted with the old key.",
+        "Backups of the warehouse are never encrypted with the old key.",
+        "warehouse backups never encrypted with the old key",
     ),
 )
-"""Two blocks of which one is shown, and a question about them; a model sees the contradiction."""
+"""Two blocks of which one is shown, near-identical or contradicting, and a question about them."""
 BESIDE_PAIRS = (
     "Friday lunch is at noon.",
     "The billing team has five people.",

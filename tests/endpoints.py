@@ -18,7 +18,7 @@ Fault = Literal[
     "fine", "hang up", "slow", "busy", "busy for 0 s", "busy for an hour", "broken", "refuses the key", "refuses",
     "wrong count", "wrong dimension", "other dimension", "NaN", "infinite", "zero", "index twice", "no index",
     "index is text", "shuffled", "text for numbers", "garbage", "a list", "truncated", "half", "nothing",
-    "says why not", "huge", "compressed", "redirect",
+    "says why not", "huge", "compressed", "redirect", "refuses the text", "another object",
 ]  # fmt: skip
 STATUSES = {
     "busy": 429,
@@ -27,6 +27,7 @@ STATUSES = {
     "broken": 503,
     "refuses the key": 401,
     "refuses": 400,
+    "refuses the text": 400,
     "redirect": 302,
 }
 HEADERS = {
@@ -200,6 +201,8 @@ class Provider:
                 content = b"<html>the secret text came back</html>"
             case "a list":
                 content = b"[1, 2, 3]"
+            case "another object":
+                content = b'{"foo": 1}'
             case "huge":
                 content = b'{"data": [' + b" " * 2**24 + b"]}"
             case "half":
@@ -213,7 +216,10 @@ class Provider:
 
     def _written(self, call: Call, fault: Fault) -> dict[str, Any]:
         if fault in STATUSES:
-            return {"error": {"message": "the secret text came back", "type": "error"}}
+            code = "content_filter" if fault == "refuses the text" else "error"
+            return {
+                "error": {"message": "the secret text came back", "type": "error", "code": code}
+            }
         says = {"nothing": " ", "says why not": "I cannot do that."}.get(fault, self.says)
         tools = call.body.get("tools") if fault != "says why not" else None
         written = next(write for path, write in WRITTEN.items() if call.path.endswith(path))

@@ -3,6 +3,7 @@
 Importing this takes seconds.
 """
 
+import re
 from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Self, TypeVar
 
@@ -15,6 +16,7 @@ from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelAuthenticationError,
     ModelConnectionError,
+    ModelContextWindowExceededError,
     ModelHTTPError,
     ModelQuotaExceededError,
     ModelRateLimitError,
@@ -25,7 +27,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from memsvc.adapters.llm import ModelOptions
-from memsvc.core.errors import Code, MemsvcError, ModelOutputError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError
 from memsvc.core.ports import Meter, Output
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
@@ -33,8 +35,15 @@ ANTHROPIC_URL: Final = "https://api.anthropic.com"
 NO_KEY: Final = "none"
 """Key that the clients of both providers send where there is none; they reject an empty one."""
 ANSWER_BYTES_MAX: Final = 4 * 2**20
+ANSWER_CHARS_READ: Final = 4000
 CONNECTIONS_MAX: Final = 20
 RETRY_AFTER_S_MAX: Final = 60.0
+_CONTENT_REASON: Final = re.compile(
+    r"content[_ -]?(?:filter|policy|management)|moderation|safety|usage polic|invalid_prompt"
+    r"|context[_ ](?:length|window)|too[_ ]long|above_max_length|too many tokens",
+    re.IGNORECASE,
+)
+"""What an endpoint says in an answer of 400 that is about the text and not about the request."""
 REJECT_STATUS: Final = (401, 403, 404)
 """Status codes of an endpoint that rejects the key, or has no such model."""
 _TRANSIENT_ERRORS: Final = (
@@ -107,11 +116,14 @@ class ModelClient:
         It gets one retry after a bad answer.
         """
         agent = Agent(self._model, output_type=output, instructions=instructions, retries=1)
-        result = await self._request(agent.run(text, model_settings=_settings(output_tokens_max)))
+        result = await self._request(
+            agent.run(text, model_settings=_settings(output_tokens_max)), checks_output=True
+        )
         self._count(result.usage)
         return result.output
 
-    async def _request(self, request: Awaitable[Answer]) -> Answer:
+    async def _request(self, request: Awaitable[Answer], *, checks_output: bool = False) -> Answer:
+        """Return the answer; with `checks_output` one of another form is a `ModelOutputError`."""
         try:
             with anyio.fail_after(self._timeout_ms / 1000):
                 answer = await request
@@ -121,10 +133,10 @@ class ModelClient:
             raise self._unavailable(f"did not answer in {self._timeout_ms} ms") from error
         except ModelAPIError as error:
             raise self._translate(error) from error
-        except UnexpectedModelBehavior as error:
-            raise self._bad_answer("answered something else than was asked for") from error
         # the clients read answers of any shape unchecked, and break in as many ways
         except Exception as error:
+            if checks_output and isinstance(error, UnexpectedModelBehavior):
+                raise self._bad_answer("answered something else than was asked for") from error
             raise self._wrong(
                 f"answered what its client cannot read ({type(error).__name__})"
             ) from error
@@ -145,9 +157,20 @@ class ModelClient:
             )
         if isinstance(error, ModelAuthenticationError) or status in REJECT_STATUS:
             return self._settings_error(reason)
+        body = error.body if isinstance(error, ModelHTTPError) else None
+        if isinstance(error, ModelContextWindowExceededError) or (
+            status == 400 and _CONTENT_REASON.search(str(body)[:ANSWER_CHARS_READ])
+        ):
+            return self._bad_answer("refuses the text")
+        if status == 400:
+            return ModelRefusalError(
+                Code.INTERNAL_ERROR,
+                f"the {self._section} endpoint {reason}",
+                recovery=f"check the settings under {self._section}",
+            )
         return self._wrong(reason if status else "answered with an error")
 
-    def _settings_error(self, reason: str) -> MemsvcError:
+    def _settings_error(self, reason: str) -> ModelRefusalError:
         """Return the error for faulty settings, on which work waits as during an outage."""
         self.refused = True
         self._meter.add("memsvc_model_refusals_total")
@@ -157,7 +180,7 @@ class ModelClient:
             reason=reason,
         )
         recovery = f"check {self._section}.api_key and the model's name"
-        return MemsvcError(
+        return ModelRefusalError(
             Code.UNAVAILABLE,
             f"the {self._section} endpoint {reason}",
             recovery=recovery,

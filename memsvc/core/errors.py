@@ -127,6 +127,17 @@ class ModelOutputError(MemsvcError):
     A retry may well fail again."""
 
 
+class ModelRefusalError(MemsvcError):
+    """A model's endpoint refuses the key, the model or the request: its settings are wrong.
+
+    Work that nobody waits for waits as during an outage; the same call would fail again."""
+
+    @property
+    def retryable(self) -> bool:
+        """Return False, whatever the code."""
+        return False
+
+
 def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
     """Return the error for an argument that can never be valid, however often it is sent."""
     return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)

@@ -37,6 +37,7 @@ PASSING: tuple[Fault, ...] = (
 )
 WRONG: tuple[Fault, ...] = (
     "garbage", "a list", "half", "nothing", "huge", "compressed", "redirect", "refuses",
+    "refuses the text", "another object",
 )  # fmt: skip
 
 
@@ -158,6 +159,12 @@ async def test_a_fault_is_named_and_tells_nothing(
     assert refused.value.code is (Code.UNAVAILABLE if fault in PASSING else Code.INTERNAL_ERROR), (
         refused.value.message
     )
+    # only these are about the text that was sent: it may be given up
+    is_of_text = fault in ("nothing", "refuses the text")
+    assert isinstance(refused.value, ModelOutputError) is is_of_text
+    # waiting mends no settings
+    if fault in ("refuses", "refuses the key"):
+        assert refused.value.retryable is False
     body = json.dumps(refused.value.body())
     assert "secret" not in body
     assert KEY not in body

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from memsvc.core.analysis import query_terms
@@ -56,18 +56,12 @@ class DreamReport:
     by_rules: int = 0
     inbox_remaining: int = 0
     curated: bool = False
+    ran_out_of_time: bool = False
 
     def plus(self, step: "DreamReport") -> "DreamReport":
-        """Add the result of one more block."""
-        return DreamReport(
-            self.processed + step.processed,
-            self.promoted + step.promoted,
-            self.deduplicated + step.deduplicated,
-            self.edges_created + step.edges_created,
-            self.contradictions + step.contradictions,
-            self.near_duplicates + step.near_duplicates,
-            self.by_rules + step.by_rules,
-        )
+        """Add the counts of one more block."""
+        names = [field.name for field in fields(self) if field.type is int]
+        return replace(self, **{name: getattr(self, name) + getattr(step, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +122,7 @@ class DreamService:
         progress: ProgressCallback = SILENT,
     ) -> DreamReport:
         report = DreamReport()
+        is_late = False
         for _ in range(limit):
             try:
                 async with asyncio.timeout_at(until):
@@ -138,7 +133,10 @@ class DreamService:
                         scope, pending.block, pending.identity, pending.compared, by_rules=by_rules
                     )
             except TimeoutError:
+                is_late = True
                 break
+            # a model that is too slow for one block must not keep the others waiting
+            by_rules = by_rules or verdict.model_was_late
             report = report.plus(await self._apply(scope, pending, verdict))
             progress.report(report.processed, step="blocks")
         async with self._index.read(scope) as (_tx, use):
@@ -147,7 +145,12 @@ class DreamService:
             )
             remaining = use.inbox if use is not None else 0
         curated = is_pending and await self._curate_service.curate_if_pending(scope)
-        return replace(report, inbox_remaining=remaining, curated=curated)
+        return replace(
+            report,
+            inbox_remaining=remaining,
+            curated=curated,
+            ran_out_of_time=is_late and remaining > 0,
+        )
 
     async def _next(self, scope: Scope) -> _Pending | None:
         """Return the longest waiting block, with its vector and what it is to be compared with."""

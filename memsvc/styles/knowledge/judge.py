@@ -1,5 +1,6 @@
 """Judgement of a block by a model that knows the identity, or by rules."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files as resources
@@ -57,7 +58,7 @@ class Verdict:
     """Judgement of a block: its alignment with the identity, its tags, and its contradictions.
 
     `conflict_scores` has the confidence by block, `scored_by` is the model or the rules,
-    `token_usage` the token usage.
+    `token_usage` the token usage; `model_was_late` when the rules judged for that.
     """
 
     alignment: float
@@ -65,6 +66,7 @@ class Verdict:
     conflict_scores: dict[str, float]
     scored_by: str
     token_usage: dict[str, int]
+    model_was_late: bool = False
 
 
 class JudgeService:
@@ -99,23 +101,25 @@ class JudgeService:
     ) -> Verdict:
         """Return the judgement of a block; no transaction may be open meanwhile.
 
-        The others are ordered by similarity.
+        The others are ordered by similarity. A model that takes longer than it may counts as away.
         """
         if self._llm is None or by_rules or not await self._consume_call(scope):
             return self._by_rules(block, identity, others)
         text = prompt_input(block, identity, others)
         started = perf_counter()
         try:
-            answer = await self._llm.extract(
-                self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
-            )
-        except MemsvcError as error:
+            async with asyncio.timeout(self._options.judgement_deadline_s):
+                answer = await self._llm.extract(
+                    self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
+                )
+        except (MemsvcError, TimeoutError) as error:
             self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="error")
-            if error.code is Code.UNAVAILABLE:
+            is_late = isinstance(error, TimeoutError)
+            if is_late or (isinstance(error, MemsvcError) and error.code is Code.UNAVAILABLE):
                 await self._budget.release(
                     scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day
                 )
-            return self._by_rules(block, identity, others)
+            return replace(self._by_rules(block, identity, others), model_was_late=is_late)
         self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="success")
         self._meter.add(
             "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_NAME

@@ -284,7 +284,9 @@ class DreamHealth(Result):
 
 
 class DreamResult(KnowledgeResult):
-    status: Literal["done", "idle"] = Field(description="idle when nothing waited")
+    status: Literal["done", "idle", "out_of_time"] = Field(
+        description="idle when nothing waited; out_of_time when models took too long for all"
+    )
     message: str | None = Field(
         None, description="that nothing waited", exclude_if=lambda value: value is None
     )

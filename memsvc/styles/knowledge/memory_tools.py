@@ -1,5 +1,7 @@
 """The tools of the memory as a whole: remember, recall, status, outcome, curate, dream, guide."""
 
+from typing import Literal
+
 from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import ProgressFunction, Tool
@@ -142,7 +144,7 @@ class KnowledgeMemoryTools:
     ) -> DreamResult:
         report = await self._dream_service.dream(scope, by_rules=args.no_llm, progress=progress)
         return DreamResult(
-            status="done" if report.processed else "idle",
+            status=_dream_status(report),
             message=None if report.processed or report.inbox_remaining else texts.IDLE,
             processed=report.processed,
             promoted=report.promoted,
@@ -176,6 +178,12 @@ def _block(item: ScoredBlock) -> RecalledBlock:
         was_expanded=item.expanded,
         status=item.block.status,
     )
+
+
+def _dream_status(report: DreamReport) -> Literal["done", "idle", "out_of_time"]:
+    if report.ran_out_of_time:
+        return "out_of_time"
+    return "done" if report.processed or report.inbox_remaining else "idle"
 
 
 def _health(report: DreamReport) -> DreamHealth | None:

@@ -68,6 +68,13 @@ class KnowledgeOptions(BaseModel):
     judge_with_model: bool = Field(
         True, description="have the model of section `model` judge new blocks, if there is one"
     )
+    judgement_deadline_s: float = Field(
+        10.0,
+        gt=0,
+        le=25,
+        description="how long the model may take for one block; then rules judge it, and the rest"
+        " of the same consolidation",
+    )
     judgements_a_day: int = Field(
         1000,
         ge=0,

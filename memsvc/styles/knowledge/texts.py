@@ -113,9 +113,13 @@ def curated(result: CurateReport) -> str:
 
 
 def dream_summary(result: DreamReport) -> str:
+    remaining = f"{result.inbox_remaining} remaining, run dream() again to continue."
     if not result.processed:
-        left = f" ({result.inbox_remaining} remaining)" if result.inbox_remaining else ""
-        return f"Nothing to consolidate. Inbox was empty{left}."
+        if result.ran_out_of_time:
+            return f"Ran out of time, {remaining}"
+        if result.inbox_remaining:
+            return f"Nothing consolidated, {remaining}"
+        return "Nothing to consolidate. Inbox was empty."
     parts = [f"{result.promoted} promoted"]
     if result.deduplicated:
         parts.append(f"{result.deduplicated} deduped")
@@ -123,11 +127,8 @@ def dream_summary(result: DreamReport) -> str:
     if result.near_duplicates:
         pairs = "pair" if result.near_duplicates == 1 else "pairs"
         parts.append(f"{result.near_duplicates} near-duplicate {pairs} kept and flagged")
-    end = (
-        f" — {result.inbox_remaining} remaining, run dream() again to continue."
-        if result.inbox_remaining
-        else "."
-    )
+    late = "ran out of time, " if result.ran_out_of_time else ""
+    end = f" — {late}{remaining}" if result.inbox_remaining else "."
     return f"Consolidated {result.processed}: {', '.join(parts)}{end}"
 
 

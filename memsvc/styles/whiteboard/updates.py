@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from memsvc.core.errors import Code, MemsvcError, ModelOutputError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.styles.whiteboard.board_history import BoardHistory
@@ -20,6 +20,7 @@ from memsvc.styles.whiteboard.boards import BoardChangedError, BoardContent, Boa
 from memsvc.styles.whiteboard.entries import BoardEntry, split_entry
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.styles.whiteboard.window import (
+    FAILURES_MAX,
     Batch,
     BatchGroup,
     ConversationWindow,
@@ -61,8 +62,8 @@ class BoardUpdates:
 
         UNAVAILABLE when the model or the database failed or was too slow, RESOURCE_BUSY when others
         kept writing the board: then the board is unchanged, the entries are kept for the next
-        update, and sending them again does not add them twice. No transaction is open while the
-        model writes.
+        update unless the error says that they are given up, and sending them again does not add
+        them twice. No transaction is open while the model writes.
         """
         if not entries:
             return
@@ -136,7 +137,7 @@ class BoardUpdates:
                 error if isinstance(error, Exception) else _unavailable("the server is stopping")
             )
             waiting = [(batch, batch.done) for batch in conversation.batches if batch.pending]
-            conversation.failed(BatchGroup(waiting), failure, count_failure=False)
+            conversation.failed(BatchGroup(waiting), failure)
             raise
         finally:
             conversation.task = None
@@ -167,40 +168,56 @@ class BoardUpdates:
                 retry_after_s=RETRY_AFTER_S,
             )
         except MemsvcError as error:
-            log.warning("a board stays as it was", code=error.code.value, reason=error.message)
-            conversation.failed(
-                share, _caller_error(error), count_failure=isinstance(error, ModelOutputError)
+            given_up = conversation.give_up(share) if isinstance(error, ModelOutputError) else 0
+            log.warning(
+                "a board stays as it was",
+                code=error.code.value,
+                reason=error.message,
+                entries_given_up=given_up,
             )
+            conversation.failed(share, _caller_error(error, given_up))
 
     async def _write_board(
         self, scope: Scope, board: str, conversation: ConversationWindow, share: BatchGroup
     ) -> WrittenBoard:
-        """Return the board with these entries in it.
-
-        Raises UNAVAILABLE, or an `ModelOutputError` where the model may never make a board of
-        them.
-        """
+        """Return the board with these entries in it; UNAVAILABLE when the model is too slow."""
         recent = conversation.recent(self._options.lead_in_entries)
         try:
             async with asyncio.timeout(self._options.deadline_s):
                 return await self._writer(scope, board, recent, share.entries)
         except TimeoutError as error:
             raise _unavailable("the model was too slow") from error
-        except MemsvcError as error:
-            if error.retryable:
-                raise
-            raise ModelOutputError(error.code, error.message) from error
 
 
-def _caller_error(error: MemsvcError) -> MemsvcError:
-    """Return the error for callers: the same call may succeed later, unless a quota is exceeded."""
+def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
+    """Return the error for callers: whether the same call may succeed later, and what was given up.
+
+    Of the entries only those are given up of which the model often made no board, though it
+    answered.
+    """
     if error.code is Code.QUOTA_EXCEEDED:
         return error
+    message = f"the board could not be updated: {error.message}"
+    if isinstance(error, ModelRefusalError):
+        return ModelRefusalError(
+            Code.UNAVAILABLE,
+            message,
+            recovery=f"{error.recovery}: the entries are kept and go in with the next update",
+        )
+    if given_up:
+        return MemsvcError(
+            Code.UNAVAILABLE,
+            f"{message}; {given_up} {'entry was' if given_up == 1 else 'entries were'} given up",
+            recovery=f"the model made no board of them {FAILURES_MAX} times: send what matters in"
+            " other words",
+            retry_after_s=RETRY_AFTER_S,
+            details={"entries_given_up": given_up},
+        )
     if error.retryable:
         return MemsvcError(
             error.code, error.message, recovery=_RECOVERY, retry_after_s=error.retry_after_s
         )
-    return _unavailable(f"the board could not be updated: {error.message}")
+    return _unavailable(message)
 
 
 def _unavailable(message: str) -> MemsvcError:

@@ -20,8 +20,7 @@ Those of failed updates are for the next one; those whose caller had gone before
 recognized when they are sent again.
 """
 FAILURES_MAX: Final = 3
-"""Failures of a model to make a board of some entries, though it answers, before they are dropped.
-"""
+"""Answers of a model without a board of some entries before these are given up."""
 FINISHED_MAX: Final = 16
 """Remembered batches of a conversation that are in the board, though their caller had gone."""
 
@@ -155,16 +154,23 @@ class ConversationWindow:
         for batch in finished[: max(0, len(finished) - FINISHED_MAX)]:
             self._remove(batch)
 
-    def failed(self, share: BatchGroup, error: BaseException, *, count_failure: bool) -> None:
-        """Mark these entries as failed.
+    def give_up(self, share: BatchGroup) -> int:
+        """Count a failure to make a board of these entries, though the model answered.
 
-        They stay for the next update, unless they failed too often.
+        Return the number of entries that are given up for it.
         """
+        given_up = 0
         for batch, _ in share.batches:
-            batch.failures += count_failure
-            batch.finish(error)
+            batch.failures += 1
             if batch.failures >= FAILURES_MAX:
                 self._remove(batch)
+                given_up += len(batch.entries)
+        return given_up
+
+    def failed(self, share: BatchGroup, error: BaseException) -> None:
+        """Notify those who wait for these entries; all that are not given up stay."""
+        for batch, _ in share.batches:
+            batch.finish(error)
 
     def _remove(self, batch: Batch) -> None:
         self.batches = [other for other in self.batches if other is not batch]

@@ -12,6 +12,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
+from memsvc.styles.knowledge.dream import DREAM_S
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter, ScriptedLlm
@@ -199,6 +200,48 @@ async def test_where_the_model_fails_the_rules_judge(
     await remember(judged, "giraffe tall")
     done = await judged("elfmem_dream")
     assert (done["promoted"], done["scored_by_rules"]) == (1, 1)
+
+
+async def test_a_model_that_hangs_leaves_all_blocks_to_the_rules_after_one_deadline(
+    database: Database,
+    clock: FakeClock,
+    tokens: O200kCounter,
+    meter: RecordingMeter,
+    scope: Scope,
+    llm: ScriptedLlm,
+) -> None:
+    options = PATIENT.model_copy(update={"judgement_deadline_s": 0.05})
+    call = open_door(database, clock, tokens, meter, scope, knowledge=options, llm=llm)
+    llm.meanwhile = asyncio.Event().wait
+    for text in ("giraffe tall", "walrus wide", "okapi shy"):
+        await remember(call, text)
+    done = await call("elfmem_dream")
+    assert (done["status"], done["promoted"], done["scored_by_rules"]) == ("done", 3, 3)
+    assert len(llm.asked) == 1
+    assert KnowledgeOptions.model_fields["judgement_deadline_s"].default * 2 < DREAM_S
+
+
+async def test_a_dream_that_runs_out_of_time_says_how_many_blocks_remain(
+    judged: Door, llm: ScriptedLlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsvc.styles.knowledge.dream.DREAM_S", 1.0)
+    await remember(judged, "giraffe tall")
+    await remember(judged, "walrus wide")
+    llm.meanwhile = asyncio.Event().wait
+    done = await judged("elfmem_dream")
+    assert (done["status"], done["inbox_remaining"]) == ("out_of_time", 2)
+    assert done["summary"] == "Ran out of time, 2 remaining, run dream() again to continue."
+    assert "message" not in done
+
+    async def hang_next() -> None:
+        llm.meanwhile = asyncio.Event().wait
+
+    llm.meanwhile, llm.always = hang_next, judgement()
+    done = await judged("elfmem_dream")
+    assert (done["status"], done["processed"]) == ("out_of_time", 1)
+    assert done["summary"].endswith(
+        " — ran out of time, 1 remaining, run dream() again to continue."
+    )
 
 
 async def test_a_caller_may_do_without_the_model_and_a_tenant_has_so_many_calls_a_day(

@@ -32,7 +32,10 @@ PAIRS = [
         "Redis caches the sessions of the shop for an hour and evicts by lru when it gets full",
     ),
     ("The staging cache is enabled.", "The staging cache is not enabled."),
-    ("A nightly backup of orders takes 40 minutes.", "A nightly backup of orders takes 50 minutes."),
+    (
+        "A nightly backup of orders takes 40 minutes.",
+        "A nightly backup of orders takes 50 minutes.",
+    ),
     ("Kafka carries all audit events of the shop.", "Kafka carries no audit events of the shop."),
 ]
 BESIDE = (

@@ -8,11 +8,14 @@ from typing import Any
 import asyncpg
 import pytest
 
+from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.llm import llm as model_of
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.store.changes import change_key
 from memsvc.store.database import Database
 from tests.door import Door, Refused
-from tests.fakes import Question, ScriptedLlm
+from tests.endpoints import Fault, provider
+from tests.fakes import Question, RecordingMeter, ScriptedLlm
 from tests.styles.whiteboard.conftest import Opened
 from tests.styles.whiteboard.pages import WHO, Gate, entry, note, read, through
 
@@ -209,15 +212,43 @@ async def test_a_retry_of_what_somebody_else_brought_in_meanwhile_is_answered_at
     assert events(llm.asked[-1]) == ["lost"]
 
 
-async def test_what_a_model_will_never_make_a_board_of_is_given_up(
+async def test_what_a_model_will_never_make_a_board_of_is_given_up_and_that_is_said(
     board: Door, llm: ScriptedLlm
 ) -> None:
     llm.answers += [UNUSABLE] * 3
-    for text in ("poison", "two", "three"):
-        await refused(board, text)
+    bodies = [await refused(board, text) for text in ("poison", "two", "three")]
+    assert [body.get("entries_given_up") for body in bodies] == [None, None, 1]
+    assert bodies[2]["message"].endswith("; 1 entry was given up")
+    assert "kept" not in bodies[2]["recovery"]
     llm.always = "a board"
     await note(board, "four")
     assert events(llm.asked[-1]) == ["two", "three", "four"]
+
+
+async def test_all_that_was_sent_during_an_outage_is_in_the_first_prompt_after_it(
+    opened: Opened, meter: RecordingMeter
+) -> None:
+    faults: list[tuple[Fault, bool]] = [
+        ("busy", True),
+        ("broken", True),
+        ("refuses", False),
+        ("refuses the key", False),
+        ("garbage", True),
+        ("another object", True),
+    ]
+    async with provider() as there:
+        options = ModelOptions(model="openai:m", base_url=there.url, api_key="k", retries=0)
+        async with model_of(options, meter) as model:
+            board = opened(model)
+            for fault, may_pass in faults:
+                there.plan.append(fault)
+                body = await refused(board, f"lost-entry {fault}")
+                assert (body["code"], body["retryable"]) == ("UNAVAILABLE", may_pass), fault
+                assert "entries are kept" in body["recovery"]
+            await note(board, "after the outage")
+        prompt = str(there.calls[-1].body)
+    assert len(there.calls) == len(faults) + 1
+    assert [fault for fault, _ in faults if f"lost-entry {fault}" not in prompt] == []
 
 
 async def test_a_caller_that_goes_away_takes_nothing_from_the_others(
