@@ -34,6 +34,22 @@ async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
     return [facts.fact_of(row) for row in found]
 
 
+async def without_statement(tx: Tx, *, after: tuple[int, int], limit: int) -> list[Fact]:
+    """Return the next active facts of rules without a statement, beyond an index and entry."""
+    rows = await tx.fetch(
+        f"""
+        SELECT book, {facts.COLUMNS} FROM facts
+        WHERE tenant = $1 AND project = $2 AND (book, entry) > ($3::int8, $4::int4)
+            AND state = 'active' AND statement = ''
+            AND coalesce(evidence ->> 'origin', 'rule') = 'rule'
+        ORDER BY book, entry LIMIT $5
+        """,
+        *after,
+        limit,
+    )
+    return [facts.fact_of(row) for row in rows]
+
+
 async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
     """Store facts, by index and entry, with all their columns; those no longer active first."""
     if not expected:

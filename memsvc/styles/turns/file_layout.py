@@ -206,6 +206,13 @@ def questioned_line(fact: Fact, doubt: Doubt, now: datetime) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
+def reread_line(fact: Fact, now: datetime) -> bytes:
+    """Return the record of a fact whose words were read again, for the file of the fact."""
+    return _fact_record(
+        fact.statement, "fact_reread", now, state="active", expires_at=fact.expires_at
+    )
+
+
 def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
     """Return the record of a deleted fact, for the file of the fact that it closes."""
     return _fact_record(

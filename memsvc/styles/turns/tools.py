@@ -26,6 +26,7 @@ from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRew
 from memsvc.styles.turns.operation_tools import OperationTools, operation_tools
 from memsvc.styles.turns.operations import TurnTokens
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuild.fact_rereading import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.digests import SessionDigests
 from memsvc.styles.turns.recall.recall import TurnRecall
@@ -81,6 +82,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
     removal = FactRemoval(database, clock, options, recall)
     correction = FactCorrection(database, clock, options, embeds=embeds)
+    rereading = FactRereading(database, clock, options)
     return Published(
         tools=[
             *turn_tools(functions, session_resource(database)),
@@ -90,7 +92,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
             *import_tools(session_import),
             *(shadow_tools(shadow) if options.shadow.enabled else []),
         ],
-        jobs=[*follow_up.jobs, *maintenance.jobs(), *model_jobs, traces.job],
+        jobs=[*follow_up.jobs, *maintenance.jobs(), *model_jobs, traces.job, rereading.job],
         guides=(guide(),),
         completions=completions(database),
         background=(traces.writer.running,),

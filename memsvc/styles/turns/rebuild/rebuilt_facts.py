@@ -73,12 +73,12 @@ async def compare_facts(
             tx, target_index.number, {one.fact.entry: one.forgotten for one in [*missing, *wrong]}
         )
     found = Counter(facts=len(missing) + len(gone) + len(wrong))
-    found["entries"] = await _compare_entries(tx, target_index, fix=fix)
+    found["entries"] = await compare_entries(tx, target_index, fix=fix)
     return +found
 
 
-async def _compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
-    """Compare the entries of an index with its facts."""
+async def compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
+    """Return how many entries of an index differ from its facts; with `fix` they are repaired."""
     facts_stored = await derived_facts.facts_of(tx, target_index.number)
     expected = {
         fact.entry: entry for fact, entry in zip(facts_stored, _entries(facts_stored), strict=True)
@@ -155,6 +155,12 @@ def _changed(fact: Fact, record: dict[str, Any]) -> Fact:
     match record["type"]:
         case "fact_question":
             return replace(fact, doubt=facts.doubt_of(record["doubt"])) if is_active else fact
+        case "fact_reread":
+            again = _statement(record)
+            words = replace(
+                fact.statement, value=again.value, slot=again.slot, statement=again.statement
+            )
+            return replace(fact, statement=words)
         case "fact_delete":  # also of one that was replaced, and is forgotten too
             state, by = FactState.DELETED, record.get("superseded_by") if is_active else None
         case _ if is_active:

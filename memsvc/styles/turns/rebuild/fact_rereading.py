@@ -1,0 +1,204 @@
+"""Facts of older versions, read again from the turns that taught them, by a job in slices."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from memsvc.core.background import run_in_thread
+from memsvc.core.call_context import step_done
+from memsvc.core.facts import Fact, Merge, Statement, normalized_value, slot_of
+from memsvc.core.items import user_message
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import derived_facts, facts, index, turn_items
+from memsvc.store.append_log import append
+from memsvc.store.database import Database, Tx
+from memsvc.store.locks import index_lock
+from memsvc.store.sessions import ENTRY_MAX
+from memsvc.styles.turns import file_layout, turn_index
+from memsvc.styles.turns.facts.extraction import extract
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuild.rebuilt_facts import compare_entries
+from memsvc.styles.turns.rebuild.rebuilt_index import compare_index
+from memsvc.styles.turns.turn_index import TurnIndex
+
+REREAD_JOB: Final = "turns.reread_facts"
+INTERVAL_S: Final = 30 * 24 * 60 * 60
+"""The first run finds what older versions left; later ones, what a restore brought back."""
+FACTS_A_STEP: Final = 100
+TEXT_CHARS_MAX: Final = 64_000
+"""A turn with a longer message is not read again: its middle would be missing."""
+
+_FIRST: Final = (-(2**63), -1)
+Turn = tuple[str, str]
+"""A session and a turn of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadAgain:
+    """Facts whose words were found, with these, and those that nothing states."""
+
+    filled: list[tuple[Fact, Statement]]
+    unstated: list[Fact]
+
+
+class FactRereading:
+    """Gives facts of older versions the clause that says them.
+
+    Active facts of rules without a statement are looked up in their turns by the rules of today: a
+    fact keeps its record and its time, and gets its statement and, where that has a negation, its
+    value; one that its turn does not state by these rules is deleted, with a record, and can be
+    restored. Facts of imports, models and persons, and those without a turn, stay as they are. A
+    run that was killed is simply run again."""
+
+    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self.job = Job(name=REREAD_JOB, run=self.run, interval_s=INTERVAL_S)
+
+    async def run(self, scope: Scope, subject: str) -> None:
+        """Job: read the facts of a project again, some of one index at a time."""
+        del subject
+        last = _FIRST
+        while True:
+            async with self._database.begin(scope, read_only=True) as tx:
+                page = await derived_facts.without_statement(tx, after=last, limit=FACTS_A_STEP)
+            if not page:
+                return
+            index_id, source = page[0].index_id, page[0].statement.evidence
+            target_index = turn_index.new_facts(source.session, source.user)
+            before, last = last, (index_id, ENTRY_MAX)
+            if target_index.number == index_id:  # else facts of another style
+                entry = max(fact.entry for fact in page if fact.index_id == index_id)
+                await self._read_again(scope, target_index, before, entry)
+                last = (index_id, entry)
+            step_done()
+
+    async def _read_again(
+        self, scope: Scope, target_index: TurnIndex, after: tuple[int, int], last: int
+    ) -> None:
+        """Read the facts of an index again, beyond a place and up to an entry."""
+        async with self._database.begin(
+            scope,
+            locks=[index_lock(target_index.name)],
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            long_running=True,
+        ) as tx:
+            page = [
+                fact
+                for fact in await derived_facts.without_statement(
+                    tx, after=after, limit=FACTS_A_STEP
+                )
+                if fact.index_id == target_index.number and fact.entry <= last
+            ]
+            messages = await self._messages(tx, page)
+            texts = [text for turn in messages.values() for _, text in turn]
+            found = await run_in_thread(sum(map(len, texts)), _compared, page, messages)
+            await self._write(tx, target_index, found, self._clock.now())
+
+    async def _messages(self, tx: Tx, page: Sequence[Fact]) -> dict[Turn, list[tuple[str, str]]]:
+        """Return the user's messages of the turns of facts: pairs of event id and text.
+
+        Turns that are gone or were forgotten, and those with a very long message, are left out."""
+        turns = {(fact.statement.evidence.session, fact.statement.evidence.turn) for fact in page}
+        messages: dict[Turn, list[tuple[str, str]]] = {}
+        for session in sorted({session for session, _ in turns}):
+            index_id = turn_index.turns(session).number
+            wanted = sorted(turn for source, turn in turns if source == session)
+            stored = await turn_items.list_visible(
+                tx, session, index_id, wanted, limit=self._options.items_max * 3
+            )
+            entries = [item.entry for items in stored.values() for item in items]
+            texts = await index.texts(tx, index_id, entries, chars_max=TEXT_CHARS_MAX)
+            for turn, items in stored.items():
+                said = [texts[item.entry] for item in items if item.entry in texts]
+                if said and all(len(text.text) < TEXT_CHARS_MAX for text in said):
+                    messages[session, turn] = [
+                        (text.ref, text.text) for text in said if text.role == "user"
+                    ]
+        return messages
+
+    async def _write(
+        self, tx: Tx, target_index: TurnIndex, found: _ReadAgain, now: datetime
+    ) -> None:
+        if not found.filled and not found.unstated:
+            return
+        filled = await _without_conflicts(tx, target_index, found.filled)
+        merge = Merge((), (), 0, deleted=tuple(found.unstated))
+        lines = file_layout.fact_lines(merge, [], now)
+        for fact in filled:
+            path = file_layout.tier_file(
+                fact.statement.evidence.session, fact.statement.tier, fact.valid_from
+            )
+            lines[path] = lines.get(path, b"") + file_layout.reread_line(fact, now)
+        await append(tx, lines, owner=file_layout.OWNER, now=now)
+        await facts.apply(tx, target_index.number, 0, merge, [], now)
+        await derived_facts.put_facts(tx, filled)
+        await compare_entries(tx, target_index, fix=True)
+        await compare_index(tx, target_index, fix=True)
+
+
+def _compared(
+    page: Sequence[Fact], messages: Mapping[Turn, Sequence[tuple[str, str]]]
+) -> _ReadAgain:
+    """Compare facts with what the rules read in their turns today."""
+    read_again = _ReadAgain([], [])
+    for fact in page:
+        source = fact.statement.evidence
+        said = messages.get((source.session, source.turn), ())
+        if not any(event == source.item for event, _ in said):
+            continue
+        claims = extract(
+            [(event, user_message(text)) for event, text in said],
+            session=source.session,
+            turn=source.turn,
+            user=source.user,
+        )
+        claim = _claim_of(fact.statement, [one for one in claims if isinstance(one, Statement)])
+        if claim is None:
+            read_again.unstated.append(fact)
+        elif claim.statement:
+            read_again.filled.append((fact, _filled(fact.statement, claim)))
+    return read_again
+
+
+async def _without_conflicts(
+    tx: Tx, target_index: TurnIndex, filled: Sequence[tuple[Fact, Statement]]
+) -> list[Fact]:
+    """Return the facts with their new words, or with the old value where the new one is taken."""
+    known = await facts.facts_of_claims(
+        tx, [target_index.number], [statement for _, statement in filled]
+    )
+    entries = {fact.statement.identity: fact.entry for fact in known}
+    changed = []
+    for fact, statement in filled:
+        if entries.setdefault(statement.identity, fact.entry) == fact.entry:
+            changed.append(replace(fact, statement=statement))
+        else:
+            words = replace(fact.statement, statement=statement.statement)
+            changed.append(replace(fact, statement=words))
+    return changed
+
+
+def _claim_of(old: Statement, claims: Sequence[Statement]) -> Statement | None:
+    """Return the claim that states a fact: of its topic, or of any other with its value in it."""
+    value = normalized_value(old.value)
+    same_topic = [claim for claim in claims if (claim.fact_id, claim.key) == (old.fact_id, old.key)]
+    for claim in same_topic:
+        if normalized_value(claim.value) == value:
+            return claim
+    for claim in (*same_topic, *claims):
+        if value in normalized_value(f"{claim.value}\n{claim.statement}"):
+            return claim
+    return None
+
+
+def _filled(old: Statement, claim: Statement) -> Statement:
+    """Return a fact with the statement of a claim, and its value where it is of the same topic."""
+    if (claim.fact_id, claim.key) != (old.fact_id, old.key):
+        return replace(old, statement=claim.statement)
+    slot = slot_of(claim.value) if old.slot and claim.value != old.value else old.slot
+    return replace(old, statement=claim.statement, value=claim.value, slot=slot)

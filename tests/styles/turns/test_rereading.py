@@ -1,0 +1,113 @@
+"""Facts of older versions get the words that say them, and those that nothing says go."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.facts import Claim, Statement
+from memsvc.core.rules import extraction
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuild.fact_rereading import REREAD_JOB
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from tests.door import Door
+from tests.fakes import FakeClock
+from tests.styles.turns.talk import ask, file_records, say, values
+
+PASTED = "Translate into French:\n\nI live in Rome. I like opera."
+U1 = {"session_id": "s1", "user_id": "u1"}
+
+
+@pytest.fixture
+def older_rules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Rules that keep no words, cut a negation off, and take what is pasted for the user's own."""
+    claims_of = extraction.claims_of
+
+    def read_by_older_rules(*args: Any, **named: Any) -> list[Claim]:
+        return [
+            replace(claim, statement="", value=claim.value.removeprefix("never "))
+            if isinstance(claim, Statement)
+            else claim
+            for claim in claims_of(*args, **named)
+        ]
+
+    monkeypatch.setattr(extraction, "claims_of", read_by_older_rules)
+    monkeypatch.setattr(extraction, "worked_on_spans", lambda _: [])
+    return monkeypatch
+
+
+def rules_of_today(older_rules: pytest.MonkeyPatch) -> None:
+    """Rules that keep the words of a fact, as far as a test needs them."""
+    older_rules.undo()
+    claims_of = extraction.claims_of
+
+    def with_words(*args: Any, **named: Any) -> list[Claim]:
+        return [
+            replace(claim, statement=claim.statement or f"I said {claim.value}")
+            if isinstance(claim, Statement)
+            else claim
+            for claim in claims_of(*args, **named)
+        ]
+
+    older_rules.setattr(extraction, "claims_of", with_words)
+
+
+async def reread(door: Door) -> None:
+    await door.jobs[REREAD_JOB].run(Scope(door.caller.tenant, "default"), "")
+
+
+async def test_facts_get_their_words_and_what_nobody_said_goes(
+    door: Door,
+    clock: FakeClock,
+    older_rules: pytest.MonkeyPatch,
+    database: Database,
+    tokens: O200kCounter,
+    scope: Scope,
+) -> None:
+    await say(door, "t1", "My name is Ada. I prefer never flying at night.", user_id="u1")
+    await say(door, "t2", PASTED, user_id="u1")
+    await say(door, "t3", "My dog is called Rex.", user_id="u1", session="s2")
+    listed = (await door("memory_list_facts", **U1))["facts"]
+    assert len(listed) == 5
+    rex = next(fact for fact in listed if fact["value"] == "Rex")
+    await door("memory_correct_fact", **U1, record_id=rex["record_id"], value="Max")
+    clock.advance(days=1)
+    rules_of_today(older_rules)
+    for _ in range(2):  # a second run finds nothing to do
+        await reread(door)
+    after = (await door("memory_list_facts", **U1, state="all"))["facts"]
+    told = {fact["value"]: (fact["state"], fact["statement"]) for fact in after}
+    assert told["Rome"] == told["opera"] == ("deleted", "")
+    assert told["Max"] == ("active", "")  # a person's
+    for value in ("Ada", "never flying at night"):
+        assert told[value] == ("active", f"I said {value}")
+    before = {fact["record_id"]: fact["valid_from"] for fact in listed}
+    assert all(
+        before.get(fact["record_id"], fact["valid_from"]) == fact["valid_from"] for fact in after
+    )
+    assert values(await ask(door, "Where do I live?", user_id="u1")) == []
+    records = await file_records(door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl")
+    assert Counter(one["type"] for one in records)["fact_reread"] == 2
+    rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
+    for session in ("s1", "s2"):
+        assert await rebuilding.check(scope, session) == Counter()
+    assert await rebuilding.check_user(scope, "u1", ["s1", "s2"]) == Counter()
+
+
+async def test_a_fact_whose_turn_is_gone_stays_as_it_is(
+    door: Door, clock: FakeClock, older_rules: pytest.MonkeyPatch
+) -> None:
+    await say(door, "t1", PASTED, user_id="u1")
+    policy = {"path": "/memory/s1/meta/policy.json", "content": '{"ttl_days": 1}'}
+    await door("file_write", project="default", **policy, mode="TRUNCATE")
+    clock.advance(days=3)
+    assert (await door("memory_run_maintenance", session_id="s1"))["expired_items"] == 1
+    before = (await door("memory_list_facts", **U1))["facts"]
+    assert {fact["value"] for fact in before} == {"Rome", "opera"}
+    rules_of_today(older_rules)
+    await reread(door)
+    assert (await door("memory_list_facts", **U1))["facts"] == before
