@@ -2,11 +2,11 @@
 
 import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memsvc.core.rules import text_requests as words
+from memsvc.core.rules.language_guess import guessed_language, is_foreign
 from memsvc.core.rules.quoted_text import Span, blanked, merged, quoted_spans
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
@@ -42,8 +42,10 @@ _BACK = re.compile(
     r"\b(?:that|those|this|it|the above|das|den satz|eso|esa frase|lo|ça|cette phrase|cela)\b|[这那]|これ|この文|上",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_JOINED = re.compile(r"(?:[\s,;、]|\b(?:and|or|und|oder|y|o|et|ou)\b)*")
+"""Between quotations, which are blanked out."""
 CJK_NAME_CHARS = 6
+LABEL_CHARS_MAX = 30
 OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
 SENTENCE_CHARS_READ = 400
@@ -63,6 +65,8 @@ def worked_on_spans(text: str) -> list[Span]:
     in a quotation ("my favourite song is 'Angie'"). Call it once a message, on the text that the
     rules read, and ask `within` for each position."""
     marked = quoted_spans(text)
+    if "\n" not in text and not (_COLON.search(text) or _SENTENCE_END.search(text)):
+        return marked  # one sentence
     paragraphs = _paragraphs(text, marked)
     return merged([*marked, *_spoken(paragraphs), *_given(text, paragraphs)])
 
@@ -129,10 +133,14 @@ def _request(own: str) -> tuple[int, int]:
         if min(number, len(ends) - 1 - number) < OUTER_MAX:
             sentence = own[start : min(end, start + SENTENCE_CHARS_READ)]
             clear = _clearness(sentence)
-            label = _COLON.search(sentence, 0, 40)
-            if not clear and label:
-                start += label.end()
-                clear = _clearness(sentence[label.end() :])
+            colon = _COLON.search(sentence)
+            if clear < 2 and colon:
+                behind = own[start + colon.end() : start + SENTENCE_CHARS_READ]
+                if is_foreign(behind, sentence[: colon.end()]) and not guessed_language(behind):
+                    clear = 2
+                elif not clear and colon.end() <= LABEL_CHARS_MAX:
+                    start += colon.end()
+                    clear = _clearness(sentence[colon.end() :])
             if clear > best[0]:
                 best = clear, start
         start = end
@@ -154,11 +162,19 @@ def _clearness(sentence: str) -> int:
     told = words.FIRST_PERSON.search(head) is not None and words.WANTS.search(head) is None
     if words.STANDING.search(head) and not (colon and verb):
         return 0
-    if words.POINTED.search(head) or words.HANDED_OVER.search(head) or (verb and (colon or doing)):
+    pointed = words.POINTED.search(head) is not None and not (
+        words.SAYING.match(head) and not colon and sentence.rstrip()[-1:] not in "?？"
+    )
+    if pointed or words.HANDED_OVER.search(head) or (verb and (colon or doing)):
         return 3
-    if verb or (noun and (doing or not (told or colon))):
+    if verb or (noun and (doing or not (told or (colon and len(head) <= LABEL_CHARS_MAX)))):
         return 2
-    return int(not told and (doing or (colon is not None and (noun or len(head) > 30))))
+    if colon is None:
+        return int(doing and not told)
+    if doing and not words.SAYING.match(head):
+        return 1 if sentence[colon.end() :].strip() else 2
+    named = words.NOUN.search(head, max(0, colon.start() - 12)) is not None
+    return int(not told and (named or len(head) > LABEL_CHARS_MAX))
 
 
 def _kind(line: str, own: str) -> str:
@@ -176,7 +192,11 @@ def _kind(line: str, own: str) -> str:
             return "speech"
         if label["label"].casefold() in words.OWN_LABELS:
             return "own"
-        if label["said"] and len(label["label"]) <= 30 and not _clearness(label["label"] + ":"):
+        if (
+            label["said"]
+            and len(label["label"]) <= LABEL_CHARS_MAX
+            and not _clearness(label["label"] + ":")
+        ):
             return "item"
     if _STAMPED.match(line):
         return "stamped"
@@ -244,7 +264,9 @@ def _given(text: str, paragraphs: Sequence[Lines]) -> Iterator[Span]:
     if behind is None and not given:
         yield from _in_line(line)
     elif given and (
-        behind is not None or line.request + _likeness(given, frame[0]) > 2 or ends_in_colon
+        behind is not None
+        or line.request + _likeness(given, frame[0]) > 2
+        or (ends_in_colon and line.request > 1)
     ):
         yield from _without_asides(text, given, frame, found=behind is not None)
 
@@ -281,10 +303,10 @@ def _likeness(given: Sequence[Lines], frame: Lines) -> int:
         or any(line.kind not in ("", "item", "own") for line in lines)
     ):
         return 3
-    if sum(line.kind in ("item", "own") for line in lines) > len(lines) // 2 or _is_foreign(
-        own, frame
-    ):
+    if is_foreign(own, _own(frame)):
         return 3
+    if sum(line.kind in ("item", "own") for line in lines) > len(lines) // 2:
+        return 3 if any(line.request > 1 for line in frame) else 1
     short = sum(len(line.own) < 70 and line.own.rstrip()[-1:] not in ".。:" for line in lines)
     if short > 2 and short > len(lines) // 2:
         return 3  # verses
@@ -301,9 +323,9 @@ def _behind_colon(text: str, line: _Line) -> Span | None:
             if line.request == 1 and ("?" in rest or not words.FIRST_PERSON.search(rest[:60])):
                 return None
             start = line.start + colon.end()
-            quotation = text[start : start + len(rest) - len(rest.lstrip())].rstrip()
-            is_all = len(quotation) >= QUOTED_TEXT_CHARS
-            return start, start + len(quotation) if is_all else line.end
+            quotations = text[start : start + _JOINED.match(rest).end()].rstrip()  # type: ignore[union-attr]
+            is_all = len(quotations) >= QUOTED_TEXT_CHARS
+            return start, start + len(quotations) if is_all else line.end
     return None
 
 
@@ -347,7 +369,7 @@ def _is_aside(
     paragraph: Lines, given: Sequence[Lines], frame: Sequence[Lines], closed: int
 ) -> bool:
     """Return whether a paragraph beside a text speaks about it; a letter in it ends at `closed`."""
-    own = " ".join(line.own.strip() for line in paragraph)
+    own = _own(paragraph)
     if (
         any(line.kind not in ("", "item", "own") for line in paragraph)
         or paragraph[0].start < closed
@@ -359,44 +381,14 @@ def _is_aside(
     beside = [line for part in given for line in part if line not in paragraph]
     if 2 * sum(bool(line.kind) for line in beside) > len(beside):
         return not any(line.kind for line in paragraph)
-    rest = " ".join(line.own for line in beside)
-    asked = [line for part in frame for line in part]
-    return bool(rest) and _is_foreign(rest, paragraph) and not _is_foreign(own, asked)
+    rest, asked = _own(beside), _own([line for part in frame for line in part])
+    return bool(rest) and is_foreign(rest, own) and not is_foreign(own, asked)
+
+
+def _own(lines: Lines) -> str:
+    return " ".join(line.own.strip() for line in lines)
 
 
 def _is_remark(lines: Lines) -> bool:
-    own = " ".join(line.own.strip() for line in lines)[:SENTENCE_CHARS_READ]
+    own = _own(lines)[:SENTENCE_CHARS_READ]
     return any(line.request for line in lines) or words.ASIDE.search(own) is not None
-
-
-def _is_foreign(text: str, frame: Lines) -> bool:
-    """Return whether a text is in another language than its frame."""
-    ours = _language(" ".join(line.own for line in frame))
-    if not ours:
-        return False
-    theirs = _language(text)
-    if theirs:
-        return theirs != ours
-    if ours in ("zh", "ja"):
-        return len(_WORD.findall(text)) > 5 and text.isascii()
-    common = words.FUNCTION_WORDS[ours]
-    found = [word.casefold() in common for word in _WORD.findall(text)]
-    return len(found) > 5 and 12 * sum(found) < len(found)
-
-
-def _language(text: str) -> str:
-    """Return the code of the language of a text; "" if unsure."""
-    han = sum("\u4e00" <= character <= "\u9fff" for character in text)
-    kana = sum("\u3040" <= character <= "\u30ff" for character in text)
-    latin = [word.casefold() for word in _WORD.findall(text) if word[0] < "\u0250"]
-    if han + kana > 2 * len(latin):
-        return "ja" if kana * 5 > han else "zh"
-    counts = Counter(
-        language
-        for word in latin
-        for language, common in words.FUNCTION_WORDS.items()
-        if word in common
-    ).most_common(2)
-    if not counts or counts[0][1] < 2:
-        return ""
-    return counts[0][0] if len(counts) == 1 or counts[0][1] > 1.3 * counts[1][1] else ""

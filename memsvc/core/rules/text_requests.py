@@ -28,7 +28,7 @@ _NOUN: Final = (
 )
 _CJK_NOUN: Final = (
     r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局"
-    r"|話|メール|文|手紙|メッセージ|会話|やりとり|チャット|詩|履歴書|口コミ|レビュー|インタビュー|セリフ|台本|脚本|物語|求人|お知らせ|フォーム|表|ログ|コード|スピーチ|原稿|下書き|記事|発言|投稿|アンケート|回答|キャラ|役|詐欺|フィッシング)"
+    r"|メール|文|手紙|メッセージ|会話|やりとり|チャット|詩|履歴書|口コミ|レビュー|インタビュー|セリフ|台本|脚本|物語|求人|お知らせ|フォーム|表|ログ|コード|スピーチ|原稿|下書き|記事|発言|投稿|アンケート|回答|キャラ|役|詐欺|フィッシング)"
 )
 _POINTING: Final = (
     r"(?:this|these|those|that|the following|following|here'?s|here is|here are|below|above|attached|got|received"
@@ -64,7 +64,7 @@ DOING: Final = re.compile(
     r"(?:(?:^|[,.:;!?(–—-]\s{0,2}|\b(?:can|could|would|will) (?:you|u)|\b(?:please|pls|plz|kindly|just|and|help me|you to|it|to))\s{0,3}(?!(?:i|we|my|it|this|that|these|they|he|she|there|so)\b)[\w'’-]+\s"
     r"|\b(?:how (?:would|do|should) \S+(?: \S+)?|what'?s?|does|is|why (?:is|does|do)|which|who|any)\s)"
     r"(?:(?!(?:i|we)\b)[\w'’-]+\s){0,6}?(?:this|these|it|that|them|him|her|his|their|its)\b(?! (?:is|are) (?:my|our|me)\b)"
-    r"|^\W{0,3}(?:\w+[aeiou]?(?:me|te|nos)?l[oae]s?|\w+(?:áme|éme|íme|ame|eme)l[oa]s?)\b|^\W{0,3}(?:¿|me )?\w+ (?:est[aeo]s?|es[aeo]s?)\b|¿.{0,40}\b(?:est[aeo]s?|es[aeo]s?|él|ella)\b"
+    r"|^\W{0,3}(?:\w*[áéíóú]\w*l[oae]s?|\w+(?:me|se|nos)l[oae]s?|(?:haz|pon)l[oa]s?)\b|^\W{0,3}(?:¿|me )?\w+ (?:est[aeo]s?|es[aeo]s?)\b|¿.{0,40}\b(?:est[aeo]s?|es[aeo]s?|él|ella)\b"
     r"|^\W{0,3}\w+[- ](?:le|la|les|moi|ça|cette?|ces|ce)\b|\b(?:tu peux|peux-tu|pourrais-tu|vous pouvez)\b.{0,30}\b(?:ça|le|la|les|cela|ceci|ce|cette|ces)\b"
     r"|^\W{0,3}\w+ (?:mir |mal |bitte |doch )?(?:daraus|damit|das|dies\w*|es|ihn|ihm|ihr|ob)\b|\b(?:kannst|könntest|würdest) du\b.{0,30}\b(?:das|dies\w*|es|ihn|ihm|ihr|sie)\b|\b(?:wie|was|ist|warum|wer)\b.{0,20}\b(?:das|dies\w*|ihm|ihr|darauf)\b"
     r"|(?:帮我?|请|把|给我).{0,12}[这下它他她]|[这它他她].{0,20}[？?]|(?:これ|それ|ここ|この).{0,20}(?:[?？]|て|ください)",
@@ -78,7 +78,7 @@ HANDED_OVER: Final = re.compile(
     r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
     r"|\b(?:mi|nuestr[oa]|una?|el|la) .{0,30}\b(?:mandó|mandado|escribió|escrito|envió|enviado|pasó|pasado|dejó|dejado|entregó|entregado|explicar)\b"
     r"|\b(?:mon|ma|notre|une?|le|la) .{0,30}\b(?:envoyé|écrit|rendu|laissé|transmis|transféré|m'écrit)\b"
-    r"|(?:发给|发来|写给|寄来|转给|写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
+    r"|(?:发给|发来|写给|寄来|转给|留的|留下的|写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
     re.IGNORECASE,
 )
 """What tells whose text follows."""
@@ -92,7 +92,7 @@ PRODUCING: Final = re.compile(
 """What asks for a new text, or for one of the user's own."""
 
 KEEPING: Final = re.compile(
-    r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing)\b"
+    r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
     r"|记住|记得|遵守|規則|覚え|守って",
     re.IGNORECASE,
 )
@@ -109,6 +109,8 @@ STANDING: Final = re.compile(
 FIRST_PERSON: Final = re.compile(
     r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|je|j'\w+|nous|me|mich|mir)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?'s\b)(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]", re.IGNORECASE
 )
+SAYING: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))", re.IGNORECASE)
+"""How a sentence begins that tells something of oneself."""
 WANTS: Final = re.compile(r"\b(?:i|we) (?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]", re.IGNORECASE)
 
 ASIDE: Final = re.compile(
@@ -151,7 +153,7 @@ OWN_LABELS: Final = frozenset(label.strip() for label in re.split(";", """
     importante; corrección; important; remark; profile; background; short; quick; summary; tldr; tl;dr; also; first; second; third; finally; question; answer; plan; goal; goals; today; tomorrow;
     name; age; job; work; home; city; location; address; diet; food; allergies; allergy; health; meds; medication; family; kids; pets; hobbies; likes; dislikes; preferences; preference; rule; rules;
     style; tone; format; formatting; language; languages; pronouns; timezone; editor; stack; tools; setup; hardware; os; travel; budget; schedule; deadline; reason; problem; issue; situation; status;
-    instruction; instructions; disclaimer; confession; truth; spoiler; hi; hello; hey; ok; okay; yes; no; look; listen; well; so; sorry; thanks; thank you;
+    instruction; instructions; fix; bug; todo; task; disclaimer; confession; truth; spoiler; hi; hello; hey; ok; okay; yes; no; look; listen; well; so; sorry; thanks; thank you;
     hallo; servus; moin; kurz; kurzfassung; kurzinfo; nachtrag; ergänzung; vorab; kontext; hintergrund; zur info; achtung; bitte; regel; regeln; stil; ton; sprache; beruf; arbeit; wohnort; familie;
     haustiere; gesundheit; allergien; ernährung; essen; hobbys; vorlieben; ziel; frage; fakt; merke; erinnerung; danke; ja; nein; stand; grund;
     resumen; contexto; aviso; dato; ojo; hola; buenas; gracias; regla; reglas; estilo; tono; idioma; trabajo; casa; ciudad; familia; mascotas; salud; alergias; dieta; comida; gustos; aficiones; objetivo;
@@ -162,14 +164,3 @@ OWN_LABELS: Final = frozenset(label.strip() for label in re.split(";", """
     メモ; 訂正; 自己紹介; 引っ越しました; 補足; ちなみに; 追記; 前提; 要するに; こんにちは; 仕事; 職業; 家族; 食事; アレルギー; 趣味; 言語; ルール; 目標; 質問; 状況; 現状; お願い; 私; 僕; 俺
 """))
 """Labels of one's own remarks, which look like the name of a speaker."""
-
-FUNCTION_WORDS: Final = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": "the and is are was of to in my i you it that for with not on have this me at be your a he she we they do can from please",
-        "de": "der die das und ist ich nicht ein eine zu mit von den dem auf für im mein meine bin du sie es wir bitte wie hat habe aus kann mir mal",
-        "es": "el la los las y es que en un una por con para mi yo no se del al me lo soy tengo como más pero está este muy de",
-        "fr": "le la les et est que je un une pour avec mon ma ne pas des du au me ce suis ai dans il elle vous nous sur plus c'est j'ai de",
-    }.items()
-}
-"""Common words by which short texts of these languages are told apart."""
