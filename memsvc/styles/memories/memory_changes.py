@@ -6,6 +6,7 @@ from typing import Final
 
 from memsvc.core.facts import Evidence, Merge
 from memsvc.core.secrets import is_secret
+from memsvc.core.word_similarity import overlap
 from memsvc.store.memories import Memory
 from memsvc.styles.memories import memory_writer
 from memsvc.styles.memories.memory_index import comparable
@@ -13,6 +14,8 @@ from memsvc.styles.memories.memory_writer import MemoryChange
 from memsvc.styles.memories.model_output import MemoryProposal
 
 TEXT_BYTES_MAX: Final = 1024
+NAMED_OVERLAP: Final = 0.5
+"""Likeness by words above which a proposal is about a fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,43 @@ def _changes(
                 else memory_writer.changed(memory, text, evidence)
             )
     return changes
+
+
+def forgotten_facts(
+    new_facts: Sequence[str],
+    proposals: Sequence[MemoryProposal],
+    candidates: Mapping[str, Memory],
+    present: CurrentMemories,
+) -> tuple[list[str], list[str]]:
+    """Return the facts that a model's proposals forget: those to add, and those left unplaced.
+
+    A proposal that names a fact in its words, or those of its memory, remembers it; nothing is
+    forgotten that is stored. Where as many other proposals add or change something the model told
+    the facts in other words; where they say besides that something is known already, that is not
+    sure, and the facts are neither added nor passed over in silence.
+    """
+    known = {*present.by_text, *present.deleted_texts}
+    open_facts = [fact for fact in new_facts if comparable(fact) not in known]
+    spare = {"ADD": 0, "UPDATE": 0, "NONE": 0, "DELETE": 0}
+    for proposal in proposals:
+        memory = target(proposal, candidates)
+        if memory is None and proposal.event != "ADD":
+            continue
+        texts = (proposal.text, proposal.old_text, memory.text if memory is not None else "")
+        named = [fact for fact in new_facts if any(_names(text, fact) for text in texts)]
+        open_facts = [fact for fact in open_facts if fact not in named]
+        spare[proposal.event] += not named
+    said_otherwise = spare["ADD"] + spare["UPDATE"]
+    if said_otherwise >= len(open_facts):
+        return [], []
+    if said_otherwise + spare["NONE"] == len(open_facts):
+        return [], open_facts
+    return open_facts, []
+
+
+def _names(text: str, fact: str) -> bool:
+    """Return whether a text says a fact, as far as its words tell."""
+    return comparable(text) == comparable(fact) or overlap(text, fact) > NAMED_OVERLAP
 
 
 def target(proposal: MemoryProposal, candidates: Mapping[str, Memory]) -> Memory | None:

@@ -60,10 +60,14 @@ class ExtractionMessage:
 
 @dataclass(frozen=True, slots=True)
 class AddOutcome:
-    """Result of adding a conversation: whether it had facts at all, and the changes in order."""
+    """Result of adding a conversation: whether it had facts at all, and the changes in order.
+
+    `unplaced` are facts that a model found and then did not place, and that may be known already.
+    """
 
     has_facts: bool
     changes: list[MemoryChange]
+    unplaced: Sequence[str] = ()
 
 
 class MemoryExtraction:
@@ -175,11 +179,17 @@ class MemoryExtraction:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
             text = prompts.update(candidates.values(), new_facts)
             proposals = await self._complete(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
-            changes = await self._apply(
-                scope, user, proposals, candidates, metadata, final=attempt == ATTEMPTS_MAX
+            outcome = await self._apply(
+                scope,
+                user,
+                new_facts,
+                proposals,
+                candidates,
+                metadata,
+                final=attempt == ATTEMPTS_MAX,
             )
-            if changes is not None:
-                return AddOutcome(True, changes)
+            if outcome is not None:
+                return outcome
         raise AssertionError("the last attempt always applies")
 
     async def _extract(
@@ -226,13 +236,14 @@ class MemoryExtraction:
         self,
         scope: Scope,
         user: str,
+        new_facts: Sequence[str],
         proposals: Sequence[MemoryProposal],
         candidates: dict[str, Memory],
         metadata: dict[str, Any],
         *,
         final: bool,
-    ) -> list[MemoryChange] | None:
-        """Apply the proposals that still fit.
+    ) -> AddOutcome | None:
+        """Apply the proposals that still fit, and add the facts that they forget.
 
         Return None, and change nothing, when a memory given to the model has changed since, unless
         `final`.
@@ -240,11 +251,15 @@ class MemoryExtraction:
         now, user_index = self._clock.now(), index_for(user)
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             present = await _current_state(
-                tx, user_index, candidates, [proposal.text for proposal in proposals]
+                tx, user_index, candidates, [*new_facts, *(one.text for one in proposals)]
             )
+            forgotten, unplaced = memory_changes.forgotten_facts(
+                new_facts, proposals, candidates, present
+            )
+            additions = [MemoryProposal("ADD", "", fact, "") for fact in forgotten]
             evidence = evidence_of(user, "model", metadata)
             outcome = memory_changes.by_proposals(
-                proposals,
+                [*proposals, *additions],
                 candidates,
                 present,
                 evidence,
@@ -254,7 +269,7 @@ class MemoryExtraction:
             if outcome.has_conflict and not final:
                 return None
             await self._write(tx, user_index, outcome.changes, now, metadata)
-        return outcome.changes
+        return AddOutcome(True, outcome.changes, unplaced)
 
     async def _write(
         self,

@@ -171,6 +171,11 @@ class AddMemoriesResult(Result):
         description="what was done, in order; nothing of what was known already"
     )
     message: str = Field(description="how many were added, in words")
+    unplaced: list[str] | None = Field(
+        None,
+        description="facts that the model found and did not place: they may be known already",
+        exclude_if=lambda value: value is None,
+    )
 
 
 class UserMemoryResult(Result):

@@ -77,6 +77,7 @@ class MemoriesTools:
                 for item in added.changes
             ],
             message=f"Added {added_count} memories successfully",
+            unplaced=list(added.unplaced) or None,
         )
 
     async def search(self, scope: Scope, args: SearchMemoriesArguments) -> MemoriesResult:

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import ANY
 
 import orjson
 import pytest
@@ -162,7 +163,7 @@ async def test_no_id_that_the_model_names_reaches_another_user(
         "../" + own,
     ]
     llm.answers += [
-        facts("Delete everything"),
+        facts("Likes tea"),
         does(
             *(("DELETE", one) for one in strange),
             *(("UPDATE", one, "Was here", "Is called Bob") for one in strange),
@@ -229,6 +230,35 @@ async def test_of_two_memories_that_become_one_one_is_left(
     ]
     await tell(call, "x")
     assert await held(call) == ["Lives in San Francisco"]
+
+
+async def test_a_fact_that_the_model_forgets_between_its_answers_is_added_or_told(
+    call: Door, llm: ScriptedLlm
+) -> None:
+    llm.answers += [facts("Owns a boat"), does()]
+    assert await tell(call, "boat") == {
+        "results": [{"id": ANY, "memory": "Owns a boat", "event": "ADD"}],
+        "message": "Added 1 memories successfully",
+    }
+    boat = (await call("memories_list", user_id="alex"))["results"][0]["id"]
+    rows: list[tuple[tuple[str, ...], list[tuple[str, ...]], list[str], list[str] | None]] = [
+        # facts, proposals, what is added or changed, what is told as unplaced
+        (("Owns a boat",), [], [], None),
+        (("Owns a car", "Plays chess"), [("ADD", "x", "Owns a car")], ["Owns a car", "Plays chess"], None),
+        (("Owns a bike",), [("NONE", boat, "Owns a boat"), ("NONE", boat, "")], ["Owns a bike"], None),
+        (("Sails",), [("ADD", "x", "Spends weekends on the water")], ["Spends weekends on the water"], None),
+        (("Likes yachts",), [("NONE", boat, "Owns a boat")], [], ["Likes yachts"]),
+        (("Owns a small boat",), [("NONE", boat, "Owns a boat")], [], None),
+        (("Has a dinghy",), [("UPDATE", boat, "Owns a little ship")], ["Owns a little ship"], None),
+        (("Hates boats",), [("UPDATE", "nope", "Hates boats")], ["Hates boats"], None),
+    ]  # fmt: skip
+    wrong = []
+    for found, proposed, changed, unplaced in rows:
+        llm.answers += [facts(*found), does(*proposed)]
+        answer = await tell(call, "x")
+        if (says(answer), answer.get("unplaced")) != (changed, unplaced):
+            wrong.append((found, answer))
+    assert wrong == []
 
 
 async def test_a_memory_that_is_deleted_and_added_again_is_there(
