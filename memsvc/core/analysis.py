@@ -14,6 +14,8 @@ TERMS_VERSION: Final = 1
 TERMS_MAX: Final = 4000
 QUERY_TERMS_MAX: Final = 64
 TERM_SIZE_BYTES_MAX: Final = 64
+CHANGE_MARK: Final = "changemark"
+"""Keyword, and term, of messages in which a user says that something changed."""
 
 _FUNCTION_WORDS: Final = """
     a about above after again against all also am an and any are as at be because been before being below

@@ -1,12 +1,12 @@
 """Content of a recall, read in one round trip: facts, insights and items of several indexes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from memsvc.core import profile
-from memsvc.core.facts import Fact
+from memsvc.core.facts import Fact, FactState
 from memsvc.store import facts, insights
 from memsvc.store.database import Tx
 from memsvc.store.index import Text
@@ -47,6 +47,25 @@ class SessionSharing:
 
 
 @dataclass(frozen=True, slots=True)
+class OutdatedFact:
+    """A fact that was learned from an item, and ended or is in doubt; `newer` is its value now."""
+
+    session: str
+    state: str
+    doubt: str | None
+    valid_to: str | None
+    value: str
+    newer: str | None
+
+    @property
+    def superseded_by(self) -> str:
+        """Return what is to be told instead: the newer value, the doubt, or when it ended."""
+        if self.state == FactState.DELETED:
+            return f"taken back on {(self.valid_to or '')[:10]}"
+        return self.doubt or self.newer or ""
+
+
+@dataclass(frozen=True, slots=True)
 class RecallContent:
     """Existing part of the request: facts in no order, insights and items by their places."""
 
@@ -54,6 +73,7 @@ class RecallContent:
     insights: dict[EntryPlace, Insight]
     items: dict[EntryPlace, Text]
     session: SessionSharing | None = None
+    outdated: Mapping[EntryPlace, Sequence[OutdatedFact]] = field(default_factory=dict)
 
 
 async def read(
@@ -106,7 +126,16 @@ async def read(
             for index_id, item in zip(row["book"] or (), items, strict=True)
         },
         SessionSharing(**row["session"]) if row["session"] else None,
+        _outdated(row["outdated"] or () if as_of is None else ()),
     )
+
+
+def _outdated(rows: Iterable[dict[str, Any]]) -> dict[EntryPlace, list[OutdatedFact]]:
+    found: dict[EntryPlace, list[OutdatedFact]] = {}
+    for row in rows:
+        place = EntryPlace(row.pop("book"), row.pop("entry"))
+        found.setdefault(place, []).append(OutdatedFact(**row))
+    return found
 
 
 def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -123,7 +152,8 @@ _READ: Final = f"""
            (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i) AS insights,
            (SELECT to_jsonb(s) FROM (
                 SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
-                WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session, items.*
+                WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session,
+           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated, items.*
     FROM (
         SELECT array_agg(place.book) AS book, array_agg(one.entry) AS entry, array_agg(ref) AS ref,
                array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,

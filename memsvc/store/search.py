@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Literal
 
+from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
 from memsvc.core.ranking import Candidate
 from memsvc.store.database import Row, Tx
@@ -64,6 +65,7 @@ async def search(
     fresh terms of the indexes, and the rows of what it returns, nothing else of the indexes; with a
     meaning, which takes a database with vectors, those of the model as well. Indexes without any of
     the terms are left out, unless by their meaning. Neighbours come without scores of their own.
+    The mark of changes finds entries only after all others.
     """
     found, _ = await _search(tx, queries, terms, embedding, None)
     return found
@@ -190,7 +192,8 @@ _SEARCH = """
         SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching,
             asked.number::int4 AS number, m.held,
                m.hits,
-               ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
+               ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9
+                   * CASE asked.term WHEN '{mark}' THEN 1e-3 ELSE 1 END AS weight,
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
             reaching)
@@ -316,6 +319,7 @@ def _statement(*, with_embedding: bool, session_kind: _Kind) -> str:
     }
     all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     return _SEARCH.format(
+        mark=CHANGE_MARK,
         shelves=_INDEXES_BY_EMBEDDING.format(**numbers) if with_embedding else _INDEXES_BY_TERMS,
         chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
         beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",

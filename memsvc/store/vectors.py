@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
+from memsvc.core.analysis import CHANGE_MARK
 from memsvc.store.database import Database, Tx
 
 CANDIDATE_FACTOR: Final = 10
@@ -54,8 +55,9 @@ async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) 
     Entries without words are left out.
     """
     rows = await tx.fetch(
-        """
-        SELECT e.entry, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS text
+        f"""
+        SELECT e.entry, CASE WHEN e.cues IN ('', '{CHANGE_MARK}') THEN e.text
+            ELSE e.text || E'\\n' || e.cues END AS text
             FROM entries AS e
         WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry > $5 AND e.length > 0
             AND NOT EXISTS (

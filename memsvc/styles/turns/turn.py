@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.items import Item, item_hash, role_of, speaker_of, text_of
+from memsvc.core.rules.changes import changes_in
 from memsvc.store.append_log import LogPosition
 from memsvc.store.index import NewEntry
 from memsvc.styles.turns import file_layout
@@ -67,6 +69,7 @@ def entry_of(
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
+        keywords=CHANGE_MARK if role == "user" and changes_in(text) else "",
         text=text[: TOOL_TEXT_CHARS_MAX if role == "tool" else costs.text_chars_max],
         message_at=message_at(item) or now,
         role=role,

@@ -1,7 +1,8 @@
 """What a user says to have changed is not told as before, in six languages."""
 
+from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, memory, say
+from tests.styles.turns.talk import ask, memory, say, texts
 
 QUESTIONED = [
     ("I live in Oslo.", "The removal van left, we're settled in by the fjord.", "Where do I live?"),
@@ -61,3 +62,90 @@ async def test_only_what_a_change_names_is_in_doubt_and_saying_it_again_ends_tha
     assert await doubted() == [("Bella", True), ("Rex", False)]
     await say(door, "t3", "My cat is called Bella.", user_id="u1")
     assert await doubted() == [("Bella", False), ("Rex", False)]
+
+
+SUPERSEDED = [
+    ("I live in Oslo.", "I live in Bergen now.", "Where do I live in Oslo?", "Oslo", "Bergen"),
+    ("I live in Oslo.", "I don't live in Oslo.", "Where do I live?", "Oslo", "taken back"),
+    (
+        "The beehives are minded by Bertrand when I'm in Crete.",
+        "Bertrand can't do it; Oksana has taken over the beehives.",
+        "Who minds the beehives?",
+        "Bertrand",
+        "Oksana",
+    ),
+    (
+        "Tickets of our support crew are in Zendesk.",
+        "Since Monday we're all switched to Freshdesk.",
+        "Where are our tickets?",
+        "Zendesk",
+        "Freshdesk",
+    ),
+    (
+        "Unsere Chorprobe ist im Pfarrsaal.",
+        "Der Raum wurde uns gekündigt, wir singen bis auf Weiteres in der Turnhalle.",
+        "Wo ist unsere Chorprobe?",
+        "Pfarrsaal",
+        "Turnhalle",
+    ),
+    (
+        "Notre proviseur d'huile est Lavigne.",
+        "Finalement on a changé, c'est Moreau qui livre.",
+        "Qui est notre proviseur d'huile ?",
+        "Lavigne",
+        "Moreau",
+    ),
+    (
+        "El coro ensaya en San Telmo.",
+        "Nos pasamos al sótano del ayuntamiento.",
+        "¿Dónde ensaya nuestro coro?",
+        "San Telmo",
+        "sótano",
+    ),
+    (
+        "我们的代码都放在GitLab上。",
+        "昨晚全员迁到了Gitee。",
+        "我们的代码放在哪里？",
+        "GitLab",
+        "Gitee",
+    ),
+    (
+        "うちのネットはドコモ光です。",
+        "先月解約して、NUROにしました。",
+        "うちのネットはどこ？",
+        "ドコモ",
+        "NURO",
+    ),
+]
+
+
+async def test_an_old_message_is_shown_with_what_changed_since(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    wrong = []
+    for number, (first, change, question, old, new) in enumerate(SUPERSEDED):
+        who = {"session": f"s{number}", "user_id": f"u{number}"}
+        await say(door, "t1", first, answer="Noted.", **who)
+        await say(door, "t2", "Thanks, that helps.", **who)
+        await say(door, "t3", change, **who)
+        prepared = await ask(door, question, session="new", user_id=f"u{number}")
+        block = " ".join(texts(prepared["input_items"][:2]))
+        if old not in block or new not in block:
+            wrong.append((first, block))
+    assert wrong == []
+
+
+async def test_a_change_is_shown_with_what_it_follows_alone_and_not_as_of_before(
+    opened: Opened, clock: FakeClock
+) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "Our choir practises in the parish hall.", user_id="u1")
+    before = clock.now().isoformat()
+    clock.advance(minutes=1)
+    await say(door, "t2", "We switched to the town hall.", user_id="u1")
+    for more, expected in (({}, True), ({"as_of": before}, False)):
+        told = await ask(door, "Where does our choir practise?", "s2", user_id="u1", **more)
+        assert ("town hall" in str(memory(told))) is expected
+    told = await ask(door, "Why is the sky blue?", session="s2", user_id="u1")
+    assert "town hall" not in str(memory(told))
+    told = await ask(door, "Where does our choir practise?", session="s2", user_id="u2")
+    assert "hall" not in str(memory(told))

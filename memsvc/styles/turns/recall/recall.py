@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from memsvc.core import ranking, relevance, time_references
-from memsvc.core.analysis import query_terms
+from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
 from memsvc.core.facts import latest_by_identity
 from memsvc.core.greeting_phrases import is_greeting_phrase
@@ -44,6 +44,13 @@ from memsvc.styles.turns.recall.recalled import (
 )
 from memsvc.styles.turns.recall.recalled_facts import FactRequest, fact_chunks, rank_entries
 from memsvc.styles.turns.recall.speakers import Speakers
+from memsvc.styles.turns.recall.told_changes import (
+    CHANGES_READ,
+    following,
+    said_changes,
+    with_changes,
+    without_marks,
+)
 
 EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
@@ -58,21 +65,25 @@ WRITTEN_LATER: Final = "written after as_of"
 
 @dataclass(frozen=True, slots=True)
 class RecallMatches:
-    """Matches of a question by index, and the other sessions that were searched."""
+    """Matches of a question by index, the other sessions searched, and the messages of change."""
 
     found: Mapping[int, IndexMatches]
     other_sessions: Sequence[str]
+    changes: Sequence[EntryPlace] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RankedMatches:
-    """Ranked matches of a question, best first: items with their confidence, facts, insights."""
+    """Ranked matches of a question, best first: items with their confidence, facts, insights.
+
+    `changes` are the messages of change among the candidates, the latest first."""
 
     pool: CandidatePool
     items: Sequence[Ranked]
     confidence: relevance.Confidence
     facts: FactRequest
     insights: Sequence[tuple[EntryPlace, Ranked]]
+    changes: Sequence[EntryPlace]
 
     @property
     def silent(self) -> bool:
@@ -138,9 +149,11 @@ class TurnRecall:
             return RecallMatches({}, [])
         if not turns:
             return RecallMatches(await search.search(tx, first, query, embedding), [])
+        query = [*query, CHANGE_MARK]
         first.append(candidate_pool.session_query(request.session))
         if not request.user:
-            return RecallMatches(await search.search(tx, first, query, embedding), [])
+            found, changes = without_marks(await search.search(tx, first, query, embedding))
+            return RecallMatches(found, [], changes)
         digests = candidate_pool.digest_query(request.user)
         found, active = await search.search_as(
             tx, [*first, digests], query, embedding, user=request.user, session=request.session
@@ -165,7 +178,8 @@ class TurnRecall:
                 for name in other_sessions
                 if (index_id := turn_index.turns(name).number) in other_matches
             }
-        return RecallMatches(found, other_sessions)
+        found, changes = without_marks(found)
+        return RecallMatches(found, other_sessions, changes)
 
     async def rank(
         self, scope: Scope, request: RecallRequest, matches: RecallMatches
@@ -198,6 +212,7 @@ class TurnRecall:
                 found,
             ),
             rank_entries(request.question, request.insight_index_ids(), found),
+            matches.changes if request.as_of is None else (),
         )
 
     async def gather(self, tx: Tx, request: RecallRequest, ranked: RankedMatches) -> RankedRecall:
@@ -213,9 +228,10 @@ class TurnRecall:
             selected += [
                 entry for entry in ranked.items if request.in_context(pool.place(entry.entry))
             ]
-        read = await self._read(
-            tx, request, ranked, [pool.place(entry.entry) for entry in selected]
-        )
+        places = [pool.place(entry.entry) for entry in selected]
+        if places or ranked.facts.ranked or ranked.facts.needs_all:
+            places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
+        read = await self._read(tx, request, ranked, places)
         dropped = _not_loaded(ranked, selected, request)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
@@ -242,11 +258,40 @@ class TurnRecall:
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
         result += self._turns(ranked, selected, read.items, request, dropped=dropped)
+        result = self._told_with_changes(result, ranked, read, request)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
         }
         floor = {"total": round(confidence_found.total, 3), "floor": relevance.FLOOR}
         return RankedRecall(result, dropped, confidence | floor if ranked.items else None)
+
+    def _told_with_changes(
+        self,
+        chunks: Sequence[RecalledChunk],
+        ranked: RankedMatches,
+        read: stored.RecallContent,
+        request: RecallRequest,
+    ) -> list[RecalledChunk]:
+        """Return the chunks with what later messages change about them."""
+        pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
+        result = list(with_changes(chunks, read.items, changes, read.outdated))
+        facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
+        for said in following(result, changes, facts):
+            session = pool.sessions[said.place.index_id]
+            is_other = session != request.session
+            if self._why_not(said.text, request, 0, is_other_session=is_other) is None:
+                result.append(
+                    turn_chunk(
+                        session,
+                        said.text,
+                        Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0),
+                        pool.question.idf_by_term,
+                        place=said.place,
+                        chars_max=self._options.snippet_chars_max,
+                        is_other_session=is_other,
+                    )
+                )
+        return result
 
     async def _read(
         self,

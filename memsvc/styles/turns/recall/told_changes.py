@@ -1,0 +1,169 @@
+"""Changes that are told with the older items and facts that they may end."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from memsvc.core.analysis import CHANGE_MARK
+from memsvc.core.facts import Fact
+from memsvc.core.rules.changes import Change, changes_in, concerns, names
+from memsvc.store.index import Text
+from memsvc.store.recall_content import EntryPlace, OutdatedFact
+from memsvc.store.search import IndexMatches
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.recall.recalled import RecalledChunk
+
+CHANGES_READ: Final = 12
+"""Latest messages of change among the candidates that are read with every recall."""
+FOLLOWING_MAX: Final = 2
+"""Messages of change shown for no word that they share with what is told."""
+FOLLOWING_ENTRIES: Final = 40
+NEIGHBOURS: Final = 2
+NAMED_CHARS_MAX: Final = 600
+"""Of a longer text a change may share some words by chance."""
+_BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def without_marks(
+    found: Mapping[int, IndexMatches],
+) -> tuple[dict[int, IndexMatches], list[EntryPlace]]:
+    """Return matches as if no message of change were marked, and the marked ones, latest first."""
+    marked: list[tuple[datetime, EntryPlace]] = []
+    result: dict[int, IndexMatches] = {}
+    for index_id, matches in found.items():
+        if CHANGE_MARK not in matches.counts_by_term:
+            result[index_id] = matches
+            continue
+        candidates = []
+        for candidate in matches.candidates:
+            if CHANGE_MARK in candidate.term_scores:
+                said_at = candidate.message_at or _BEGINNING
+                marked.append((said_at, EntryPlace(index_id, candidate.entry)))
+                scores = {
+                    term: score
+                    for term, score in candidate.term_scores.items()
+                    if term != CHANGE_MARK
+                }
+                candidates.append(candidate._replace(term_scores=scores))
+            else:
+                candidates.append(candidate)
+        near = {
+            candidate.entry + step
+            for candidate in candidates
+            if candidate.term_scores or candidate.cosine is not None
+            for step in range(-NEIGHBOURS, NEIGHBOURS + 1)
+        }
+        counts = {
+            term: count for term, count in matches.counts_by_term.items() if term != CHANGE_MARK
+        }
+        if near:
+            kept = [candidate for candidate in candidates if candidate.entry in near]
+            result[index_id] = replace(matches, counts_by_term=counts, candidates=kept)
+    return result, [place for _, place in sorted(marked, reverse=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class SaidChange:
+    """A change with the message that says it."""
+
+    place: EntryPlace
+    text: Text
+    change: Change
+
+    def is_after(self, chunk: RecalledChunk, text: Text) -> bool:
+        """Return whether it was said after an item."""
+        place = chunk.place
+        if place is not None and place.index_id == self.place.index_id:
+            return self.place.entry > place.entry
+        return self.text.message_at > text.message_at
+
+
+def said_changes(
+    places: Collection[EntryPlace], items: Mapping[EntryPlace, Text]
+) -> list[SaidChange]:
+    """Return the changes in the messages of these places that were read, oldest first."""
+    found = [
+        SaidChange(place, items[place], change)
+        for place in places
+        if place in items and items[place].role == "user"
+        for change in changes_in(items[place].text)
+    ]
+    return sorted(found, key=lambda said: (said.text.message_at, said.place.entry))
+
+
+def with_changes(
+    chunks: Sequence[RecalledChunk],
+    items: Mapping[EntryPlace, Text],
+    changes: Sequence[SaidChange],
+    outdated: Mapping[EntryPlace, Sequence[OutdatedFact]],
+) -> Iterator[RecalledChunk]:
+    """Yield the chunks; an item whose facts ended, or that a later change ends, says by what."""
+    for chunk in chunks:
+        text = items.get(chunk.place) if chunk.kind == "turn" and chunk.place else None
+        if text is None:
+            yield chunk
+            continue
+        later = [
+            said.change.text
+            for said in changes
+            if said.place != chunk.place and said.is_after(chunk, text) and _ends(said, text)
+        ]
+        ended = [
+            fact.superseded_by
+            for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
+            if fact.session == chunk.fields["session"] and fact.superseded_by
+        ]
+        by = "; ".join(dict.fromkeys(ended or later[-1:]))
+        yield _superseded(chunk, by) if by else chunk
+
+
+def following(
+    chunks: Sequence[RecalledChunk],
+    changes: Sequence[SaidChange],
+    facts: Mapping[EntryPlace, Fact],
+) -> list[SaidChange]:
+    """Return the changes to show beside these chunks, that no chunk tells already.
+
+    They follow an item or a fact in its session without a word that says what they are about: the
+    surer ones, then the nearer."""
+    shown = {chunk.place for chunk in chunks}
+    told = {_by(chunk) for chunk in chunks}
+    found: dict[EntryPlace, tuple[bool, int, SaidChange]] = {}
+    for chunk in chunks:
+        if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
+            continue
+        for said in changes:
+            distance = _distance(chunk.place, said, facts.get(chunk.place))
+            if 0 < distance <= FOLLOWING_ENTRIES and said.place not in shown:
+                rank = (said.change.faint, distance)
+                if said.place not in found or rank < found[said.place][:2]:
+                    found[said.place] = (*rank, said)
+    ranked = sorted(found.values(), key=lambda one: one[:2])
+    return [said for *_, said in ranked if said.change.text not in told][:FOLLOWING_MAX]
+
+
+def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
+    """Return by how many entries a change follows an item of its session; a fact by one."""
+    if fact is None:
+        return said.place.entry - place.entry if place.index_id == said.place.index_id else 0
+    session_index = turn_index.turns(fact.statement.evidence.session).number
+    return int(session_index == said.place.index_id and fact.valid_from < said.text.message_at)
+
+
+def _ends(said: SaidChange, text: Text) -> bool:
+    if said.change.faint or len(text.text) > NAMED_CHARS_MAX:
+        return False
+    return names(said.change, text.text) or concerns(said.change, text.text)
+
+
+def _superseded(chunk: RecalledChunk, by: str) -> RecalledChunk:
+    fields: dict[str, Any] = chunk.fields | {
+        "more": chunk.fields.get("more", {}) | {"superseded_by": by}
+    }
+    return replace(chunk, fields=fields, tokens=chunk.tokens + len(by) // 3 + 6)
+
+
+def _by(chunk: RecalledChunk) -> str:
+    questioned: str = chunk.fields.get("questioned", {}).get("text", "")
+    return questioned or str(chunk.fields.get("more", {}).get("superseded_by", ""))
