@@ -30,9 +30,9 @@ GENERAL: Final = """
 """What ended may be anything: it has to share words or a topic."""
 
 FAINT: Final = """
-    now; nowadays; these days; from today; as of; from now on; going forward; instead; finally; anymore; any more; new; again; back; gone; left; lost; first day;
+    now; nowadays; these days; from today; as of; from now on; going forward; instead; finally; anymore; any more; new; gone; left; lost; first day;
     for good; tomorrow; started; starting; you'll find me; after all; broken; stopped;
-    jetzt; nun; inzwischen; mittlerweile; seitdem; wieder; neu; neue; neuer; neuen; neues; statt; weg; ab morgen;
+    jetzt; nun; inzwischen; mittlerweile; seitdem; neu; neue; neuer; neuen; neues; statt; weg; ab morgen;
     ahora; al final; por fin; nuevo; nueva; anoche; ayer; ultimo; ultima; ya tengo; ya estoy;
     maintenant; depuis; finalement; nouveau; nouvelle; nouvel; hier; d'ores;
     以后; 从现在; 从今; 现在; 后来; 其实; 原来; 新; 已经; 终于; 昨晚; 上个月; 上礼拜; 上周; 改; 换;

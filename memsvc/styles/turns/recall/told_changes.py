@@ -19,6 +19,7 @@ CHANGES_READ: Final = 12
 FOLLOWING_MAX: Final = 2
 """Messages of change shown for no word that they share with what is told."""
 FOLLOWING_ENTRIES: Final = 40
+"""Entries within which such a message follows what is told; one that is faint, a fifth of them."""
 NEIGHBOURS: Final = 2
 NAMED_CHARS_MAX: Final = 600
 """Of a longer text a change may share some words by chance."""
@@ -135,7 +136,8 @@ def following(
             continue
         for said in changes:
             distance = _distance(chunk.place, said, facts.get(chunk.place))
-            if 0 < distance <= FOLLOWING_ENTRIES and said.place not in shown:
+            reach = FOLLOWING_ENTRIES // (5 if said.change.faint else 1)
+            if 0 < distance <= reach and said.place not in shown:
                 rank = (said.change.faint, distance)
                 if said.place not in found or rank < found[said.place][:2]:
                     found[said.place] = (*rank, said)
