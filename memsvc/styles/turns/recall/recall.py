@@ -43,6 +43,7 @@ from memsvc.styles.turns.recall.recalled import (
     RecalledChunk,
 )
 from memsvc.styles.turns.recall.recalled_facts import FactRequest, fact_chunks, rank_entries
+from memsvc.styles.turns.recall.sentence_quotes import Quoter
 from memsvc.styles.turns.recall.speakers import Speakers
 from memsvc.styles.turns.recall.told_changes import (
     CHANGES_READ,
@@ -56,6 +57,8 @@ EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
 INSIGHTS_FOUND: Final = 10
 NOT_LOADED_LIMIT: Final = 20
+LONG_QUOTES: Final = 5
+"""Items that are quoted at length; of others half of that."""
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 TEXT_CHARS_READ: Final = 25_000
@@ -251,13 +254,13 @@ class TurnRecall:
             for place, entry in ranked.insights
             if place in read.insights
         ][: self._options.recall_insights_limit]
-        chars_max = self._options.snippet_chars_max
+        chars_max, quoter = self._options.snippet_chars_max, Quoter(pool.question.idf_by_term)
         passage_chunks = [
-            passage_chunk(entry, pool.question.idf_by_term, chars_max=chars_max)
+            passage_chunk(entry, quoter, chars_max=chars_max)
             for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
-        result += self._turns(ranked, selected, read.items, request, dropped=dropped)
+        result += self._turns(ranked, selected, read.items, request, quoter, dropped=dropped)
         result = self._told_with_changes(result, ranked, read, request)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
@@ -349,6 +352,7 @@ class TurnRecall:
         selected: Sequence[Ranked],
         items: Mapping[EntryPlace, Text],
         request: RecallRequest,
+        quoter: Quoter,
         *,
         dropped: list[DroppedCandidate],
     ) -> list[RecalledChunk]:
@@ -372,13 +376,15 @@ class TurnRecall:
             if reason is None and not distinct.add_if_new(text.text.casefold().split()):
                 reason = "nearly the same as one that comes before"
             if reason is None:
-                query, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
+                chars_max = self._options.snippet_chars_max
+                if len(result) >= LONG_QUOTES:
+                    chars_max //= 2
                 result.append(
                     turn_chunk(
                         session,
                         text,
                         entry,
-                        query,
+                        quoter,
                         place=place,
                         chars_max=chars_max,
                         is_other_session=is_other_session,
