@@ -261,7 +261,7 @@ class TurnRecall:
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
         result += self._turns(ranked, selected, read.items, request, quoter, dropped=dropped)
-        result = self._told_with_changes(result, ranked, read, request)
+        result = self._told_with_changes(result, ranked, read, request, quoter)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
         }
@@ -274,6 +274,7 @@ class TurnRecall:
         ranked: RankedMatches,
         read: stored.RecallContent,
         request: RecallRequest,
+        quoter: Quoter,
     ) -> list[RecalledChunk]:
         """Return the chunks with what later messages change about them."""
         pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
@@ -288,7 +289,7 @@ class TurnRecall:
                         session,
                         said.text,
                         Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0),
-                        pool.question.idf_by_term,
+                        quoter,
                         place=said.place,
                         chars_max=self._options.snippet_chars_max,
                         is_other_session=is_other,
