@@ -1,6 +1,9 @@
 """Which parts of a message are the user's own words, and which are text that is worked on."""
 
-from memsvc.core.rules.own_words import own_spans, within, worked_on_spans
+from memsvc.core.facts import Statement
+from memsvc.core.items import user_message
+from memsvc.core.rules.extraction import extract
+from memsvc.core.rules.own_words import own_end, own_spans, within, worked_on_spans
 
 # a message, with ⟦ ⟧ around the text that is worked on
 DIVIDED = [
@@ -83,6 +86,30 @@ def test_a_message_is_divided_into_own_words_and_text_that_is_worked_on() -> Non
         if (marked := _marked(row.translate({0x27E6: "", 0x27E7: ""}))) != row
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_fact_holds_a_word_that_only_a_text_worked_on_has() -> None:
+    wrong = []
+    for row in DIVIDED:
+        parts = row.replace("⟧", "⟦").split("⟦")
+        own = "".join(parts[::2])
+        text = "".join(parts)
+        for claim in extract([("e", user_message(text))], session="s", turn="t", user=""):
+            if isinstance(claim, Statement) and claim.told.rstrip("…") not in own:
+                told = claim.statement or claim.value
+                wrong += [] if told.strip(" .…") in own else [(text, told)]
+    assert not wrong, wrong
+
+
+def test_a_sentence_ends_where_the_text_begins_that_it_introduces() -> None:
+    for text, own in (
+        ("Translate for my aunt: I live in Rome.", "Translate for my aunt:"),
+        ("I sing 'Angie' every day.", "I sing 'Angie' every day."),
+        ("I read “One Hundred Years of Solitude” twice.", None),
+        ("My uncle wrote “I live in Rome and I hate it” today.", "My uncle wrote "),
+    ):
+        end = own_end(text, worked_on_spans(text), 0, len(text))
+        assert text[:end] == (own or text)
 
 
 def test_own_spans_are_all_that_is_not_worked_on() -> None:

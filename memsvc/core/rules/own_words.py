@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memsvc.core.rules import text_requests as words
-from memsvc.core.rules.language_guess import guessed_language, is_foreign
+from memsvc.core.rules.language_guess import is_foreign
 from memsvc.core.rules.quoted_text import Span, blanked, merged, quoted_spans
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)]*\s+|[。！？]+[」』”）]*|\s[–—-]\s")
 _STAMP = (
     r"[\[(<]?(?:(?:\d{4}-\d\d-\d\d|\d{1,2}[/.]\d{1,2}[/.]\d{2,4})[ T,]{1,2})?"
     r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?: ?[ap]m)?[\])>]?"
@@ -28,7 +27,6 @@ _NO_NAME = re.compile(r"(?:ing|tion|ment|ness|ung|heit|keit|schaft|weise|ción|m
 _NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはがもで]|これ|それ|だけ|ひと")
 _ITEM = re.compile(r"\s{0,8}(?:[-*•・·–—]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
 _STAMPED = re.compile(rf"\s{{0,4}}{_STAMP}\s")
-_COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
 _MAILED = re.compile(
     r"\W{0,3}(?:subject|betreff|asunto|objet|件名|主题|发件人|差出人)\s?[:：]|.{0,60}[:：].{0,60}@",
     re.IGNORECASE,
@@ -45,11 +43,9 @@ _BACK = re.compile(
 _JOINED = re.compile(r"(?:[\s,;、]|\b(?:and|or|und|oder|y|o|et|ou)\b)*")
 """Between quotations, which are blanked out."""
 CJK_NAME_CHARS = 6
-LABEL_CHARS_MAX = 30
-OUTER_MAX = 6
-"""Lines of a message and sentences of a line, from either side, that can be a request."""
-SENTENCE_CHARS_READ = 400
 ASIDES_MAX = 3
+SPANS_MAX = 20
+TITLE_CHARS_MAX = 60
 """Remarks before or after a text."""
 QUOTED_TEXT_CHARS = 24
 """A quotation of this length can be what a request is about."""
@@ -65,7 +61,7 @@ def worked_on_spans(text: str) -> list[Span]:
     in a quotation ("my favourite song is 'Angie'"). Call it once a message, on the text that the
     rules read, and ask `within` for each position."""
     marked = quoted_spans(text)
-    if "\n" not in text and not (_COLON.search(text) or _SENTENCE_END.search(text)):
+    if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):
         return marked  # one sentence
     paragraphs = _paragraphs(text, marked)
     return merged([*marked, *_spoken(paragraphs), *_given(text, paragraphs)])
@@ -85,6 +81,20 @@ def within(spans: Sequence[Span], position: int) -> bool:
     """Return whether a position lies in one of some ordered, disjoint spans."""
     at = bisect_right(spans, (position, 1 << 60))
     return at > 0 and position < spans[at - 1][1]
+
+
+def own_end(text: str, spans: Sequence[Span], start: int, end: int) -> int:
+    """Return where the own words of a sentence end that begins in them.
+
+    A text that it introduces is none of it, a name or title in quotation marks is."""
+    at = bisect_right(spans, (start, 1 << 60))
+    for left, right in spans[at : at + SPANS_MAX]:
+        is_title = right - left <= TITLE_CHARS_MAX and not words.FIRST_PERSON.search(
+            text, left, right
+        )
+        if left < end and not is_title:
+            return left
+    return end
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,64 +127,18 @@ def _paragraphs(text: str, marked: Sequence[Span]) -> list[list[_Line]]:
         if not number or text.count("\n", matches[number - 1].end(), start) > 1:
             paragraphs.append([])
         kind = _kind(match[0], own[start:end])
-        if kind == "speech" and paragraphs[-1] and paragraphs[-1][-1].kind == "own":
-            kind = "own"
-        outer = min(number, len(matches) - 1 - number) < OUTER_MAX
-        request, at = _request(own[start:end]) if outer and kind in ("", "own", "quote") else (0, 0)
+        if (
+            kind in ("speech", "own")
+            and paragraphs[-1]
+            and (before := paragraphs[-1][-1].kind) in ("speech", "own")
+        ):
+            kind = before  # the first of several labels tells what they are
+        outer = min(number, len(matches) - 1 - number) < words.OUTER_MAX
+        request, at = (
+            words.find_request(own[start:end]) if outer and kind in ("", "own", "quote") else (0, 0)
+        )
         paragraphs[-1].append(_Line(start, end, own[start:end], kind, request, at))
     return paragraphs
-
-
-def _request(own: str) -> tuple[int, int]:
-    """Return how clearly a line asks to work on a text, and where its clearest sentence begins."""
-    best, start = (0, 0), 0
-    ends = [*(match.end() for match in _SENTENCE_END.finditer(own)), len(own)]
-    for number, end in enumerate(ends):
-        if min(number, len(ends) - 1 - number) < OUTER_MAX:
-            sentence = own[start : min(end, start + SENTENCE_CHARS_READ)]
-            clear = _clearness(sentence)
-            colon = _COLON.search(sentence)
-            if clear < 2 and colon:
-                behind = own[start + colon.end() : start + SENTENCE_CHARS_READ]
-                if is_foreign(behind, sentence[: colon.end()]) and not guessed_language(behind):
-                    clear = 2
-                elif not clear and colon.end() <= LABEL_CHARS_MAX:
-                    start += colon.end()
-                    clear = _clearness(sentence[colon.end() :])
-            if clear > best[0]:
-                best = clear, start
-        start = end
-    return best
-
-
-def _clearness(sentence: str) -> int:
-    """Return how clearly a sentence asks to work on a text, from 0 (not at all) to 3.
-
-    Behind a colon the text itself begins."""
-    colon = _COLON.search(sentence)
-    head = sentence[: colon.start()] if colon else sentence
-    if words.KEEPING.search(head):
-        return 0
-    doing = words.DOING.search(head) is not None
-    producing = words.PRODUCING.search(head) is not None
-    verb = words.VERB.search(head) is not None and not producing
-    noun = words.NOUN.search(head) is not None and not producing
-    told = words.FIRST_PERSON.search(head) is not None and words.WANTS.search(head) is None
-    if words.STANDING.search(head) and not (colon and verb):
-        return 0
-    pointed = words.POINTED.search(head) is not None and not (
-        words.SAYING.match(head) and not colon and sentence.rstrip()[-1:] not in "?？"
-    )
-    if pointed or words.HANDED_OVER.search(head) or (verb and (colon or doing)):
-        return 3
-    if verb or (noun and (doing or not (told or (colon and len(head) <= LABEL_CHARS_MAX)))):
-        return 2
-    if colon is None:
-        return int(doing and not told)
-    if doing and not words.SAYING.match(head):
-        return 1 if sentence[colon.end() :].strip() else 2
-    named = words.NOUN.search(head, max(0, colon.start() - 12)) is not None
-    return int(not told and (named or len(head) > LABEL_CHARS_MAX))
 
 
 def _kind(line: str, own: str) -> str:
@@ -194,8 +158,8 @@ def _kind(line: str, own: str) -> str:
             return "own"
         if (
             label["said"]
-            and len(label["label"]) <= LABEL_CHARS_MAX
-            and not _clearness(label["label"] + ":")
+            and len(label["label"]) <= words.LABEL_CHARS_MAX
+            and not words.clearness(label["label"] + ":")
         ):
             return "item"
     if _STAMPED.match(line):
@@ -310,14 +274,14 @@ def _likeness(given: Sequence[Lines], frame: Lines) -> int:
     short = sum(len(line.own) < 70 and line.own.rstrip()[-1:] not in ".。:" for line in lines)
     if short > 2 and short > len(lines) // 2:
         return 3  # verses
-    return 2 if len(_SENTENCE_END.findall(own + " ")) >= TEXT_SENTENCES else 1
+    return 2 if len(words.SENTENCE_END.findall(own + " ")) >= TEXT_SENTENCES else 1
 
 
 def _behind_colon(text: str, line: _Line) -> Span | None:
     """Return what stands behind the first colon after a request, on the same line."""
     if not line.request:
         return None
-    for colon in _COLON.finditer(line.own, line.at):
+    for colon in words.COLON.finditer(line.own, line.at):
         rest = line.own[colon.end() :]
         if rest.strip():
             if line.request == 1 and ("?" in rest or not words.FIRST_PERSON.search(rest[:60])):
@@ -333,10 +297,10 @@ def _in_line(line: _Line) -> Iterator[Span]:
     """Yield the sentences beside a request in its line, if they are a text of their own."""
     if line.request < 2 or " " * QUOTED_TEXT_CHARS in line.own:
         return
-    after = [match.end() for match in _SENTENCE_END.finditer(line.own, line.at)]
+    after = [match.end() for match in words.SENTENCE_END.finditer(line.own, line.at)]
     if after and not words.ASIDE.search(line.own, after[0]):
         if len(after) > (TEXT_SENTENCES if line.request < 3 else 1):
-            yield line.start + after[0], line.end
+            yield line.start + len(line.own[: after[0]].rstrip()), line.end
     elif line.at and line.request == 3 and _BACK.search(line.own, line.at):
         yield line.start, line.start + line.at
 
@@ -390,5 +354,5 @@ def _own(lines: Lines) -> str:
 
 
 def _is_remark(lines: Lines) -> bool:
-    own = _own(lines)[:SENTENCE_CHARS_READ]
+    own = _own(lines)[: words.SENTENCE_CHARS_READ]
     return any(line.request for line in lines) or words.ASIDE.search(own) is not None

@@ -9,7 +9,7 @@ from memsvc.core.rules import topics as t
 from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.own_words import within
+from memsvc.core.rules.own_words import own_end, within
 from memsvc.core.rules.rule import Topic
 from memsvc.core.secrets import is_secret
 
@@ -142,7 +142,8 @@ def statements_in(
 
     `read_already` are the places and topics that rules have read: in such a sentence only another
     class of what is always told is a statement too."""
-    for start, end in sentence_spans(text):
+    for start, sentence_end in sentence_spans(text):
+        end = own_end(text, worked_on, start, sentence_end)
         length = end - start
         if not 4 < length <= SENTENCE_CHARS_READ or within(worked_on, start):
             continue

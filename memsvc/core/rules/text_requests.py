@@ -1,33 +1,36 @@
-"""Words of requests to work on a text, of remarks about one and of letters, in six languages."""
+"""Requests to work on a text, remarks about one, and letters: their words in six languages."""
 
 import re
 from typing import Final
+
+from memsvc.core.rules.language_guess import guessed_language, is_foreign
 
 # fmt: off
 # A pattern is a line of data, however long.
 
 _NOUN: Final = (
     # kinds of text
-    r"(?:texte?n?s?|textos?|e-?mails?|mails?|letters?|briefe?s?|cartas?|lettres?|courriels?|courriers?|correos?|messages?|mensajes?|msgs?|sms|whatsapps?|nachricht(?:en)?|notes?|notas?|notiz(?:en)?|zettel|aushang"
-    r"|mots?|reviews?|reseñas?|rezension(?:en)?|bewertung(?:en)?|avis|opini(?:ón|ones)|comments?|kommentare?|comentarios?|commentaires?|posts?|beitrag|beiträge|threads?|tweets?|captions?|ads?|adverts?|listings?"
+    r"(?:texte?n?s?|textos?|e-?mails?|mails?|letters?|briefe?s?|cartas?|lettres?|courriels?|courriers?|correos?|messages?|mensajes?|msgs?|sms|whatsapps?|nachricht(?:en)?|notiz(?:en)?|zettel|aushang"
+    r"|mots?|reviews?|reseñas?|rezension(?:en)?|bewertung(?:en)?|avis|opini(?:ón|ones)|comments?|kommentare?|comentarios?|commentaires?|beitrag|beiträge|threads?|tweets?|captions?|ads?|adverts?|listings?"
     r"|\w*anzeigen?|inserate?|anuncios?|annonces?|lyrics?|paroles|letras?|\w*liedtexte?s?|songtexte?|songs?|lied(?:er)?|canci(?:ón|ones)|chansons?|poems?|gedichte?s?|poemas?|poèmes?|verses?|versos?|strophen?|stanzas?"
     r"|stor(?:y|ies)|geschichten?|historias?|histoires?|relatos?|cuentos?|contes?|tales?|passages?|pasajes?|paragraphs?|párrafos?|paragraphes?|absatz|absätze|abschnitte?s?|excerpts?|extracts?|extraits?|auszug|fragmentos?"
-    r"|chapters?|kapitel|capítulos?|chapitres?|pages?|páginas?|seite|entr(?:y|ies|adas?)|eintrag|einträge|diar(?:y|ies|ios?)|tagebuch\w*|journal|dialogu?e?s?|diálogos?|gespräche?s?|conversation\w*|conversaci(?:ón|ones)"
-    r"|chats?|chatverlauf|transcript\w*|transkripte?|transcripci(?:ón|ones)|interviews?|entrevistas?|entretiens?|speech(?:es)?|reden?|discursos?|discours|monologu?e?s?|monólogos?|scripts?|gui(?:ón|ones)|scenes?|szenen?|escenas?"
-    r"|scènes?|essays?|aufsatz|ensayos?|copies?|copie|redacci(?:ón|ones)|articles?|artikels?|artículos?|abstracts?|statements?|aussagen?|bios?|profiles?|profile?s?|perfil(?:es)?|profils?|cvs?|resumes?|résumés?|lebensl\w+|currículums?"
-    r"|applications?|bewerbung(?:en)?|candidatures?|solicitud(?:es)?|anschreiben|forms?|formulare?s?|formularios?|formulaires?|fiches?|questionnaires?|fragebogen|surveys?|respons\w+|antworten|respuestas|réponses|sentences?"
-    r"|sätze|satz|frases?|phrases?|utterances?|quotes?|quotations?|zitate?s?|citas?|citations?|lines|zeilen|logs?|logfile|stack ?traces?|fehlermeldung(?:en)?|prompts?|persona|character|figur|personajes?|personnages?|roles?|rolle|papel"
-    r"|rôle|announcements?|ankündigung|rundschreiben|comunicados?|notices?|avisos?|affiches?|carteles?|cartel|flyers?|memos?|minutes|protokolle?|drafts?|entwurf|borrador(?:es)?|brouillons?|blurbs?|descriptions?|beschreibung(?:en)?"
-    r"|descripci(?:ón|ones)|complaints?|beschwerden?|quejas?|plaintes?|réclamations?|tickets?|voicemails?|audios?|testimonials?|obituary|toasts?|vows|clauses?|snippets?|feedback|telegrams?|postcards?|postkarte|tables?|tabelle"
-    r"|tabla|tableau|rows|csv|json|yaml|code|manuscrit|incipit|steckbrief|out-of-office|auto-?reply|plot|protagonist|coplas?|nouvelle|réplique|openers?|excuses"
+    r"|chapters?|kapitel|capítulos?|chapitres?|entr(?:y|ies|adas?)|eintrag|einträge|diar(?:y|ies|ios?)|tagebuch\w*|journal|dialogu?e?s?|diálogos?|gespräche?s?|conversation\w*|conversaci(?:ón|ones)"
+    r"|chats?|chatverlauf|transcript\w*|transkripte?|transcripci(?:ón|ones)|interviews?|entrevistas?|entretiens?|speech(?:es)?|reden?|discursos?|discours|monologu?e?s?|monólogos?|gui(?:ón|ones)|scenes?|szenen?|escenas?"
+    r"|scènes?|essays?|aufsatz|ensayos?|copies?|copie|redacci(?:ón|ones)|articles?|artikels?|artículos?|abstracts?|statements?|aussagen?|bios?|cvs?|resumes?|résumés?|lebensl\w+|currículums?"
+    r"|applications?|bewerbung(?:en)?|candidatures?|solicitud(?:es)?|anschreiben|fiches?|questionnaires?|fragebogen|surveys?|respons\w+|antworten|respuestas|réponses|sentences?"
+    r"|sätze|satz|frases?|phrases?|utterances?|quotes?|quotations?|zitate?s?|citas?|citations?|persona|character|figur|personajes?|personnages?|roles?|rolle|papel"
+    r"|rôle|announcements?|ankündigung|rundschreiben|comunicados?|notices?|avisos?|affiches?|carteles?|cartel|flyers?|memos?|protokolle?|drafts?|entwurf|borrador(?:es)?|brouillons?|blurbs?|descriptions?|beschreibung(?:en)?"
+    r"|descripci(?:ón|ones)|complaints?|beschwerden?|quejas?|plaintes?|réclamations?|voicemails?|audios?|testimonials?|obituary|toasts?|vows|clauses?|snippets?|feedback|telegrams?|postcards?|postkarte"
+    r"|manuscrit|incipit|steckbrief|gist|haiku|limerick|slogan|commas?|kommas?|tenses?|initials?|iniciales|sentido|rhymes?|bullet points|stichpunkte|passé|out-of-office|auto-?reply|plot|protagonist|coplas?|nouvelle|réplique|openers?|excuses"
     # what is found in one
     r"|scam|phishing|spam|betrug|timo|estafa|arnaque|grammar|grammatik|gramática|grammaire|spelling|rechtschreib\w*|ortografía|orthographe|typos?|tippfehler|mistakes|fehler|errores|fautes|tone|tonfall|tono|tonalité|wording|wortwahl|register"
     r"|registro|registre|irony|ironie|ironía|subtext|subtexto|sous-texte|metaphors?|adjectives|third person|dritte\w* person|tercera persona|troisième personne|headline|überschrift|titular|titre|punctuation|narrator|erzählers?|narrador|narrateur"
     # whose it is
     r"|guy|man|woman|lady|person|candidate|applicant|customer|client|student|pupil|witness|speaker|author|writer|sender|kund(?:e|in)|schüler(?:in)?|bewerber(?:in)?|absender(?:in)?|clienta?|alumn[oa]|candidat[oae]?|autora?|auteure?)"
 )
+_THING: Final = r"(?:forms?|formulare?s?|formularios?|formulaires?|logs?|logfile|stack ?traces?|fehlermeldung(?:en)?|code|tables?|tabelle|tabla|tableau|csv|json|yaml|rows|tickets?|lines|zeilen|pages?|páginas?|seite|profiles?|profile?s?|profils?|perfil(?:es)?|prompts?|scripts?|posts?|notes?|notas?|minutes|records?|roles?|tests?|" + _NOUN[3:]
 _CJK_NOUN: Final = (
-    r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局"
+    r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局|拼音|材料|标题"
     r"|メール|文|手紙|メッセージ|会話|やりとり|チャット|詩|履歴書|口コミ|レビュー|インタビュー|セリフ|台本|脚本|物語|求人|お知らせ|フォーム|表|ログ|コード|スピーチ|原稿|下書き|記事|発言|投稿|アンケート|回答|キャラ|役|詐欺|フィッシング)"
 )
 _POINTING: Final = (
@@ -35,9 +38,9 @@ _POINTING: Final = (
     r"|diese[rsmn]?|folgende[rnsm]?|hier|unten|obige[rnsm]?|de[mnr]|das|est[aeo]s?|es[aeo]s?|siguientes?|aquí|cet?|cette|ces|suivant\w*|voici|voilà|ci-dessous)"
 )
 POINTED: Final = re.compile(
-    rf"\b{_POINTING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_NOUN}\b"
-    rf"|\b{_NOUN}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
-    rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_NOUN}\b"
+    rf"\b{_POINTING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}\b"
+    rf"|\b{_THING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
+    rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_THING}\b"
     r"|\b(?:the following|folgendes|lo siguiente|ce qui suit|lo que sigue)\b"
     rf"|(?:[这那](?:[份封段条个首篇些句是])?|[下以]面?[下上]?|以[下上]|上面).{{0,8}}{_CJK_NOUN}|(?:この|その|次の|以下の|下の|上の|上記の|こちらの|これ).{{0,8}}{_CJK_NOUN}",
     re.IGNORECASE,
@@ -74,6 +77,7 @@ DOING: Final = re.compile(
 
 HANDED_OVER: Final = re.compile(
     r"\b(?:someone|somebody|who(?:ever)?|my|our|his|her|the|an?) (?:[\w'’-]+ ){0,3}?(?:just )?(?:wrote|sent|forwarded|texted|mailed|posted|handed|gave|left|got|submitted|says|said) (?:me |us |in |over |to me )?(?:this|that|these|the following)\b"
+    r"|\b(?:this|that|here) is what .{1,30} (?:wrote|said|sent|says|made)\b"
     r"|\bi (?:just )?(?:got|received|found) (?:this|these|the following|an? \w+)\b"
     r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
     r"|\b(?:mi|nuestr[oa]|una?|el|la) .{0,30}\b(?:mandó|mandado|escribió|escrito|envió|enviado|pasó|pasado|dejó|dejado|entregó|entregado|explicar)\b"
@@ -107,8 +111,13 @@ STANDING: Final = re.compile(
 """What makes a request one for all times: an instruction, about no text of this message."""
 
 FIRST_PERSON: Final = re.compile(
-    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|je|j'\w+|nous|me|mich|mir)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?'s\b)(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]", re.IGNORECASE
+    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|je|j'\w+|nous|(?<!give )(?<!tell )(?<!show )(?<!send )(?<!help )me|mich)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?(?:'s|s')(?!\w))(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]", re.IGNORECASE
 )
+DIRECTIVE: Final = re.compile(
+    r"[?？:：]|\b(?:please|pls|plz|bitte|por favor|svp|stp|s'il te plaît|s'il vous plaît)\b|请|帮|ください|お願い|^(?!\W{0,3}(?:the|our|my|an?|this|that|it|there|they|he|she|we|i|die|der|das|unser\w*|mein\w*|eine?|es|ich|wir|el|la|los|las|una?|hay|mi|yo|les?|une?|il|elle|on|je|nous)\b)",
+    re.IGNORECASE,
+)
+"""A sentence that asks, or does not begin as one that tells."""
 SAYING: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))", re.IGNORECASE)
 """How a sentence begins that tells something of oneself."""
 WANTS: Final = re.compile(r"\b(?:i|we) (?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]", re.IGNORECASE)
@@ -118,7 +127,7 @@ ASIDE: Final = re.compile(
     r"|\b(?:it|this|that|these|they|those)(?:'s|'re| is| are| was| were| came| comes| goes| needs| has to)\b.{0,30}\b(?:from|for|by|my|our|his|her|a|an|the|in)\b"
     r"|\b(?:asking|(?:need|want) (?:it|this)|just curious|any (?:idea|thoughts)|(?:what|which|who) do you think|how (?:do|would|should|can) (?:i|you|we)|should i|in your view|your (?:take|view|opinion))\b"
     r"|\b(?:someone|somebody|my [\w-]+(?: [\w-]+)?|a (?:friend|client|customer|colleague)) (?:just )?(?:wrote|sent|got|gave|received|texted|found|posted|forwarded|left|handed)\b"
-    rf"|\b(?:the|this|that|his|her) (?:original|parser|{_NOUN})\b"
+    rf"|\b(?:the|this|that|his|her) (?:original|parser|{_THING})\b"
     r"|^(?:das|es|die|so was|sowas|hat|ist|stammt|kommt|soll|muss|brauch\w*)\b.{0,40}\b(?:von|vom|für|aus|mein\w*|unser\w*|gekriegt|bekommen|geschrieben|geschickt|bis)\b"
     r"|\b(?:hat|haben) .{0,30}(?:gekriegt|bekommen|geschickt|geschrieben|gefunden)\b|\b(?:würdest du|was meinst du|was denkst du|kannst du|könntest du|muss dazu|wie soll ich)\b"
     r"|^(?:es|son|era|lo|la|me lo|me la)\b.{0,30}\b(?:para|de|mi|un|una|escribió|mandó|envió|pasó)\b|\b(?:qué opinas|cómo (?:le )?(?:respondo|contesto)|me puedes|puedes|ponme|dime|hazme|yo ni)\b"
@@ -164,3 +173,71 @@ OWN_LABELS: Final = frozenset(label.strip() for label in re.split(";", """
     メモ; 訂正; 自己紹介; 引っ越しました; 補足; ちなみに; 追記; 前提; 要するに; こんにちは; 仕事; 職業; 家族; 食事; アレルギー; 趣味; 言語; ルール; 目標; 質問; 状況; 現状; お願い; 私; 僕; 俺
 """))
 """Labels of one's own remarks, which look like the name of a speaker."""
+# fmt: on
+
+SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)]*\s+|[。！？]+[」』”）]*|\s[–—-]\s")
+_CLAUSE = re.compile(r"[,，、;；]")
+COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
+OUTER_MAX = 6
+"""Lines of a message and sentences of a line, from either side, that can be a request."""
+LABEL_CHARS_MAX = 30
+SENTENCE_CHARS_READ = 400
+
+
+def find_request(own: str) -> tuple[int, int]:
+    """Return how clearly a line asks to work on a text, and where its clearest sentence begins."""
+    best, start = (0, 0), 0
+    ends = [*(match.end() for match in SENTENCE_END.finditer(own)), len(own)]
+    for number, end in enumerate(ends):
+        if min(number, len(ends) - 1 - number) < OUTER_MAX:
+            sentence = own[start : min(end, start + SENTENCE_CHARS_READ)]
+            clear = clearness(sentence)
+            colon = COLON.search(sentence)
+            if clear < 2 and colon:
+                behind = own[start + colon.end() : start + SENTENCE_CHARS_READ]
+                if is_foreign(behind, sentence[: colon.end()]) and not guessed_language(behind):
+                    clear = 2
+                elif not clear and colon.end() <= LABEL_CHARS_MAX:
+                    start += colon.end()
+                    clear = clearness(sentence[colon.end() :])
+            if clear > best[0]:
+                best = clear, start
+        start = end
+    return best
+
+
+def clearness(sentence: str) -> int:
+    """Return how clearly a sentence asks to work on a text, from 0 (not at all) to 3.
+
+    Behind a colon the text itself begins."""
+    colon = COLON.search(sentence)
+    head = sentence[: colon.start()] if colon else sentence
+    if KEEPING.search(head):
+        return 0
+    clauses = _CLAUSE.split(head)
+    doing = DOING.search(head) is not None
+    producing = PRODUCING.search(head) is not None
+    verb = VERB.search(head) is not None and not producing
+    noun = not producing and any(
+        NOUN.search(clause) and (doing or not _tells(clause)) for clause in clauses
+    )
+    if STANDING.search(head) and not (colon and verb):
+        return 0
+    pointed = POINTED.search(head) is not None and not (
+        SAYING.match(head) and not colon and sentence.rstrip()[-1:] not in "?？"
+    )
+    if pointed or HANDED_OVER.search(head) or (verb and (colon or doing)):
+        return 3
+    if verb or (noun and not (colon and len(head) <= LABEL_CHARS_MAX)):
+        return 2 if verb or DIRECTIVE.search(sentence) else 1
+    if colon is None:
+        return int(any(DOING.search(clause) and not _tells(clause) for clause in clauses))
+    if doing and not SAYING.match(head):
+        return 1 if sentence[colon.end() :].strip() else 2
+    named = NOUN.search(head, max(0, colon.start() - 12)) is not None
+    return int(not _tells(clauses[0]) and (named or len(head) > LABEL_CHARS_MAX))
+
+
+def _tells(clause: str) -> bool:
+    """Return whether a clause tells something of the user."""
+    return FIRST_PERSON.search(clause) is not None and WANTS.search(clause) is None

@@ -43,7 +43,6 @@ from memsvc.styles.turns.recall.recalled import (
     RecalledChunk,
 )
 from memsvc.styles.turns.recall.recalled_facts import FactRequest, fact_chunks, rank_entries
-from memsvc.styles.turns.recall.sentence_quotes import Quoter
 from memsvc.styles.turns.recall.speakers import Speakers
 from memsvc.styles.turns.recall.told_changes import (
     CHANGES_READ,
@@ -57,8 +56,6 @@ EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
 INSIGHTS_FOUND: Final = 10
 NOT_LOADED_LIMIT: Final = 20
-LONG_QUOTES: Final = 5
-"""Items that are quoted at length; of others half of that."""
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 TEXT_CHARS_READ: Final = 25_000
@@ -254,14 +251,14 @@ class TurnRecall:
             for place, entry in ranked.insights
             if place in read.insights
         ][: self._options.recall_insights_limit]
-        chars_max, quoter = self._options.snippet_chars_max, Quoter(pool.question.idf_by_term)
+        chars_max = self._options.snippet_chars_max
         passage_chunks = [
-            passage_chunk(entry, quoter, chars_max=chars_max)
+            passage_chunk(entry, pool.question.idf_by_term, chars_max=chars_max)
             for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
-        result += self._turns(ranked, selected, read.items, request, quoter, dropped=dropped)
-        result = self._told_with_changes(result, ranked, read, request, quoter)
+        result += self._turns(ranked, selected, read.items, request, dropped=dropped)
+        result = self._told_with_changes(result, ranked, read, request)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
         }
@@ -274,7 +271,6 @@ class TurnRecall:
         ranked: RankedMatches,
         read: stored.RecallContent,
         request: RecallRequest,
-        quoter: Quoter,
     ) -> list[RecalledChunk]:
         """Return the chunks with what later messages change about them."""
         pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
@@ -289,7 +285,7 @@ class TurnRecall:
                         session,
                         said.text,
                         Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0),
-                        quoter,
+                        pool.question.idf_by_term,
                         place=said.place,
                         chars_max=self._options.snippet_chars_max,
                         is_other_session=is_other,
@@ -353,7 +349,6 @@ class TurnRecall:
         selected: Sequence[Ranked],
         items: Mapping[EntryPlace, Text],
         request: RecallRequest,
-        quoter: Quoter,
         *,
         dropped: list[DroppedCandidate],
     ) -> list[RecalledChunk]:
@@ -377,15 +372,13 @@ class TurnRecall:
             if reason is None and not distinct.add_if_new(text.text.casefold().split()):
                 reason = "nearly the same as one that comes before"
             if reason is None:
-                chars_max = self._options.snippet_chars_max
-                if len(result) >= LONG_QUOTES:
-                    chars_max //= 2
+                query, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
                 result.append(
                     turn_chunk(
                         session,
                         text,
                         entry,
-                        quoter,
+                        query,
                         place=place,
                         chars_max=chars_max,
                         is_other_session=is_other_session,
