@@ -144,7 +144,7 @@ class MemoryExtraction:
         claims = [one for one in extracted if phrases.is_permanent(one)]
         if not claims:
             return AddOutcome(False, [])
-        memory_claims = [phrases.as_memory_claim(one) for one in claims]
+        memory_claims = phrases.as_memory_claims(claims)
         texts = [one.value for one in memory_claims if isinstance(one, fact_rules.Statement)]
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             related = await facts.facts_of_claims(tx, [user_index.index_id], claims)

@@ -1,11 +1,12 @@
 """Phrases for facts of rules: a few words that begin with the fact, as prompts ask of a model."""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from memsvc.core.facts import Claim, FactTier, RemovalClaim
+from memsvc.core.facts import Claim, FactTier, RemovalClaim, Statement
 
 _PHRASES: Final[Mapping[str, str]] = {
     "user_name": "Name is {value}",
@@ -33,17 +34,11 @@ _PHRASES: Final[Mapping[str, str]] = {
     "user_relationship": "Is {value}",
     "user_pet": "Has a {key} called {value}",
     "user_pet_kind": "Has {value}",
-    "user_condition": "Health: {value}",
-    "user_medication": "Takes {value}",
     "user_language": "Speaks {value}",
     "user_hobby": "Hobby is {value}",
     "user_possession": "{key} is {value}",
     "user_goal": "Wants to {value}",
-    "user_plan": "Plans: {value}",
-    "user_reminder": "Reminder: {value}",
-    "weekly_task": "This week: {value}",
     "user_contact": "{key} is {value}",
-    "user_instruction": "Wants answers: {value}",
     "user_tooling": "Uses {value}",
 }
 _FIXED_PHRASES: Final[Mapping[tuple[str, str], str]] = {
@@ -60,16 +55,18 @@ _OUR: Final = re.compile(r"\b(?:my|our)\b")
 
 
 def phrase_of(fact_id: str, key: str, value: str) -> str:
-    """Return a fact of the rules in words: `user_diet`, `diet`, `vegetarian` is `Is vegetarian`."""
+    """Return a fact of the rules in words: `user_diet`, `diet`, `vegetarian` is `Is vegetarian`.
+
+    "" for a topic that is told in the user's own words.
+    """
     text = _FIXED_PHRASES.get((fact_id, value.casefold()))
     if text is None:
-        pattern = _PHRASES.get(fact_id, "{key}: {value}")
+        pattern = _PHRASES.get(fact_id, "")
         if fact_id == "user_allergy" and value.endswith("intolerant"):
             pattern = "Is {value}"
         if fact_id == "user_pet_kind" and not value.endswith("s"):
             value = f"{'an' if value[0] in 'aeiou' else 'a'} {value}"
-        if ": " not in pattern:  # after a colon comes the user's own text
-            value = _OUR.sub("their", _ALL_OUR.sub("", value))
+        value = _OUR.sub("their", _ALL_OUR.sub("", value))
         text = pattern.format(key=key.replace("_", " "), value=value)
     return text[:1].upper() + text[1:]
 
@@ -79,14 +76,26 @@ def is_permanent(claim: Claim) -> bool:
     return isinstance(claim, RemovalClaim) or claim.tier is not FactTier.L1
 
 
-def as_memory_claim(claim: Claim) -> Claim:
-    """Return a claim fit for memories: its value phrased, and kept until it is changed.
+def as_memory_claims(claims: Sequence[Claim]) -> list[Claim]:
+    """Return claims fit for memories: their values phrased, and kept until they are changed.
 
-    In languages other than English, and where the value is the clause, the phrase is the user's own
-    words.
+    In languages other than English, for topics without a phrase, and where the value is the clause,
+    it is the user's own words; the value, where a clause without a phrase states several.
     """
-    if isinstance(claim, RemovalClaim):
-        return claim
-    words = claim.words or (claim.value if claim.value == claim.statement.rstrip(" .!。！") else "")
-    value = words[:1].upper() + words[1:] or phrase_of(claim.fact_id, claim.key, claim.value)
-    return replace(claim, value=value, statement="", tier=FactTier.L0)
+    clauses = Counter(claim.statement for claim in claims if isinstance(claim, Statement))
+    return [
+        claim
+        if isinstance(claim, RemovalClaim)
+        else replace(
+            claim, value=_text_of(claim, clauses[claim.statement]), statement="", tier=FactTier.L0
+        )
+        for claim in claims
+    ]
+
+
+def _text_of(claim: Statement, stated_count: int) -> str:
+    clause = claim.statement.rstrip(" .!。！")
+    text = claim.words or (clause if clause == claim.value else "")
+    text = text or phrase_of(claim.fact_id, claim.key, claim.value)
+    text = text or (clause if stated_count == 1 else f"{claim.key}: {claim.value}")
+    return text[:1].upper() + text[1:]

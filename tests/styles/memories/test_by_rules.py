@@ -1,7 +1,5 @@
 """Memories that rules find in a conversation, where no model is configured."""
 
-from typing import Any
-
 import pytest
 
 from tests.door import Door
@@ -178,14 +176,20 @@ async def test_what_is_said_in_another_language_is_updated_contradicted_and_take
     ]
 
 
-@pytest.mark.parametrize("topic", ["every"])
-async def test_every_topic_of_the_rules_has_words_of_its_own(topic: Any) -> None:
-    from memsvc.core.rules.extraction import LANGUAGES  # noqa: PLC0415
-    from memsvc.styles.memories import phrases  # noqa: PLC0415 - an internal of the rules
-
-    del topic
-    ids = {
-        rule.topic.fact_id for language in LANGUAGES for rule in language.rules if not rule.deletes
-    }
-    told = {fact_id: phrases.phrase_of(fact_id, "key", "value") for fact_id in ids - {"today_task"}}
-    assert [fact_id for fact_id, text in told.items() if text == "Key: value"] == []
+async def test_what_has_no_phrase_is_told_as_it_was_said(call: Door) -> None:
+    rows = [
+        ("Please answer in French.", ["Please answer in French"]),
+        ("I have asthma.", ["I have asthma"]),
+        ("We release on first Mondays.", ["We release on first Mondays"]),
+        ("I started hiking in 2015", ["I started hiking in 2015"]),
+        ("Never page the night shift.", ["Never page the night shift"]),
+        ("I never drink coffee.", ["I never drink coffee"]),
+        ("I take insulin every morning.", ["I take insulin every morning"]),
+        ("I have asthma. I have two cats.", ["I have asthma", "Has two cats"]),
+    ]
+    wrong = []
+    for number, (said, memories) in enumerate(rows):
+        for expected in (memories, []):  # the same again is nothing new
+            found = says(await tell(call, said, user=f"u{number}"))
+            wrong += [(said, found)] if found != expected else []
+    assert wrong == []
