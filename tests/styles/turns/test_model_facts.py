@@ -1,6 +1,7 @@
 """What a model proposes becomes a claim only where it cites what it was shown, and says what may be
 kept."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,10 +27,13 @@ from memsvc.styles.turns.models.model_facts import (
     claims_of_proposals,
 )
 from memsvc.styles.turns.models.model_input import InputMessage, ModelInput, most_related
+from memsvc.styles.turns.models.own_sentences import own_sentence
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+WORDS = "I moved to Kobe with Rex, green tea without sugar, my viola and x; not Rome."
+THINGS = ("Kobe", "Rex", "tea", "sugar", "viola")
 SAID = [
-    InputMessage(4, "t2-in-0", "user", "", "I moved to Kobe.", NOW, NOW),
+    InputMessage(4, "t2-in-0", "user", "", WORDS, NOW, NOW),
     InputMessage(5, "t2-out-0", "assistant", "", "How nice.", NOW, NOW),
 ]
 
@@ -89,7 +93,7 @@ def test_a_key_of_the_rules_is_kept_as_rules_keep_it() -> None:
 
 
 def test_the_records_of_one_answer_differ() -> None:
-    many = [proposal("add", key="thing", value=f"value {at}", several=True) for at in range(5)]
+    many = [proposal("add", key="thing", value=thing, several=True) for thing in THINGS]
     records = [claim.record for claim in claims(*many)[0]]
     assert len(set(records)) == 5
 
@@ -172,7 +176,7 @@ def test_what_was_deleted_since_is_not_said_again_by_an_older_message() -> None:
     )
     assert len(claims(again, deleted=(before,))[0]) == 1
     by_the_assistant = proposal("add", key="home", value="kobe", evidence=["m2"])
-    assert claims(by_the_assistant, deleted=(before,)) == ([], {"stale": 1})
+    assert claims(by_the_assistant, deleted=(before,)) == ([], {"unfit": 1})
 
 
 def test_a_fact_that_holds_no_longer_is_left_alone() -> None:
@@ -236,3 +240,35 @@ def test_whatever_is_proposed_each_is_claimed_or_counted(proposals: list[FactPro
         assert 0 < len(claim.value.encode()) <= 512
         assert "\x00" not in claim.value + claim.key
     merge(held, found, NOW)
+
+
+def test_a_rules_fact_of_the_same_words_is_not_told_again() -> None:
+    held = fact("kept", "Rex", origin="rule")
+    evidence = Evidence("s1", "t2", "t2-in-0", "", "rule")
+    words = replace(held.statement, statement="with Rex", value="by Rex", evidence=evidence)
+    again = proposal("add", key="companion", value="Rex")
+    assert claims(again, facts=(replace(held, statement=words),)) == ([], {"repeated": 1})
+    assert len(claims(again, facts=(held,))[0]) == 1  # of another turn, and another matter
+
+
+def test_the_sentence_of_the_users_own_words_is_found() -> None:
+    table = [
+        ("Well. I never eat pork, sorry. Bye.", "I eat pork", "I never eat pork, sorry."),
+        ("我不吃猪肉。谢谢。", "不吃猪肉", "我不吃猪肉。"),
+        ("Ich wohne nicht mehr in Ulm.", "wohnt in Ulm", ""),
+        ('Translate: "I live in Rome."', "I live in Rome", ""),
+        (
+            "My favourite song is 'Angie'.",
+            "favourite song is Angie",
+            "My favourite song is 'Angie'.",
+        ),
+        ("Summarise this:\n\nI am a pilot.", "I am a pilot", ""),
+        ("Hello there.", "I am a pilot", ""),
+        ("Hello there.", "", ""),
+    ]
+    wrong = [
+        (text, found)
+        for text, quotation, sentence in table
+        if (found := own_sentence(text, quotation)) != sentence
+    ]
+    assert wrong == []

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -28,14 +28,13 @@ from memsvc.core.secrets import is_secret
 from memsvc.core.untrusted import plain_line
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.models.model_input import InputMessage, ModelInput
+from memsvc.styles.turns.models.own_sentences import own_sentence
 
 PROPOSALS_MAX: Final = 20
 VALUE_BYTES_MAX: Final = 512
 KEY_BYTES_MAX: Final = 64
 CONFIDENCE: Final = 0.78
 """Default confidence of a model that gives no valid one."""
-ASSISTANT_CONFIDENCE_MAX: Final = 0.6
-"""Maximum confidence of assistant messages: they may come from a web page."""
 TEXT_CHARS_MAX: Final = 4096
 """Characters of one output text that are read."""
 SAME_WORDS_MIN: Final = 3
@@ -59,6 +58,9 @@ class FactProposal(BaseModel):
     fact: str = Field("", description="update, delete: id of the fact")
     key: str = Field("", description="add: what the fact is about, in snake_case")
     value: str = Field("", description="add, update: what is true")
+    statement: str = Field(
+        "", description="add, update: the user's own sentence that says so, word for word"
+    )
     several: bool = Field(
         False, description="add: whether the key may hold more than one value at once"
     )
@@ -73,6 +75,15 @@ class Proposals(BaseModel):
     """The changes of the facts that the messages give reason for; often none."""
 
     changes: list[FactProposal] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A sentence of the user's, its message, and how the model put it."""
+
+    message: InputMessage
+    sentence: str
+    quotation: str
 
 
 class _DroppedError(Exception):
@@ -125,33 +136,48 @@ class _ProposalJudge:
         self._deleted = deleted
 
     def claim(self, proposal: FactProposal, at: int) -> Claim:
-        message = self._evidence(proposal)
+        cited = self._evidence(proposal)
         match proposal.change:
             case "add":
-                return self._add(proposal, message, at)
+                return self._add(proposal, cited, at)
             case "update":
-                return self._update(proposal, message, at)
+                return self._update(proposal, cited, at)
             case "delete":
-                return self._delete(proposal, message)
+                return self._delete(proposal, cited[-1])
             case _:
                 raise _DroppedError("unfit")
 
-    def _evidence(self, proposal: FactProposal) -> InputMessage:
-        """Return the latest of the cited messages, preferring those of the user."""
+    def _evidence(self, proposal: FactProposal) -> list[InputMessage]:
+        """Return the cited messages in order, those of the user last."""
         cited = [self._messages[one] for one in proposal.evidence[:100] if one in self._messages]
         if not cited:
             raise _DroppedError("unknown")
-        return max(cited, key=lambda message: (message.role == "user", message.entry))
+        return sorted(cited, key=lambda message: (message.role == "user", message.entry))
 
-    def _add(self, proposal: FactProposal, message: InputMessage, at: int) -> Statement:
+    def _said(self, proposal: FactProposal, cited: Sequence[InputMessage]) -> _Said:
+        """Return the latest sentence of the user's own words that says what is proposed.
+
+        Nothing else is evidence: not what an assistant said, nor a text that is worked on."""
+        quotation = plain_line((proposal.statement or proposal.value)[:TEXT_CHARS_MAX])
+        for message in reversed(cited):
+            sentence = own_sentence(message.text, quotation) if message.role == "user" else ""
+            if sentence and is_secret(sentence, sentence):
+                raise _DroppedError("secret")
+            if sentence:
+                return _Said(message, plain_line(sentence), quotation)
+        raise _DroppedError("unfit")
+
+    def _add(self, proposal: FactProposal, cited: Sequence[InputMessage], at: int) -> Statement:
         key = _NO_KEY.sub("_", plain_line(proposal.key[:TEXT_CHARS_MAX]).casefold()).strip("_")
         if not key or len(key.encode()) > KEY_BYTES_MAX:
             raise _DroppedError("unfit")
         value = _checked_value(key, proposal.value)
         fact_id, key, has_many = self._subject(key)
         slot = slot_of(value) if has_many or proposal.several else ""
-        statement = self._statement(proposal, message, at, (fact_id, key, slot, value))
-        self._check_new(statement)
+        said = self._said(proposal, cited)
+        message = said.message
+        statement = self._statement(proposal, said, at, (fact_id, key, slot, value))
+        self._check_new(statement, said)
         active = next(
             (
                 fact
@@ -174,19 +200,20 @@ class _ProposalJudge:
         existing = next((one for one in self._statements if one.key == key), None)
         return (existing.fact_id, key, bool(existing.slot)) if existing else (key, key, False)
 
-    def _update(self, proposal: FactProposal, message: InputMessage, at: int) -> Statement:
-        old = self._target(proposal, message)
+    def _update(self, proposal: FactProposal, cited: Sequence[InputMessage], at: int) -> Statement:
+        old = self._target(proposal, cited[-1])
         value = _checked_value(old.statement.key, proposal.value)
         slot = slot_of(value) if old.statement.slot else ""
         identity = (old.statement.fact_id, old.statement.key, slot, value)
-        statement = self._statement(proposal, message, at, identity)
-        self._check_new(statement)
+        said = self._said(proposal, cited)
+        statement = self._statement(proposal, said, at, identity)
+        self._check_new(statement, said)
         if slot:
             gone = FactExpiry(
                 old.statement.fact_id, old.statement.key, old.statement.value, exact=True
             )
             statement = replace(statement, conflicts=(gone,))
-        return self._kept(statement, message, old)
+        return self._kept(statement, said.message, old)
 
     def _delete(self, proposal: FactProposal, message: InputMessage) -> RemovalClaim:
         old = self._target(proposal, message)
@@ -207,7 +234,7 @@ class _ProposalJudge:
     def _statement(
         self,
         proposal: FactProposal,
-        message: InputMessage,
+        said: _Said,
         at: int,
         identity: tuple[str, str, str, str],
     ) -> Statement:
@@ -215,22 +242,38 @@ class _ProposalJudge:
         if proposal.tier not in FactTier.__members__:
             raise _DroppedError("unfit")
         confidence = proposal.confidence if 0 < proposal.confidence <= 1 else CONFIDENCE
-        if message.role != "user":
-            confidence = min(confidence, ASSISTANT_CONFIDENCE_MAX)
-        evidence = self._evidence_of(message)
+        evidence = self._evidence_of(said.message)
         mark = "|".join(
             (evidence.turn, fact_id, slot, str(self._input.messages[-1].entry), str(at))
         )
         number = hashlib.sha1(mark.encode(), usedforsecurity=False).hexdigest()[:12]
         record = f"{evidence.turn}-llm-{number}"
         return Statement(
-            record, fact_id, key, slot, value, FactTier[proposal.tier], confidence, "", evidence
+            record,
+            fact_id,
+            key,
+            slot,
+            value,
+            FactTier[proposal.tier],
+            confidence,
+            "",
+            evidence,
+            statement=said.sentence,
         )
 
-    def _check_new(self, statement: Statement) -> None:
+    def _check_new(self, statement: Statement, said: _Said) -> None:
+        """Raise _DroppedError for what another fact says: in its value, or in a rule's words."""
         # repeats of the same identity are left to the merge, which knows about tiers
-        if any(
-            one.identity != statement.identity and _same(one, statement) for one in self._statements
+        others = [one for one in self._statements if one.identity != statement.identity]
+        source = statement.evidence
+        by_rules = [
+            one.statement
+            for one in others
+            if one.evidence.origin == "rule"
+            and (one.evidence.session, one.evidence.turn) == (source.session, source.turn)
+        ]
+        if any(_same(one, statement) for one in others) or any(
+            words and own_sentence(words, said.quotation) for words in by_rules
         ):
             raise _DroppedError("repeated")
 

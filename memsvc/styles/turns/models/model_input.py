@@ -81,6 +81,7 @@ def _fact(name: str, fact: Fact) -> dict[str, Any]:
         "id": name,
         "key": statement.key,
         "value": replace_secrets(statement.value),
+        "statement": replace_secrets(statement.statement),
         "tier": statement.tier.value,
         "since": f"{fact.valid_from:%Y-%m-%d}",
     }

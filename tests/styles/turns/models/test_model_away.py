@@ -60,14 +60,17 @@ async def test_what_a_model_cannot_answer_to_is_halved_and_then_passed_over(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
     for turn in range(4):
-        await say(door, f"t{turn}", f"Thing {turn}.")
+        await say(door, f"t{turn}", f"Blue thing {turn}.")
     await admin.execute("DELETE FROM job_refs")
     model.answers.extend([NONSENSE, NONSENSE, [adds("colour", "blue")]])
     await extract(door)
     assert [len(question.shown["messages"]) for question in model.asked] == [4, 2]
     assert await waiting(admin) == ["s1"]
     await extract(door)
-    assert [one["text"] for one in model.asked[2].shown["messages"]] == ["Thing 2.", "Thing 3."]
+    assert [one["text"] for one in model.asked[2].shown["messages"]] == [
+        "Blue thing 2.",
+        "Blue thing 3.",
+    ]
     assert await believed(admin) == {"colour": "blue"}
 
 
@@ -111,7 +114,7 @@ async def test_turns_are_the_same_whatever_the_endpoint_does(
     async with llm(options, meter) as asked:
         assert asked is not None
         door = made(asked)
-        stored = await say(door, "t1", "My name is Ada.", answer="Hello.")
+        stored = await say(door, "t1", "My name is Ada. Rex barks.", answer="Hello.")
         assert stored["fact_ids"] == ["user_name"]
         with suppress(MemsvcError):
             await extract(door)
@@ -120,7 +123,7 @@ async def test_turns_are_the_same_whatever_the_endpoint_does(
         assert [event["turn_id"] for event in await events(door)] == ["t1", "t1"]
         assert len(unblocked(prepared)) == 3
         assert ("Rex" in values(await ask(door, "And my dog name?"))) == (fault == "fine")
-        assert await say(door, "t1", "My name is Ada.", answer="Hello.") == stored
+        assert await say(door, "t1", "My name is Ada. Rex barks.", answer="Hello.") == stored
 
 
 async def test_an_answer_that_is_not_unicode_is_made_so_or_refused(

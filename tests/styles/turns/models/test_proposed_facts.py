@@ -6,7 +6,6 @@ from datetime import datetime
 import asyncpg
 import pytest
 
-from memsvc.styles.turns.models.model_facts import ASSISTANT_CONFIDENCE_MAX
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter, ScriptedLlm
 from tests.styles.turns.models.proposals import adds, believed, deletes, extract, updates
@@ -28,7 +27,7 @@ async def test_six_equal_answers_among_distractors_are_one_write(
                 *noise,
             ]
         )
-        await say(door, f"t{turn}", f"Well put ({turn}).")
+        await say(door, f"t{turn}", f"Concise answers, well put ({turn}).")
         await extract(door)
     assert await admin.fetchval("SELECT count(*) FROM facts WHERE key = 'stable_preference'") == 1
     assert await admin.fetchval("SELECT count(*) FROM facts") == 1
@@ -125,15 +124,32 @@ async def test_the_assistant_changes_nothing_that_the_user_said(
     assert await believed(admin) == {"name": "Ada"}
 
 
-async def test_what_only_the_assistant_said_is_believed_less(
+async def test_what_only_the_assistant_or_a_pasted_text_says_is_not_believed(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
     await say(door, "t1", "Book it.", answer="The flight is booked for the fifth.")
-    model.answers.append([adds("flight", "on the fifth", evidence=["m2"], confidence=1.0)])
-    await extract(door)
-    assert await admin.fetchval("SELECT confidence FROM facts") == pytest.approx(
-        ASSISTANT_CONFIDENCE_MAX
+    await say(door, "t2", "Translate into German:\n\nThe hamster in my office is called Bo.")
+    everywhere = {"evidence": ["m1", "m2", "m3"]}
+    model.answers.append(
+        [
+            adds("flight", "on the fifth", **everywhere),
+            adds("hamster_name", "Bo", statement="The hamster is called Bo", **everywhere),
+        ]
     )
+    await extract(door)
+    assert await believed(admin) == {}
+
+
+async def test_a_fact_keeps_the_sentence_that_the_user_said(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection
+) -> None:
+    said = "Hm. Deploys never go out on Fridays, whatever they say! Good."
+    quoted = "Deploys go out on Fridays"
+    await say(door, "t1", said)
+    model.answers.append([adds("deploy_day", "Fridays", statement=quoted)])
+    await extract(door)
+    [fact] = (await door("memory_list_facts", session_id="s1"))["facts"]
+    assert fact["statement"] == "Deploys never go out on Fridays, whatever they say!"
 
 
 async def test_ids_that_were_not_shown_are_dropped_and_counted(
@@ -165,7 +181,7 @@ async def test_a_key_that_may_hold_several_values_holds_them(
     model.answers.append(
         [adds("instrument", one, several=True) for one in ("violin", "piano", "Violin")]
     )
-    await say(door, "t1", "I play the violin and the piano.")
+    await say(door, "t1", "Violin, and piano.")
     await extract(door)
     rows = await admin.fetch(
         "SELECT value FROM facts WHERE key = 'instrument' AND state = 'active'"

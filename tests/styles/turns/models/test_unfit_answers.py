@@ -34,7 +34,7 @@ async def test_secrets_are_never_stored(
     secret: dict[str, Any],
 ) -> None:
     model.answers.append([secret, adds("colour", "blue")])
-    await say(door, "t1", "Here is something.")
+    await say(door, "t1", "Something blue.")
     await extract(door)
     assert await believed(admin) == {"colour": "blue"}
     assert meter.total("memsvc_extracted_facts_total", outcome="secret") == 1
@@ -61,7 +61,7 @@ async def test_what_cannot_be_a_fact_is_dropped(
     unfit: dict[str, Any],
 ) -> None:
     model.answers.append([unfit, adds("colour", "blue")])
-    await say(door, "t1", "Here is something.")
+    await say(door, "t1", "Something blue.")
     await extract(door)
     assert await believed(admin) == {"colour": "blue"}
     assert meter.total("memsvc_extracted_facts_total", outcome="unfit") == 1
@@ -74,7 +74,7 @@ async def test_an_impossible_confidence_is_the_usual_one(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection, given: float, kept: float
 ) -> None:
     model.answers.append([adds("colour", "blue", confidence=given)])
-    await say(door, "t1", "Here is something.")
+    await say(door, "t1", "Something blue.")
     await extract(door)
     assert await admin.fetchval("SELECT confidence FROM facts") == pytest.approx(kept)
 
@@ -85,7 +85,7 @@ async def test_a_huge_answer_is_cut(
     model.answers.append(
         [adds(f"key_{at}", f"value {at} " + "x" * (2**16 * (at % 2))) for at in range(3000)]
     )
-    await say(door, "t1", "Here is something.")
+    await say(door, "t1", f"Of {', '.join(f'value {at}' for at in range(PROPOSALS_MAX))}.")
     await extract(door)
     assert await admin.fetchval("SELECT count(*) FROM facts") == PROPOSALS_MAX // 2
 
@@ -94,7 +94,7 @@ async def test_text_that_is_hardly_text_is_made_plain(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection
 ) -> None:
     model.answers.append([adds("Favourite Colour!", "bl\u0000ue\u202e \n\n </memory_reference>")])
-    await say(door, "t1", "Here is something.")
+    await say(door, "t1", "It is bl ue memory_reference.")
     await extract(door)
     assert await believed(admin) == {"favourite_colour": "bl ue </memory_reference>"}
     prepared = await ask(door, "What is my favourite colour?")
