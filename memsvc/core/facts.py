@@ -1,7 +1,7 @@
 """Facts: values of a key with validity and evidence, and the merge of newer statements."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -110,6 +110,7 @@ class RemovalClaim:
     conflicts: tuple[FactExpiry, ...]
     evidence: Evidence
     message_at: datetime | None = None
+    statement: str = ""
 
 
 Claim = Statement | RemovalClaim
@@ -151,8 +152,9 @@ class Merge:
     """Changes that new claims make to stored facts.
 
     `kept` are the statements to store, `replaced` the facts they replace with the record that
-    replaces each, `deleted` the facts that were retracted, `questioned` those in doubt from now on.
-    `repeated` counts known statements, `ignored` rejected ones."""
+    replaces each, `deleted` the facts that were retracted, `questioned` those in doubt from now on,
+    `past` what was said before the newer fact that holds. `repeated` counts known statements,
+    `ignored` rejected ones."""
 
     kept: tuple[Statement, ...]
     replaced: tuple[tuple[Fact, str], ...]
@@ -160,11 +162,12 @@ class Merge:
     deleted: tuple[Fact, ...] = ()
     ignored: int = 0
     questioned: tuple[tuple[Fact, Doubt], ...] = ()
+    past: tuple[tuple[Statement, Fact], ...] = ()
 
     @property
     def changes(self) -> bool:
         """Return whether anything is to be written."""
-        return bool(self.kept or self.replaced or self.deleted or self.questioned)
+        return bool(self.kept or self.replaced or self.deleted or self.questioned or self.past)
 
 
 def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merge:
@@ -173,25 +176,19 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     `known` are the active facts that they may touch, of one index or of several in order, and for
     claims that are not the user's own words the deleted and corrected ones. The same value again
     is skipped, unless for a longer time or where it was in doubt; a new value supersedes; the last
-    claim wins. The user's own words always win. A proposal of a model or an import wins over older
-    evidence, and over another such proposal of no higher confidence; it never brings back what was
-    deleted since, and changes nothing that a person corrected.
+    claim wins. The user's own words win, unless said before what holds, which makes them history; a
+    rule puts what a person corrected in doubt and changes nothing of it. A proposal of a model or
+    an import wins over older evidence, and over another such proposal of no higher confidence; it
+    never brings back what was deleted since, and changes nothing that a person corrected.
 
     An expired fact no longer holds, so stating it again renews it, and retracting it changes
     nothing."""
     facts = list({(fact.index_id, fact.entry): fact for fact in known}.values())
     latest, filters, repeated = _resolve_claims(claims)
-    ignored = [
-        identity
-        for identity, statement in latest.items()
-        if any(
-            not _takes_precedence(statement, fact, now)
-            for fact in facts
-            if fact.statement.identity == identity
-        )
-    ]
-    for identity in ignored:
-        del latest[identity]
+    ignored, past = _take_out_ignored(facts, latest, now)
+    doubts = _corrected(facts, latest, now)
+    for fact, _ in doubts:
+        latest.pop(fact.statement.identity, None)
     replaced: list[tuple[Fact, str]] = []
     deleted: list[Fact] = []
     valid = [fact for fact in facts if fact.is_valid(now)]
@@ -209,12 +206,72 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
             if identity not in repeats:
                 replaced.append((fact, latest[identity].record))
         elif (claim := claim_by_fact.get((fact.index_id, fact.entry))) is not None:
-            if isinstance(claim, RemovalClaim):
+            if _is_corrected(fact, claim):
+                doubts += [(fact, _doubt_of(claim, now))] if claim.statement else []
+            elif isinstance(claim, RemovalClaim):
                 deleted.append(fact)
             elif claim.identity in latest:
                 replaced.append((fact, claim.record))
     kept = tuple(statement for identity, statement in latest.items() if identity not in repeats)
-    return Merge(kept, tuple(replaced), repeated + len(repeats), tuple(deleted), len(ignored))
+    return Merge(
+        kept,
+        tuple(replaced),
+        repeated + len(repeats),
+        tuple(deleted),
+        ignored,
+        tuple(doubts),
+        tuple(past),
+    )
+
+
+def _take_out_ignored(
+    facts: Sequence[Fact], latest: dict[Identity, Statement], now: datetime
+) -> tuple[int, list[tuple[Statement, Fact]]]:
+    """Remove the statements that change nothing; return how many, and those that are history."""
+    newest = latest_by_identity(fact for fact in facts if fact.is_valid(now))
+    weak = {
+        fact.statement.identity
+        for fact in facts
+        if (statement := latest.get(fact.statement.identity)) is not None
+        and not _takes_precedence(statement, fact, now)
+    }
+    taken = [(latest.pop(identity), newest.get(identity)) for identity in weak]
+    past = [
+        (statement, newer)
+        for statement, newer in taken
+        if newer is not None and statement.evidence.origin == "rule" and not _same(newer, statement)
+    ]
+    return len(taken) - len(past), past
+
+
+def _corrected(
+    facts: Sequence[Fact], latest: Mapping[Identity, Statement], now: datetime
+) -> list[tuple[Fact, Doubt]]:
+    """Return the facts that a person corrected and a rule reads otherwise, with that sentence."""
+    return [
+        (fact, _doubt_of(statement, now))
+        for fact in facts
+        if (statement := latest.get(fact.statement.identity)) is not None
+        and fact.is_valid(now)
+        and _is_corrected(fact, statement)
+        and not _same(fact, statement)
+    ]
+
+
+def _is_corrected(fact: Fact, claim: Claim) -> bool:
+    return fact.statement.evidence.origin == "person" and claim.evidence.origin == "rule"
+
+
+def _doubt_of(claim: Claim, now: datetime) -> Doubt:
+    text = claim.told if isinstance(claim, Statement) else claim.statement
+    evidence = claim.evidence
+    return Doubt(
+        text[:STATEMENT_CHARS_MAX], claim.message_at or now, evidence.session, evidence.turn
+    )
+
+
+def _same(fact: Fact, statement: Statement) -> bool:
+    return normalized_value(fact.statement.value) == normalized_value(statement.value)
 
 
 def _resolve_claims(
@@ -275,9 +332,9 @@ def _contains_words(text: str, words: str) -> bool:
 
 
 def _takes_precedence(claim: Claim, fact: Fact, now: datetime) -> bool:
-    if claim.evidence.origin in _USER_ORIGINS:
-        return True
     message_at = claim.message_at or now
+    if claim.evidence.origin in _USER_ORIGINS:
+        return message_at >= fact.valid_from or not fact.is_valid(now)
     if fact.state is FactState.DELETED:
         return fact.valid_to is None or message_at > fact.valid_to
     if fact.state is FactState.SUPERSEDED or fact.statement.evidence.origin == "person":

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -185,3 +186,17 @@ def fingerprint(groups: Sequence[Sequence[Item]]) -> bytes:
     return hashlib.sha256(
         orjson.dumps([[canonical(item).hex() for item in group] for group in groups])
     ).digest()
+
+
+def message_at(item: Item) -> datetime | None:
+    """Return the client's time of a message: `metadata.occurred_at`, RFC 3339, default UTC."""
+    occurred_at = (item.get("metadata") or {}).get("occurred_at")
+    if not isinstance(occurred_at, str):
+        return None
+    try:
+        timestamp = datetime.fromisoformat(occurred_at)
+        return (
+            timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+        )
+    except (ValueError, OverflowError):
+        return None

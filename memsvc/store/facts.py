@@ -196,10 +196,12 @@ async def facts_of_claims(
 
 @dataclass(frozen=True, slots=True)
 class StatementWithExpiry:
-    """Statement with its expiry time."""
+    """Statement with its expiry time, when it was said, and the `newer` fact it came before."""
 
     statement: Statement
     expires_at: datetime | None
+    said_at: datetime | None = None
+    newer: Fact | None = None
 
 
 def entries(statements: Sequence[StatementWithExpiry], now: datetime) -> list[index.NewEntry]:
@@ -209,7 +211,7 @@ def entries(statements: Sequence[StatementWithExpiry], now: datetime) -> list[in
             ref=statement_with_expiry.statement.record,
             text=_text(statement_with_expiry.statement),
             keywords=statement_with_expiry.statement.keywords,
-            message_at=now,
+            message_at=statement_with_expiry.said_at or now,
             role="fact",
         )
         for statement_with_expiry in statements
@@ -226,7 +228,9 @@ async def apply(
 ) -> None:
     """Write a merge: close facts wherever they stand, add new ones as entries from `first` on.
 
-    Facts in doubt keep their entries."""
+    A new fact holds from when it was said, and the one that it replaces until then. Facts in doubt
+    keep their entries."""
+    said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in statements}
     closed: list[tuple[Fact, FactState, str | None]] = [
         (fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced
     ]
@@ -234,25 +238,28 @@ async def apply(
     await tx.execute(
         f"""
         WITH closed AS (
-            UPDATE facts SET state = c.state, superseded_by = c.superseded_by, valid_to = $5
-            FROM unnest($15::int4[], $16::text[], $18::int8[], $19::text[]) AS c (entry,
-                superseded_by, book, state)
+            UPDATE facts SET state = c.state, superseded_by = c.superseded_by,
+                valid_to = c.valid_to
+            FROM unnest($15::int4[], $16::text[], $18::int8[], $19::text[], $5::timestamptz[])
+                AS c (entry, superseded_by, book, state, valid_to)
             WHERE tenant = $1 AND project = $2 AND facts.book = c.book AND facts.entry = c.entry
                 RETURNING 1
         )
         INSERT INTO facts (tenant, project, book, {COLUMNS})
         SELECT $1, $2, $3, $4 + f.number - 1, f.record, f.fact_id, f.key, f.slot, f.value, f.cues,
-            f.tier, f.confidence, 'active', $5, NULL, f.expires_at, NULL, f.evidence, f.statement,
-            NULL
+            f.tier, f.confidence,
+            CASE WHEN f.superseded_by IS NULL THEN 'active' ELSE 'superseded' END, f.valid_from,
+            f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.statement, NULL
         FROM (SELECT count(*) FROM closed) AS first_of_all CROSS JOIN unnest(
             $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[],
-            $12::float4[], $13::timestamptz[], $14::jsonb[], $20::text[]) WITH ORDINALITY
+            $12::float4[], $13::timestamptz[], $14::jsonb[], $20::text[],
+            $21::timestamptz[], $22::timestamptz[], $23::text[]) WITH ORDINALITY
             AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence,
-                statement, number) RETURNING 1
+                statement, valid_from, valid_to, superseded_by, number) RETURNING 1
         """,
         index_id,
         first,
-        now,
+        [max(said_at.get(by or "", now), fact.valid_from) for fact, _, by in closed],
         [new_fact.statement.record for new_fact in statements],
         [new_fact.statement.fact_id for new_fact in statements],
         [new_fact.statement.key for new_fact in statements],
@@ -268,7 +275,17 @@ async def apply(
         [fact.index_id for fact, _, _ in closed],
         [state.value for _, state, _ in closed],
         [new_fact.statement.statement for new_fact in statements],
+        list(said_at.values()),
+        [new_fact.newer.valid_from if new_fact.newer else None for new_fact in statements],
+        [new_fact.newer.statement.record if new_fact.newer else None for new_fact in statements],
     )
+    past = {
+        first + at: f"{_text(new_fact.statement)}\n{new_fact.statement.keywords}"
+        for at, new_fact in enumerate(statements)
+        if new_fact.newer
+    }
+    if past:
+        await index.hide(tx, index_id, past)
     if merge.questioned:
         await tx.execute(
             """

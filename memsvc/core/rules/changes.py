@@ -222,11 +222,10 @@ def questioned(
     ]
     found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
     for change, doubt in doubts:
-        named = [fact for fact in open_facts if names(change, _said(fact))]
+        before = [fact for fact in open_facts if fact.valid_from <= doubt.said_at]
+        named = [fact for fact in before if names(change, _said(fact))]
         about = [
-            fact
-            for fact in open_facts
-            if concerns(change, fact.statement.told, fact.statement.fact_id)
+            fact for fact in before if concerns(change, fact.statement.told, fact.statement.fact_id)
         ]
         found |= {
             (fact.index_id, fact.entry): (fact, doubt)

@@ -305,7 +305,9 @@ def _claims_of_match(found: _Match, turn: str, evidence: Evidence) -> Iterator[C
                 if topic.key == found.key and topic.fact_id in ("user_pet", "user_favourite")
                 else found.key
             )
-            yield RemovalClaim((FactExpiry(topic.fact_id, key, value),), evidence)
+            yield RemovalClaim(
+                (FactExpiry(topic.fact_id, key, value),), evidence, statement=found.statement
+            )
             continue
         yield Statement(
             record=f"{turn}-fact-{topic.record}",

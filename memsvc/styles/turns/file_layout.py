@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from memsvc.core.facts import Doubt, Fact, FactTier, Merge, Statement
+from memsvc.core.facts import Doubt, Fact, FactState, FactTier, Merge, Statement
 from memsvc.core.items import Item
 from memsvc.core.paths import encode_segment
 from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
@@ -160,10 +160,12 @@ def fact_lines(
 
     `forgotten`: deleted facts must not be shown as past facts either."""
     lines: dict[str, bytes] = {}
+    said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in new_facts}
     for fact, record in merge.replaced:
         old = fact.statement
         path = tier_file(old.evidence.session, old.tier, fact.valid_from)
-        lines[path] = lines.get(path, b"") + superseded_line(fact, record, now)
+        end = max(said_at.get(record, now), fact.valid_from)
+        lines[path] = lines.get(path, b"") + superseded_line(fact, record, end)
     for fact in merge.deleted:
         path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
         lines[path] = lines.get(path, b"") + deleted_line(fact, now, forgotten=forgotten)
@@ -171,8 +173,15 @@ def fact_lines(
         path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
         lines[path] = lines.get(path, b"") + questioned_line(fact, doubt, now)
     for new_fact in new_facts:
-        path = tier_file(new_fact.statement.evidence.session, new_fact.statement.tier, now)
-        lines[path] = lines.get(path, b"") + fact_line(new_fact.statement, now, new_fact.expires_at)
+        statement, start = new_fact.statement, said_at[new_fact.statement.record]
+        path = tier_file(statement.evidence.session, statement.tier, start)
+        lines[path] = lines.get(path, b"") + fact_line(statement, start, new_fact.expires_at)
+        if (newer := new_fact.newer) is not None:
+            past = Fact(
+                *(0, statement, FactState.SUPERSEDED, start, newer.valid_from),
+                *(new_fact.expires_at, newer.statement.record),
+            )
+            lines[path] += superseded_line(past, newer.statement.record, newer.valid_from)
     return lines
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from memsvc.core.analysis import CHANGE_MARK
-from memsvc.core.items import Item, item_hash, role_of, speaker_of, text_of
+from memsvc.core.items import Item, item_hash, message_at, role_of, speaker_of, text_of
 from memsvc.core.rules.changes import changes_in
 from memsvc.store.append_log import LogPosition
 from memsvc.store.index import NewEntry
@@ -80,17 +80,3 @@ def entry_of(
         start=start,
         size_bytes=size_bytes,
     )
-
-
-def message_at(item: Item) -> datetime | None:
-    """Return the client's time of a message: `metadata.occurred_at`, RFC 3339, default UTC."""
-    occurred_at = (item.get("metadata") or {}).get("occurred_at")
-    if not isinstance(occurred_at, str):
-        return None
-    try:
-        timestamp = datetime.fromisoformat(occurred_at)
-        return (
-            timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
-        )
-    except (ValueError, OverflowError):
-        return None

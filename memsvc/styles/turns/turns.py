@@ -259,8 +259,13 @@ class TurnMemory:
         fact_index = turn_index.new_facts(turn.session, turn.user)
         merge = await self._merged(tx, turn, found, now)
         new_facts = [
-            StatementWithExpiry(statement, policy.expires_at(statement.tier, now))
-            for statement in merge.kept
+            StatementWithExpiry(
+                statement,
+                policy.expires_at(statement.tier, statement.message_at or now),
+                statement.message_at,
+                newer,
+            )
+            for statement, newer in [*((kept, None) for kept in merge.kept), *merge.past]
         ]
         changed_statements = [*merge.kept, *(fact.statement for fact in merge.deleted)]
         changed = list(dict.fromkeys(statement.fact_id for statement in changed_statements))
@@ -298,7 +303,7 @@ class TurnMemory:
     async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
         claims = claims_of(
-            found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user
+            found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user, now=now
         )
         doubts = doubts_of(found, turn.items(), session=turn.session, turn=turn.turn, now=now)
         if not claims and not doubts:

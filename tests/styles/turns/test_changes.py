@@ -2,7 +2,7 @@
 
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, memory, say, texts
+from tests.styles.turns.talk import ask, memory, say, texts, user, values
 
 QUESTIONED = [
     ("I live in Oslo.", "The removal van left, we're settled in by the fjord.", "Where do I live?"),
@@ -149,3 +149,40 @@ async def test_a_change_is_shown_with_what_it_follows_alone_and_not_as_of_before
     assert "town hall" not in str(memory(told))
     told = await ask(door, "Where does our choir practise?", session="s2", user_id="u2")
     assert "hall" not in str(memory(told))
+
+
+async def test_what_was_said_earlier_but_stored_later_is_history(
+    opened: Opened, clock: FakeClock
+) -> None:
+    door = opened(recent_context_items=0)
+
+    async def said(turn: str, text: str, time: str) -> None:
+        item = user(text, metadata={"occurred_at": time})
+        await door("memory_after_turn", session_id="s1", turn_id=turn, input_items=[item])
+
+    await said("t1", "I live in Rome.", "2025-06-01T00:00:00Z")
+    await said("t2", "I live in Oslo.", "2025-03-01T00:00:00Z")
+    await said("t3", "I moved out, the lease ended.", "2025-02-01T00:00:00Z")
+    await said("t4", "My goal today is to water the plants.", "2025-03-01T00:00:00Z")
+    [home] = memory(await ask(door, "Where do I live?"))["facts"]
+    assert (home["value"], "questioned" in home) == ("Rome", False)
+    assert values(await ask(door, "What is my goal today?")) == []
+    told = {}
+    for day in ("2025-02-15", "2025-04-01", "2025-07-01"):
+        told[day] = values(await ask(door, "Where do I live?", as_of=f"{day}T00:00:00Z"))
+    assert told == {"2025-02-15": [], "2025-04-01": ["Oslo"], "2025-07-01": ["Rome"]}
+    await said("t5", "I live in Bergen.", "2025-09-01T00:00:00Z")
+    assert values(await ask(door, "Where do I live?", as_of="2025-08-01T00:00:00Z")) == ["Rome"]
+    assert values(await ask(door, "Where do I live?")) == ["Bergen"]
+
+
+async def test_a_rule_does_not_undo_what_a_person_corrected(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I live in Rome.")
+    [record] = (await ask(door, "Where do I live?"))["recall_fact_ids"]
+    await door("memory_correct_fact", session_id="s1", record_id=record, value="Roma Termini")
+    await say(door, "t2", "I live in Oslo.")
+    await say(door, "t3", "I don't live in Roma Termini.")
+    [home] = memory(await ask(door, "Where do I live?"))["facts"]
+    assert home["value"] == "Roma Termini"
+    assert home["questioned"]["text"] == "I don't live in Roma Termini."

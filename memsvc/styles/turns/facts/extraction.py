@@ -1,12 +1,12 @@
 """Fact extraction from a turn's user messages; echoed memory blocks are ignored."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.facts import Claim, Doubt
-from memsvc.core.items import Item, role_of, text_parts
+from memsvc.core.items import Item, message_at, role_of, text_parts
 from memsvc.core.rules import extraction
 from memsvc.core.rules.changes import Change, changes_in
 from memsvc.core.rules.extraction import TURN_CHARS_READ, ItemMatches
@@ -36,11 +36,26 @@ async def find_matches(items: Sequence[Item]) -> Findings:
 
 
 def claims_of(
-    found: Findings, items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str
+    found: Findings,
+    items: Sequence[tuple[str, Item]],
+    *,
+    session: str,
+    turn: str,
+    user: str,
+    now: datetime | None = None,
 ) -> list[Claim]:
-    """Return the claims in these items (pairs of event id and item), in order."""
+    """Return the claims in these items (pairs of event id and item), in order of their times.
+
+    A claim has the client's time of its item, where that is before `now`."""
     events = [(event, found.matches.get(id(item), ())) for event, item in items]
-    return extraction.claims_of(events, session=session, turn=turn, user=user)
+    claims = extraction.claims_of(events, session=session, turn=turn, user=user)
+    if now is None:
+        return claims
+    times = {event: time for event, item in items if (time := message_at(item)) and time < now}
+    dated: list[Claim] = [
+        replace(claim, message_at=times.get(claim.evidence.item)) for claim in claims
+    ]
+    return sorted(dated, key=lambda claim: claim.message_at or now)
 
 
 def extract(
@@ -62,7 +77,7 @@ def doubts_of(
 ) -> list[tuple[Change, Doubt]]:
     """Return the changes in these items, each with the doubt that it casts on facts."""
     return [
-        (change, Doubt(change.text, now, session, turn))
+        (change, Doubt(change.text, min(message_at(item) or now, now), session, turn))
         for _, item in items
         for change in found.changes.get(id(item), ())
     ]
