@@ -11,13 +11,9 @@ from memsvc.core.tools import Arguments, Result
 DEFAULT_SESSION = "default"
 
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
-ITEMS_DESCRIPTION = (
-    "response items, kept whole; `metadata.occurred_at` (RFC 3339) says when one was said: facts hold"
-    " and expire from then, and never replace what was said later"
-)
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
 Items = Annotated[
-    list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": ITEMS_DESCRIPTION})
+    list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})
 ]
 # Clients of the SDK validate a result against its schema, part by part. They skip `true`; an empty
 # schema, which means the same, made them check each item and took four times as long.
@@ -118,7 +114,11 @@ class BeforeTurnResult(Result):
 
 
 class AfterTurnArguments(TurnArguments):
-    input_items: Items = Field(default_factory=list, description="what was sent to the model")
+    input_items: Items = Field(
+        default_factory=list,
+        description="what was sent to the model; `metadata.occurred_at` (RFC 3339) of an item, if"
+        " given, dates its facts, and `metadata.speaker` names who said it",
+    )
     output_items: Items = Field(default_factory=list, description="what the model answered")
 
 
