@@ -20,30 +20,38 @@ from memsvc.core.word_similarity import (
 REPEATED_SHARE: Final = 0.8
 """Share of the longer line's words that two lines share when they say the same."""
 REVERSED_SHARE: Final = 0.5
-"""Share of the shorter line's words for a line that itself says that something changed."""
+"""Share of a line's words for one that itself says that something changed."""
+SHORT_TERMS: Final = 4
 ANSWER_SHARE: Final = 0.5
 NOT_A_PERSON: Final = ("assistant", "tool", "system", "")
 """Roles whose sentences in the first person are about nobody who could change."""
 
 # fmt: off
-_CHANGED: Final = regex.compile(
-    r"\b(?:now|no longer|not any ?more|instead(?: of)?|actually|in fact|chang\w+ (?:my|our|his|her|their) minds?|chang\w+"
-    r"|on second thoughts?|switch\w*|moved?|postponed|cancel\w*|revers\w+|correction|rather than|scrap(?:ped)?(?: that)?"
-    r"|jetzt|nicht mehr|stattdessen|(?:an)?statt|sondern|doch|eigentlich|geändert|umentschieden|anders überlegt|verschoben"
-    r"|maintenant|ne plus|finalement|en fait|changé(?: d['’]avis)?|au lieu d[e'’]|plutôt que|reporté"
-    r"|ahora|ya no|en (?:vez|lugar) de|en realidad|sino|cambi\w+(?: de (?:idea|opinión))?|aplazad\w+)\b"
-    r"|変更|やめ|取り消|中止|延期|ではなく|じゃなくて?|の代わりに|改め|やっぱり|やはり|実は|気が変わ\w*"
-    r"|取消|改为|改成|不再|推迟|而不是|而是|其实|改主意",
-    regex.IGNORECASE,
+_REVERSED: Final = (
+    r"\b(?:instead(?: of)?|actually|in fact|chang\w+ (?:my|our|his|her|their) minds?|on second thoughts?|rather than"
+    r"|correction|scrap(?:ped)? that|revers\w+"
+    r"|stattdessen|(?:an)?statt|sondern|doch nicht|eigentlich|umentschieden|anders überlegt"
+    r"|finalement|en fait|changé d['’]avis|au lieu d[e'’]|plutôt que"
+    r"|en (?:vez|lugar) de|en realidad|sino|cambi\w+ de (?:idea|opinión))\b"
+    r"|ではなく|じゃなくて?|の代わりに|やっぱり|やはり|実は|気が変わ\w*|而不是|而是|其实|改主意"
 )
+_MOVED: Final = (
+    r"\b(?:now|no longer|not any ?more|chang\w+|switch\w*|moved?|postponed|cancel\w*|scrapped"
+    r"|jetzt|nicht mehr|doch|geändert|verschoben|maintenant|ne plus|changé|reporté|ahora|ya no|cambi\w+|aplazad\w+)\b"
+    r"|変更|やめ|取り消|中止|延期|改め|取消|改为|改成|不再|推迟"
+)
+_REVERSAL: Final = regex.compile(_REVERSED, regex.IGNORECASE)
+_CHANGED: Final = regex.compile(f"{_REVERSED}|{_MOVED}", regex.IGNORECASE)
 _PHRASE: Final = r"(?P<old>[^,.;:!?\n、。，；！？]{1,60}?)(?=$|[,.;:!?)、。，；！？]| (?:but|because|so|and|as|since|we|i|weil|und|car|et|porque|y)\b)"
 _PLACE: Final = r"(?:(?:on|in|at|by|to|with|for|the|am|im|in|den|mit|le|la|les|en|el|los|con) )*"
 _OLD: Final = regex.compile(
-    rf"\b(?:instead of|rather than|no longer|(?:an)?statt|anstelle von|au lieu d(?:e |['’])|plutôt qu(?:e |['’])"
+    rf"\b(?:instead of|rather than|(?:an)?statt|anstelle von|au lieu d(?:e |['’])|plutôt qu(?:e |['’])"
     rf"|en (?:vez|lugar) de) ?{_PLACE}{_PHRASE}"
-    rf"|(?:\A(?:(?:no|nein|non)[,.]? )?|[,;:(–—-] ?(?:and |und |et |y )?)(?:not|nicht(?: mehr)?|pas|non|no) {_PLACE}{_PHRASE}"
+    rf"|[,;:(–—-] ?(?:and |und |et |y )?(?:not|nicht(?: mehr)?|pas|non|no (?=el |la |los |las |en )) ?{_PLACE}{_PHRASE}"
+    rf"|\A(?:(?:no|nein|non)[,.]? )?(?:not|nicht|pas|non|no) {_PLACE}(?P<old>[^,.;:!?、。，]{{1,60}}),"
     r"|\b(?:nicht|pas|no|not) (?P<old>[^,.;]{1,60}?),? (?:sondern|mais|sino|but)\b"
-    r"|\b(?:from|von|vom|de|du) (?P<old>[^,.;]{1,40}?) (?:to|auf|nach|zu|à|au|a|al) "
+    r"|\b(?:mov|chang|switch|verschob|verleg|geänder|report|cambi|mud|pass)\w* (?:\w+ ){0,3}?(?:from|von|vom|de|du|del)"
+    r" (?P<old>[^,.;]{1,40}?) (?:to|auf|nach|zu|à|au|a|al) "
     r"|(?P<old>[^\s、。，,はがをに]{1,12})(?:ではなく|じゃなく|の代わりに|をやめ)"
     r"|(?:而不是|不是|从)(?P<old>[^，。,、；]{1,12}?)(?=$|[，。,、；]|而是|改[为成到])",
     regex.IGNORECASE,
@@ -63,8 +71,9 @@ class LineMeaning:
     """What a line says, as far as rules compare it.
 
     `own` are its terms without the words that say that something changed or was settled, `old`
-    those of what it says holds no longer, `subject` the identifier that it begins with, and `facts`
-    what it tells about its speaker that has one value at a time.
+    those of what it says holds no longer, `subject` the identifier that it begins with. It `changes`
+    something, or even `reverses` it in so many words; `facts` are what it tells about its speaker
+    that has one value at a time.
     """
 
     terms: frozenset[str]
@@ -73,6 +82,7 @@ class LineMeaning:
     values: Values
     subject: str
     changes: bool
+    reverses: bool
     facts: Mapping[Identity, str]
 
 
@@ -89,6 +99,7 @@ def meaning_of(text: str, facts: Mapping[Identity, str]) -> LineMeaning:
         values=values,
         subject=_subject(plain, values),
         changes=bool(old) or _CHANGED.search(text) is not None,
+        reverses=bool(old) or _REVERSAL.search(text) is not None,
         facts=facts,
     )
 
@@ -146,7 +157,10 @@ def is_reversed(line: LineMeaning, previous: LineMeaning) -> bool:
     shared = line.own & previous.own
     if line.old & previous.own and shared - line.old:
         return True
-    return bool(shared) and len(shared) >= REVERSED_SHARE * min(len(line.own), len(previous.own))
+    sizes = sorted((len(line.own), len(previous.own)))
+    # "now" alone also tells what is new: then the longer line counts
+    is_short = line.reverses and (len(shared) > 1 or sizes[1] <= SHORT_TERMS)
+    return bool(shared) and len(shared) >= REVERSED_SHARE * sizes[0 if is_short else 1]
 
 
 def _is_of_another(line: LineMeaning, other: LineMeaning) -> bool:
@@ -157,7 +171,7 @@ def _is_of_another(line: LineMeaning, other: LineMeaning) -> bool:
 
 def is_elliptical(line: LineMeaning) -> bool:
     """Return whether a line says what changed and leaves out of what: "Not Friday, Monday."."""
-    return line.changes and len(line.own - line.old) <= 1
+    return line.reverses and len(line.own - line.old) <= 1
 
 
 def is_answered(line: LineMeaning, question: LineMeaning) -> bool:
