@@ -30,7 +30,7 @@ _NOUN: Final = (
 )
 _THING: Final = r"(?:forms?|formulare?s?|formularios?|formulaires?|logs?|logfile|stack ?traces?|fehlermeldung(?:en)?|code|tables?|tabelle|tabla|tableau|csv|json|yaml|rows|tickets?|lines|zeilen|pages?|páginas?|seite|profiles?|profile?s?|profils?|perfil(?:es)?|prompts?|scripts?|posts?|notes?|notas?|minutes|records?|roles?|tests?|" + _NOUN[3:]
 _CJK_NOUN: Final = (
-    r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局|拼音|材料|标题"
+    r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|介绍|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局|拼音|材料|标题"
     r"|メール|文|手紙|メッセージ|会話|やりとり|チャット|詩|履歴書|口コミ|レビュー|インタビュー|セリフ|台本|脚本|物語|求人|お知らせ|フォーム|表|ログ|コード|スピーチ|原稿|下書き|記事|発言|投稿|アンケート|回答|キャラ|役|詐欺|フィッシング)"
 )
 _POINTING: Final = (
@@ -38,7 +38,7 @@ _POINTING: Final = (
     r"|diese[rsmn]?|folgende[rnsm]?|hier|unten|obige[rnsm]?|de[mnr]|das|est[aeo]s?|es[aeo]s?|siguientes?|aquí|cet?|cette|ces|suivant\w*|voici|voilà|ci-dessous)"
 )
 POINTED: Final = re.compile(
-    rf"\b{_POINTING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}\b"
+    rf"\b{_POINTING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}(?:s|e?n)?\b"
     rf"|\b{_THING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
     rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_THING}\b"
     r"|\b(?:the following|folgendes|lo siguiente|ce qui suit|lo que sigue)\b"
@@ -47,21 +47,28 @@ POINTED: Final = re.compile(
 )
 """What points to a text of this message, or to who said it."""
 
-NOUN: Final = re.compile(rf"\b{_NOUN}\b|{_CJK_NOUN}", re.IGNORECASE)
+NOUN: Final = re.compile(rf"\b{_NOUN}(?:s|e?n)?\b|{_CJK_NOUN}", re.IGNORECASE)
 """A text, its making or its author."""
 
 VERB: Final = re.compile(
     r"\b(?:(?<!\bi )(?<!\bwe )(?:translate|summari[sz]e|sum (?:this|it|that|these|them)? ?up|tl;?dr|proof-?read|re-?write|re-?phrase|re-?word|paraphrase|condense|boil \w+ down|spell-?check|transcribe|write back|reply to (?:this|him|her|them|it)"
-    r"|role-?play|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what does .{0,30} mean)"
-    r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|klingt|auf (?:deutsch|englisch|französisch|spanisch)"
-    r"|tradú[cz]\w+|traduc\w+|resum[ei]\w*|resúm\w*|corr[ií]g\w+|corrije|reescrib\w+|reformul\w+|parafrase\w+|haz de|suena|transforma|convierte|al (?:inglés|español|francés|alemán|castellano)"
-    r"|transforme|convertis|invente|tradui\w+|résum\w+|corrige\w*|reformule\w*|réécri\w+|relis\w*|relire|paraphrase\w*|fais comme si tu|joue (?:le|ce|un) (?:rôle|personnage)|en (?:anglais|français|allemand|espagnol)"
+    r"|role-?play|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what (?:does|did|do) .{0,30} (?:mean|want|imply))"
+    r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|klingt|mein(?:t|te|en) (?:er|sie|der|die)\b|auf (?:deutsch|englisch|französisch|spanisch)"
+    r"|tradú[cz]\w+|traduc\w+|resum[ei]\w*|resúm\w*|corr[ií]g\w+|corrije|reescrib\w+|reformul\w+|parafrase\w+|haz de|suena|insinúa\w*|insinuando|quier[eo]n? decir|transforma|convierte|al (?:inglés|español|francés|alemán|castellano)"
+    r"|veut(?:-il|-elle|-on)? dire|sous-entend\w*|transforme|convertis|invente|tradui\w+|résum\w+|corrige\w*|reformule\w*|réécri\w+|relis\w*|relire|paraphrase\w*|fais comme si tu|joue (?:le|ce|un) (?:rôle|personnage)|en (?:anglais|français|allemand|espagnol)"
     r"|(?:in|into|to) (?:plain |simple |proper |modern |formal )?(?:english|german|french|spanish|chinese|japanese|italian|dutch|portuguese))\b"
-    r"|翻译|译成|翻成|总结|概括|压缩|润色|改写|改成|校对|改错|缩写|扮演|归纳|提炼|摘要|提取|分析|点评|打个?分|什么意思|病句|断句|语气|语法|真的假的|回复"
-    r"|訳して|訳し|翻訳|和訳|英訳|要約|まとめて|添削|校正|直して|言い換え|書き換え|書き直|短くして|なりきって|演じて|現代語|分類して|分析して|分けて|意味|自然に聞こえ|どう思|返信|採点|整えて|悪役",
+    r"|翻译|译成|翻成|总结|概括|压缩|润色|改写|改成|校对|改错|缩写|扮演|归纳|提炼|摘要|提取|分析|点评|打个?分|什么意思|病句|断句|语气|语法|整理|真的假的|回复"
+    r"|訳して|訳し|翻訳|和訳|英訳|要約|まとめて|添削|校正|直して|言い換え|書き換え|書き直|短くして|なりきって|演じて|現代語|分類して|分析して|分けて|意味|自然に聞こえ|どう思|返信|採点|要するに|整えて|悪役",
     re.IGNORECASE,
 )
 """What one does with texts only."""
+
+PROCESS: Final = re.compile(
+    r"\b(?<!\bi )(?<!\bwe )(?:check|review|interpret|explain|grade|mark|rate|score|count|compare|analy[sz]e|fix|edit|improve|sort|label|tag|cut|trim|format|underline|highlight|prüf\w*|bewerte|deute|erklär\w*|zähl\w*|vergleich\w*|kürz\w*"
+    r"|revís\w*|revis[ae]|explica\w*|analiza|cuenta|compara|ordena|acorta|vérifi\w*|explique\w*|analyse|compte|raccourcis)\b",
+    re.IGNORECASE,
+)
+"""What is done to texts and to other things."""
 
 DOING: Final = re.compile(
     r"(?:(?:^|[,.:;!?(–—-]\s{0,2}|\b(?:can|could|would|will) (?:you|u)|\b(?:please|pls|plz|kindly|just|and|help me|you to|it|to))\s{0,3}(?!(?:i|we|my|it|this|that|these|they|he|she|there|so)\b)[\w'’-]+\s"
@@ -70,13 +77,14 @@ DOING: Final = re.compile(
     r"|^\W{0,3}(?:\w*[áéíóú]\w*l[oae]s?|\w+(?:me|se|nos)l[oae]s?|(?:haz|pon)l[oa]s?)\b|^\W{0,3}(?:¿|me )?\w+ (?:est[aeo]s?|es[aeo]s?)\b|¿.{0,40}\b(?:est[aeo]s?|es[aeo]s?|él|ella)\b"
     r"|^\W{0,3}\w+[- ](?:le|la|les|moi|ça|cette?|ces|ce)\b|\b(?:tu peux|peux-tu|pourrais-tu|vous pouvez)\b.{0,30}\b(?:ça|le|la|les|cela|ceci|ce|cette|ces)\b"
     r"|^\W{0,3}\w+ (?:mir |mal |bitte |doch )?(?:daraus|damit|das|dies\w*|es|ihn|ihm|ihr|ob)\b|\b(?:kannst|könntest|würdest) du\b.{0,30}\b(?:das|dies\w*|es|ihn|ihm|ihr|sie)\b|\b(?:wie|was|ist|warum|wer)\b.{0,20}\b(?:das|dies\w*|ihm|ihr|darauf)\b"
-    r"|(?:帮我?|请|把|给我).{0,12}[这下它他她]|[这它他她].{0,20}[？?]|(?:これ|それ|ここ|この).{0,20}(?:[?？]|て|ください)",
+    r"|\b(?:esto|ceci|daraus|hieraus)\b|(?:帮我?|请|把|给我).{0,12}[这下它他她]|[这它他她].{0,20}[？?]|(?:これ|それ|ここ|この).{0,20}(?:[?？]|て|ください)",
     re.IGNORECASE,
 )
 """A request or question about "this" or "it"."""
 
 HANDED_OVER: Final = re.compile(
     r"\b(?:someone|somebody|who(?:ever)?|my|our|his|her|the|an?) (?:[\w'’-]+ ){0,3}?(?:just )?(?:wrote|sent|forwarded|texted|mailed|posted|handed|gave|left|got|submitted|says|said) (?:me |us |in |over |to me )?(?:this|that|these|the following)\b"
+    r"|\b(?:someone|somebody|jemand\w*|alguien|quelqu'un),? (?:who|der|die|das|que|qui) (?:says?|said|sagt|dice|dit)\b|から(?:の|来た)(?:返事|返信|メール|手紙|連絡|LINE)"
     r"|\b(?:this|that|here) is what .{1,30} (?:wrote|said|sent|says|made)\b"
     r"|\bi (?:just )?(?:got|received|found) (?:this|these|the following|an? \w+)\b"
     r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
@@ -97,7 +105,7 @@ PRODUCING: Final = re.compile(
 
 KEEPING: Final = re.compile(
     r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
-    r"|记住|记得|遵守|規則|覚え|守って",
+    r"|\b(?:bit|something|facts?|things?|info|background|you) (?:on|about) (?:me|myself|us)\b|介绍一下(?:我|自己)|记住|记得|遵守|規則|覚え|守って",
     re.IGNORECASE,
 )
 """What asks to bear something in mind."""
@@ -177,6 +185,11 @@ OWN_LABELS: Final = frozenset(label.strip() for label in re.split(";", """
 
 SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)]*\s+|[。！？]+[」』”）]*|\s[–—-]\s")
 _CLAUSE = re.compile(r"[,，、;；]")
+_OTHERS = re.compile(
+    r"\W{0,3}(?:my|our|mein\w*|unser\w*|mis?|nuestr[oa]s?|mon|ma|mes|notre|nos)\W(?:\w+\W+){3}",
+    re.IGNORECASE,
+)
+"""How a clause begins that is about somebody whom the user knows."""
 COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
 OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
@@ -219,7 +232,9 @@ def clearness(sentence: str) -> int:
     producing = PRODUCING.search(head) is not None
     verb = VERB.search(head) is not None and not producing
     noun = not producing and any(
-        NOUN.search(clause) and (doing or not _tells(clause)) for clause in clauses
+        NOUN.search(clause)
+        and (doing or PROCESS.search(clause) or _OTHERS.match(clause) or not _tells(clause))
+        for clause in clauses
     )
     if STANDING.search(head) and not (colon and verb):
         return 0
