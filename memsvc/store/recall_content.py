@@ -12,6 +12,9 @@ from memsvc.store.database import Tx
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 
+LATEST_ITEMS: Final = 48
+"""Latest items of a session among which the user's are looked for."""
+
 
 class EntryPlace(NamedTuple):
     """Entry by its index and number."""
@@ -27,6 +30,8 @@ class RecalledFilter:
     `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
     of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
     those at the places; with `profile_of` also those of a profile, and how the session is told it.
+    With `facts_max` the latest of all facts alone; with `latest_of` also the user's latest messages
+    of these indexes.
     """
 
     facts: Sequence[EntryPlace]
@@ -35,6 +40,8 @@ class RecalledFilter:
     fact_index_ids: Sequence[int]
     all_facts: bool = False
     profile_of: str | None = None
+    facts_max: int | None = None
+    latest_of: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,8 @@ async def read(
         chars_max,
         list(profile.FACT_IDS) if request.profile_of is not None else [],
         request.profile_of,
+        request.facts_max,
+        list(request.latest_of),
     )
     assert row is not None
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
@@ -147,7 +156,7 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 # Parameters are typed here for the variants that do not use them all.
 _READ: Final = f"""
-    WITH given AS (SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[])
+    WITH given AS (SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[], $14::int4)
     SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
            (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i) AS insights,
            (SELECT to_jsonb(s) FROM (
@@ -159,7 +168,14 @@ _READ: Final = f"""
                array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
                array_agg(said_at) AS said_at, array_agg(digest) AS digest,
                    array_agg(tokens) AS tokens
-        FROM unnest($9::int8[], $10::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
+        FROM (
+            SELECT * FROM unnest($9::int8[], $10::int4[])
+            UNION SELECT latest.book, latest.entry
+            FROM unnest($15::int8[]) AS shelf (book) CROSS JOIN LATERAL (
+                SELECT book, entry, role FROM entries WHERE tenant = $1 AND project = $2
+                    AND book = shelf.book AND length >= 0
+                ORDER BY entry DESC LIMIT {LATEST_ITEMS}) AS latest WHERE latest.role = 'user'
+        ) AS place (book, entry) CROSS JOIN LATERAL (
             SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens
                 FROM entries
             WHERE tenant = $1 AND project = $2 AND book = place.book

@@ -104,6 +104,12 @@ class TurnOptions(BaseModel):
     profile: ProfileOptions = Field(
         ProfileOptions(), description="what is told of a person whatever the question"
     )
+    small_memory_tok_max: int = Field(
+        700,
+        ge=0,
+        description="tokens of what a small memory tells beside what shares words with a question"
+        " about the user, at the most",
+    )
     search_limit: int = Field(
         5, ge=1, le=1000, description="passages of files recalled into a turn that asks for them"
     )

@@ -10,6 +10,7 @@ from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_concurrently
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import Item, fingerprint, item_hash
+from memsvc.core.personal_questions import is_personal
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.rules.changes import questioned
 from memsvc.core.scope import Scope
@@ -27,8 +28,9 @@ from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptParts
-from memsvc.styles.turns.recall.recall import RankedMatches, TurnRecall
+from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
+from memsvc.styles.turns.recall.recalled_turns import RankedMatches
 from memsvc.styles.turns.turn import Turn
 
 LATEST_FACTS: Final = 200
@@ -125,6 +127,7 @@ class TurnMemory:
                 as_of=recall_options.as_of,
                 sources=recall_options.sources,
                 lookup=lookup,
+                personal=recall_options.as_of is None and is_personal(question),
             )
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             visible = Conversation(before, current, conversation.trailing)

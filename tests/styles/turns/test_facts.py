@@ -47,6 +47,7 @@ async def test_a_fact_comes_back_with_where_it_was_learnt(door: Door) -> None:
             "id": listed["record_id"],
             "key": "home",
             "value": "Porto Alegre",
+            "statement": "I live in Porto Alegre.",
             "since": "2026-01-05",
         }
     ]

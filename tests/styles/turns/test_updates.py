@@ -3,7 +3,7 @@
 import pytest
 
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, file_records, memory, recalled_facts, say, values
+from tests.styles.turns.talk import ask, file_records, recalled_facts, say, values
 from tests.styles.turns.updates import Update, updates
 
 UPDATES = updates()
@@ -25,23 +25,20 @@ async def test_no_stale_fact_is_shown_after_an_update_and_the_fresh_one_is(
     for number, update in enumerate(UPDATES):
         who = {"session": f"s{number}", "user_id": f"{user}{number}" if user else ""}
         await say(door, "t1", update.first, **who)
-        before = memory(await ask(door, update.question, **who))["facts"]
-        told = [fact["key"] for fact in before if fact["value"] == update.old]
+        before = await recalled_facts(door, await ask(door, update.question, **who), **who)
+        told = {fact_id for fact_id, value in before if value == update.old}
         unknown += [] if told else [update]
         await say(door, "t2", update.later, **who)
-        shown = memory(await ask(door, update.question, **who))["facts"]
-        everything = memory(await ask(door, f"{update.old}? What do you know about me?", **who))[
-            "facts"
-        ]
+        shown = await recalled_facts(door, await ask(door, update.question, **who), **who)
+        question = f"{update.old}? What do you know about me?"
+        everything = await recalled_facts(door, await ask(door, question, **who), **who)
         # what was liked may be disliked by now: that is another fact
         stale += [
             update
-            for fact in (*shown, *everything)
-            if (fact["key"], fact["value"]) in {(one, update.old) for one in told}
+            for fact_id, value in (*shown, *everything)
+            if value == update.old and fact_id in told
         ]
-        missing += (
-            [update] if update.new and update.new not in [fact["value"] for fact in shown] else []
-        )
+        missing += [update] if update.new and update.new not in [v for _, v in shown] else []
     assert (stale, missing, unknown) == ([], [], [])
 
 

@@ -31,8 +31,8 @@ from memsvc.styles.turns.inspection.inspection_models import (
     RecallCandidate,
 )
 from memsvc.styles.turns.inspection.recall_traces import RecallTrace, RecallTraces, place_of
-from memsvc.styles.turns.recall.block_chunks import text_slice
 from memsvc.styles.turns.recall.recall import TEXT_CHARS_READ
+from memsvc.styles.turns.recall.sentence_quotes import quote_text
 
 TEXT_CHARS: Final = 4000
 LINE_BYTES_MAX: Final = 32 * 1024
@@ -161,8 +161,10 @@ def _candidate(
     stored = quoted.get(place) if place else None
     text = None
     if stored is not None:
-        start, stop = candidate.get("cut") or (0, len(stored.text))
-        text = text_slice(stored.text, start, stop)
+        cut: Any = candidate.get("cut") or [(0, len(stored.text))]
+        # traces of earlier versions have one range, not a list of them
+        ranges = [cut] if isinstance(cut[0], int) else cut
+        text = quote_text(stored.text, ranges)
     return RecallCandidate(
         kind=candidate["kind"],
         ref=_ref(candidate, stored),

@@ -1,12 +1,10 @@
 """Chunks of the memory block: recalled facts, insights, messages and passages."""
 
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
 
-from memsvc.core.analysis import terms
 from memsvc.core.facts import Fact
 from memsvc.core.profile import ProfileClass
 from memsvc.core.ranking import Ranked
@@ -17,6 +15,7 @@ from memsvc.styles.turns import budget
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.recall.passage_quotes import Quote
 from memsvc.styles.turns.recall.recalled import RecalledChunk
+from memsvc.styles.turns.recall.sentence_quotes import Quoter, quote_text
 
 FACT_TOKENS: Final = 20
 """Estimated tokens of a recalled fact beside its words."""
@@ -98,23 +97,24 @@ def turn_chunk(
     session: str,
     text: Text,
     ranked: Ranked,
-    query_term_set: Collection[str],
+    quoter: Quoter,
     *,
     place: EntryPlace,
     chars_max: int,
     is_other_session: bool,
 ) -> RecalledChunk:
-    """Return the chunk of an item with its session, turn, time and speaker; a long one is cut."""
-    window = snippet_range(text.text, query_term_set, chars_max)
+    """Return the chunk of an item: session, turn, time, speaker, and its text or a quote of it."""
+    ranges = quoter.ranges(text.text, chars_max)
+    quoted = quote_text(text.text, ranges)
     fields = {
         "session": session,
         "turn": turn_of(text.ref),
         "time": text.message_at,
         "role": text.role,
         "speaker": text.speaker,
-        "text": text_slice(text.text, *window),
+        "text": quoted,
     }
-    tokens = text.tokens * (window[1] - window[0]) // len(text.text) + budget.CHUNK_TOKENS
+    tokens = text.tokens * len(quoted) // len(text.text) + budget.CHUNK_TOKENS
     return RecalledChunk(
         "turn",
         fields,
@@ -125,16 +125,14 @@ def turn_chunk(
         id="",
         session=session if is_other_session else "",
         place=place,
-        text_range=window if window != (0, len(text.text)) else None,
+        text_ranges=ranges if quoted != text.text else None,
     )
 
 
-def passage_chunk(
-    quote: Quote, query_term_set: Collection[str], *, chars_max: int
-) -> RecalledChunk:
+def passage_chunk(quote: Quote, quoter: Quoter, *, chars_max: int) -> RecalledChunk:
     """Return the chunk of a passage with its source, last write and byte range."""
     cited, ref = quote.cited, ref_of(quote)
-    text = snippet(cited.text, query_term_set, chars_max)
+    text = quote_text(cited.text, quoter.ranges(cited.text, chars_max))
     fields = {
         "source": quote.source,
         "path": cited.path,
@@ -152,30 +150,3 @@ def passage_chunk(
 def ref_of(quote: Quote) -> str:
     """Return the reference of a passage: its file and start."""
     return f"{quote.cited.path}:{quote.cited.start_bytes}"
-
-
-def snippet(text: str, query_term_set: Collection[str], chars_max: int) -> str:
-    """Return the text, or the part around the first query word, with `…` where it is cut."""
-    return text_slice(text, *snippet_range(text, query_term_set, chars_max))
-
-
-def snippet_range(text: str, query_term_set: Collection[str], chars_max: int) -> tuple[int, int]:
-    """Return the character range to show: all, or this many around the first query word."""
-    if len(text) <= chars_max:
-        return 0, len(text)
-    match = next(
-        (
-            word
-            for word in re.finditer(r"\w+", text)
-            if not set(terms(word[0])).isdisjoint(query_term_set)
-        ),
-        None,
-    )
-    middle = match.start() if match else 0
-    start = max(0, min(middle - chars_max // 3, len(text) - chars_max))
-    return start, start + chars_max
-
-
-def text_slice(text: str, start: int, stop: int) -> str:
-    """Return these characters of a text, with `…` where it is cut."""
-    return ("…" if start else "") + text[start:stop] + ("…" if stop < len(text) else "")

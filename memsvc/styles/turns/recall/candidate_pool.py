@@ -73,12 +73,13 @@ def others(session: str, active: Sequence[str], digest_matches: IndexMatches | N
 class CandidatePool:
     """Candidates of several sessions as one index, and the question for it.
 
-    `sessions` is by index."""
+    `sessions` is by index, `entries` their number in those that were found."""
 
     candidates: list[Candidate]
     question: Question
     sessions: Mapping[int, str]
     order: Sequence[int]
+    entries: int
 
     def place(self, entry: int) -> EntryPlace:
         """Return the place of a candidate."""
@@ -111,6 +112,7 @@ def pool_matches(
             ranking.read_question(text, entries, index_matches.counts_by_term, when),
             sessions,
             order,
+            entries,
         )
     counts: Counter[str] = Counter()
     for index_id in order:
@@ -137,5 +139,5 @@ def pool_matches(
                 )
                 candidates.append(moved)
     return CandidatePool(
-        candidates, ranking.read_question(text, entries, counts, when), sessions, order
+        candidates, ranking.read_question(text, entries, counts, when), sessions, order, entries
     )

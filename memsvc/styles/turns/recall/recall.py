@@ -8,41 +8,39 @@ from typing import Final
 from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
-from memsvc.core.facts import latest_by_identity
-from memsvc.core.greeting_phrases import is_greeting_phrase
 from memsvc.core.ports import Meter, PassageSearch
-from memsvc.core.profile import profile_facts
-from memsvc.core.ranking import Ranked
 from memsvc.core.scope import Scope
 from memsvc.store import recall_content as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
-from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace, RecalledFilter
 from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall import candidate_pool
 from memsvc.styles.turns.recall.block_chunks import (
     insight_chunk,
     passage_chunk,
-    profile_chunk,
     ref_of,
-    turn_chunk,
 )
-from memsvc.styles.turns.recall.candidate_pool import CandidatePool
 from memsvc.styles.turns.recall.passage_quotes import Quote, quotes
 from memsvc.styles.turns.recall.recall_request import QuestionLookup, RecallRequest
 from memsvc.styles.turns.recall.recalled import (
-    IN_CONTEXT,
     DroppedCandidate,
     RankedRecall,
     RecalledChunk,
 )
-from memsvc.styles.turns.recall.recalled_facts import FactRequest, fact_chunks, rank_entries
+from memsvc.styles.turns.recall.recalled_facts import (
+    FactRequest,
+    fact_chunks,
+    rank_entries,
+    told_profile,
+)
+from memsvc.styles.turns.recall.recalled_turns import RankedMatches, TurnSelection, not_loaded
+from memsvc.styles.turns.recall.sentence_quotes import Quoter
+from memsvc.styles.turns.recall.small_memory import ENTRIES_MAX, FACTS_MAX, untold
 from memsvc.styles.turns.recall.speakers import Speakers
 from memsvc.styles.turns.recall.told_changes import (
     CHANGES_READ,
@@ -55,9 +53,6 @@ from memsvc.styles.turns.recall.told_changes import (
 EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
 INSIGHTS_FOUND: Final = 10
-NOT_LOADED_LIMIT: Final = 20
-UNDER_THE_FLOOR: Final = "nothing is relevant enough"
-OVER_THE_LIMIT: Final = "over recall_turns_limit"
 TEXT_CHARS_READ: Final = 25_000
 
 WRITTEN_LATER: Final = "written after as_of"
@@ -70,25 +65,6 @@ class RecallMatches:
     found: Mapping[int, IndexMatches]
     other_sessions: Sequence[str]
     changes: Sequence[EntryPlace] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RankedMatches:
-    """Ranked matches of a question, best first: items with their confidence, facts, insights.
-
-    `changes` are the messages of change among the candidates, the latest first."""
-
-    pool: CandidatePool
-    items: Sequence[Ranked]
-    confidence: relevance.Confidence
-    facts: FactRequest
-    insights: Sequence[tuple[EntryPlace, Ranked]]
-    changes: Sequence[EntryPlace]
-
-    @property
-    def silent(self) -> bool:
-        """Return whether no item is relevant enough to be shown."""
-        return self.confidence.total < relevance.FLOOR
 
 
 class TurnRecall:
@@ -229,23 +205,30 @@ class TurnRecall:
                 entry for entry in ranked.items if request.in_context(pool.place(entry.entry))
             ]
         places = [pool.place(entry.entry) for entry in selected]
-        if places or ranked.facts.ranked or ranked.facts.needs_all:
+        if places or ranked.facts.ranked or ranked.facts.needs_all or request.personal:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
-        dropped = _not_loaded(ranked, selected, request)
+        dropped = not_loaded(ranked, selected, request)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
         result = [
             replace(chunk, score=found.score, parts=found.parts)
             if (found := asked.get(chunk.id))
             else chunk
-            for chunk in self._profile(request, read)
+            for chunk in told_profile(request.user, read, self._options, self._costs)
         ]
         told = {chunk.id for chunk in result}
         of_facts = [chunk for chunk in of_facts if chunk.id not in told]
         result += _within(
             of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max // 2, dropped
         )
+        quoter = Quoter(pool.question.idf_by_term)
+        selection = TurnSelection(self._options, request, ranked, quoter)
+        turns = selection.chunks(
+            [(pool.place(entry.entry), entry) for entry in selected], read.items, dropped
+        )
+        more_facts, more_turns = self._untold(ranked, read, request, [*result, *turns], selection)
+        result += more_facts
         result += [
             insight_chunk(read.insights[place], entry.score, entry.parts)
             for place, entry in ranked.insights
@@ -253,12 +236,12 @@ class TurnRecall:
         ][: self._options.recall_insights_limit]
         chars_max = self._options.snippet_chars_max
         passage_chunks = [
-            passage_chunk(entry, pool.question.idf_by_term, chars_max=chars_max)
+            passage_chunk(entry, quoter, chars_max=chars_max)
             for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
-        result += self._turns(ranked, selected, read.items, request, dropped=dropped)
-        result = self._told_with_changes(result, ranked, read, request)
+        result += [*turns, *more_turns]
+        result = self._told_with_changes(result, ranked, read, request, selection)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
         }
@@ -271,26 +254,17 @@ class TurnRecall:
         ranked: RankedMatches,
         read: stored.RecallContent,
         request: RecallRequest,
+        selection: TurnSelection,
     ) -> list[RecalledChunk]:
         """Return the chunks with what later messages change about them."""
         pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
         result = list(with_changes(chunks, read.items, changes, read.outdated))
         facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
         for said in following(result, changes, facts):
-            session = pool.sessions[said.place.index_id]
-            is_other = session != request.session
-            if self._why_not(said.text, request, 0, is_other_session=is_other) is None:
-                result.append(
-                    turn_chunk(
-                        session,
-                        said.text,
-                        Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0),
-                        pool.question.idf_by_term,
-                        place=said.place,
-                        chars_max=self._options.snippet_chars_max,
-                        is_other_session=is_other,
-                    )
-                )
+            is_other = pool.sessions[said.place.index_id] != request.session
+            if selection.why_not(said.text, is_other_session=is_other) is None:
+                entry = ranking.Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0)
+                result.append(selection.chunk(said.place, said.text, entry))
         return result
 
     async def _read(
@@ -305,138 +279,65 @@ class TurnRecall:
         needs_all = facts_asked.needs_all or (
             request.as_of is not None and bool(facts_asked.index_ids)
         )
-        with_profile = bool(facts_asked.index_ids) and self._options.profile_tok_max > 0
-        if not (with_profile or needs_all or facts_asked.ranked or insights or items):
+        with_facts = bool(facts_asked.index_ids)
+        with_profile = with_facts and self._options.profile_tok_max > 0
+        if not (
+            with_profile or request.personal or needs_all or facts_asked.ranked or insights or items
+        ):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
             [place for place, _ in facts_asked.ranked],
             [place for place, _ in insights],
             items,
             index_ids,
-            needs_all,
+            needs_all or (request.personal and with_facts),
             request.session if with_profile else None,
+            FACTS_MAX + 1 if request.personal and not needs_all else None,
+            _small_sessions(ranked, request),
         )
         as_of = request.as_of
         return await stored.read(
             tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ
         )
 
-    def _profile(self, request: RecallRequest, read: stored.RecallContent) -> list[RecalledChunk]:
-        """Return the profile within its token limit, in its order; instructions give way first."""
-        session = read.session
-        classes: Collection[str] = self._options.profile.classes
-        is_shared = session is not None and (
-            session.shared or session.user_id not in ("", request.user)
-        )
-        if session is not None and session.classes is not None:
-            classes = session.classes
-        chunks = [
-            profile_chunk(name, fact, self._costs.text)
-            for name, fact in profile_facts(
-                latest_by_identity(read.facts).values(), classes, is_shared=is_shared
-            )
-        ]
-        remaining, kept = self._options.profile_tok_max, set()
-        for chunk in sorted(chunks, key=lambda chunk: chunk.fields["class"] == "instruction"):
-            if chunk.tokens <= remaining:
-                remaining -= chunk.tokens
-                kept.add(chunk.id)
-        return [chunk for chunk in chunks if chunk.id in kept]
-
-    def _turns(
+    def _untold(
         self,
         ranked: RankedMatches,
-        selected: Sequence[Ranked],
-        items: Mapping[EntryPlace, Text],
+        read: stored.RecallContent,
         request: RecallRequest,
-        *,
-        dropped: list[DroppedCandidate],
-    ) -> list[RecalledChunk]:
-        """Return the items to show, in this order.
+        told: Sequence[RecalledChunk],
+        selection: TurnSelection,
+    ) -> tuple[list[RecalledChunk], list[RecalledChunk]]:
+        """Return the facts and items of a small memory that a personal question is told as well.
 
-        The others are added to `dropped` with reasons."""
-        pool, silent = ranked.pool, ranked.silent
-        distinct = relevance.Distinct()
-        result: list[RecalledChunk] = []
-        for entry in selected:
-            place = pool.place(entry.entry)
-            if place not in items:
-                continue
-            text, session = items[place], pool.sessions[place.index_id]
-            is_other_session = session != request.session
-            reason = (
-                UNDER_THE_FLOOR
-                if silent
-                else self._why_not(text, request, len(result), is_other_session=is_other_session)
-            )
-            if reason is None and not distinct.add_if_new(text.text.casefold().split()):
-                reason = "nearly the same as one that comes before"
-            if reason is None:
-                query, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
-                result.append(
-                    turn_chunk(
-                        session,
-                        text,
-                        entry,
-                        query,
-                        place=place,
-                        chars_max=chars_max,
-                        is_other_session=is_other_session,
-                    )
-                )
-            else:
-                dropped.append(
-                    DroppedCandidate(
-                        "turn",
-                        text.ref,
-                        entry.score,
-                        reason,
-                        session if is_other_session else "",
-                        place,
-                    )
-                )
-        return result
-
-    def _why_not(
-        self, text: Text, request: RecallRequest, count: int, *, is_other_session: bool
-    ) -> str | None:
-        if not is_other_session and turn_of(text.ref) == request.turn:
-            return "stored by this very turn"
-        if not text.text.strip():
-            return "no text"
-        if text.role == "assistant" and is_greeting_phrase(text.text):
-            return "an answer without content"
-        if not is_other_session and text.entry in request.prompt:
-            return IN_CONTEXT
-        if text.digest in request.known:
-            return "in the caller's input"
-        return OVER_THE_LIMIT if count >= self._options.recall_turns_limit else None
-
-
-def _not_loaded(
-    ranked: RankedMatches, selected: Sequence[Ranked], request: RecallRequest
-) -> list[DroppedCandidate]:
-    """Return the best items that were not even read, by their places, with reasons."""
-    pool, read = ranked.pool, {entry.entry for entry in selected}
-    other = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
-    dropped: list[DroppedCandidate] = []
-    for entry in islice(
-        (entry for entry in ranked.items if entry.entry not in read), NOT_LOADED_LIMIT
-    ):
-        place = pool.place(entry.entry)
-        session = pool.sessions[place.index_id]
-        reason = IN_CONTEXT if request.in_context(place) else other
-        dropped.append(
-            DroppedCandidate(
-                "turn",
-                "",
-                entry.score,
-                reason,
-                session if session != request.session else "",
-                place,
-            )
+        None where the facts that it asks for were found; beside facts that share words with it
+        only what shares a topic."""
+        found = [chunk for chunk in told if chunk.kind != "turn" and chunk.parts]
+        asked = any(fact.statement.fact_id in ranked.facts.ids for fact in read.facts)
+        if not request.personal or asked or (found and ranked.facts.wants_profile):
+            return [], []
+        left = untold(
+            request.question,
+            read.facts if ranked.facts.index_ids else [],
+            read.items,
+            ranked.pool.sessions,
+            told={chunk.place for chunk in told if chunk.place is not None},
+            score_min=1.0 if found else 0.0,
         )
-    return dropped
+        turns = selection.chunks(left.messages, read.items, [])
+        best = sorted([*left.facts, *turns], key=lambda chunk: -chunk.score)
+        kept = _within(best, self._options.small_memory_tok_max, [])
+        return (
+            [chunk for chunk in kept if chunk.kind == "fact"],
+            [chunk for chunk in kept if chunk.kind == "turn"],
+        )
+
+
+def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
+    """Return the indexes whose latest messages a personal question may be told, if small."""
+    if not request.personal or "turns" not in request.sources or ranked.pool.entries > ENTRIES_MAX:
+        return []
+    return list(ranked.pool.sessions)
 
 
 def _valid_at_time(request: RecallRequest, dropped: list[DroppedCandidate]) -> list[Quote]:

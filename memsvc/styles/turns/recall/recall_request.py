@@ -30,7 +30,8 @@ class RecallRequest:
 
     `known` are digests of items that the caller has, `prompt` the entries of items in the recent
     context; neither is recalled again, nor is what the turn itself has already stored. `as_of` asks
-    for the state at that time, `sources` selects kinds of memory."""
+    for the state at that time, `sources` selects kinds of memory. What is `personal` is told a
+    small memory also where no word of it is shared."""
 
     session: str
     turn: str
@@ -43,6 +44,7 @@ class RecallRequest:
     lookup: QuestionLookup = QuestionLookup()
     known: Collection[int] = frozenset()
     prompt: Collection[int] = frozenset()
+    personal: bool = False
 
     def fact_index_ids(self) -> list[int]:
         """Return the fact indexes to search."""

@@ -18,7 +18,7 @@ class RecalledChunk:
 
     `fields` are as the block shows them; of an item they include what the block groups by (session,
     turn, time and speaker), and `more` to say of it. `session` is set for an item of another
-    session, else "". `place` is its entry, `text_range` the range shown of a longer text."""
+    session, else "". `place` is its entry, `text_ranges` what is quoted of a longer text."""
 
     kind: Kind
     fields: dict[str, Any]
@@ -29,7 +29,7 @@ class RecalledChunk:
     id: str
     session: str = ""
     place: EntryPlace | None = None
-    text_range: tuple[int, int] | None = None
+    text_ranges: Sequence[tuple[int, int]] | None = None
 
     @property
     def is_session_turn(self) -> bool:
@@ -93,7 +93,7 @@ class RankedRecall:
     def details(self, count: int, *, places: bool = False) -> dict[str, Any]:
         """Return why each candidate is shown, and its position, or not, best first.
 
-        Includes the confidence in past items and, on request, the place and range of each."""
+        Includes the confidence in past items and, on request, place and quoted ranges of each."""
         listed = [
             {
                 "ref": candidate.ref,
@@ -105,7 +105,7 @@ class RankedRecall:
             | {"parts": {name: round(part, 4) for name, part in candidate.parts.items()}}
             | _exact_time(candidate.fields.get("time"))
             | ({"position": at + 1} if at < count else {"reason": "over the token budget"})
-            | (_place_fields(candidate.place, candidate.text_range) if places else {})
+            | (_place_fields(candidate.place, candidate.text_ranges) if places else {})
             for at, candidate in enumerate(self.chunks)
         ]
         dropped = [
@@ -132,5 +132,7 @@ def _exact_time(time: object) -> dict[str, str]:
     return {"time": exact_timestamp(time)} if isinstance(time, datetime) else {}
 
 
-def _place_fields(place: EntryPlace | None, text_range: tuple[int, int] | None) -> dict[str, Any]:
-    return ({"place": [*place]} if place else {}) | ({"cut": text_range} if text_range else {})
+def _place_fields(
+    place: EntryPlace | None, text_ranges: Sequence[tuple[int, int]] | None
+) -> dict[str, Any]:
+    return ({"place": [*place]} if place else {}) | ({"cut": text_ranges} if text_ranges else {})

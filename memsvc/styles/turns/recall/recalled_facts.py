@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
@@ -12,11 +12,14 @@ from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_term_score
 from memsvc.core.facts import Fact, FactTier, latest_by_identity
 from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
+from memsvc.core.profile import profile_facts
 from memsvc.core.ranking import Candidate, Ranked
 from memsvc.core.rules.question_patterns import QUESTION_FACT_IDS, QUESTION_PATTERNS
-from memsvc.store.recall_content import EntryPlace
+from memsvc.store.recall_content import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches
-from memsvc.styles.turns.recall.block_chunks import fact_chunk
+from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.recall.block_chunks import fact_chunk, profile_chunk
 from memsvc.styles.turns.recall.recalled import RecalledChunk
 
 FACT_WEIGHTS: Final = ranking.RankWeights(
@@ -132,6 +135,28 @@ def fact_chunks(
                 fact_chunk(fact, statement.confidence, {"asked for": statement.confidence})
             )
     return chunks
+
+
+def told_profile(
+    user: str, read: RecallContent, options: TurnOptions, costs: Costs
+) -> list[RecalledChunk]:
+    """Return the profile within its token limit, in its order; instructions give way first."""
+    session = read.session
+    classes: Collection[str] = options.profile.classes
+    is_shared = session is not None and (session.shared or session.user_id not in ("", user))
+    if session is not None and session.classes is not None:
+        classes = session.classes
+    held = latest_by_identity(read.facts).values()
+    chunks = [
+        profile_chunk(name, fact, costs.text)
+        for name, fact in profile_facts(held, classes, is_shared=is_shared)
+    ]
+    remaining, kept = options.profile_tok_max, set()
+    for chunk in sorted(chunks, key=lambda chunk: chunk.fields["class"] == "instruction"):
+        if chunk.tokens <= remaining:
+            remaining -= chunk.tokens
+            kept.add(chunk.id)
+    return [chunk for chunk in chunks if chunk.id in kept]
 
 
 def _request_terms(question: str) -> frozenset[str]:

@@ -1,0 +1,160 @@
+"""Past items that a prompt shows, and why others are left out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from memsvc.core import relevance
+from memsvc.core.greeting_phrases import is_greeting_phrase
+from memsvc.core.ranking import Ranked
+from memsvc.store.index import Text
+from memsvc.store.recall_content import EntryPlace
+from memsvc.styles.turns.file_layout import turn_of
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.recall.block_chunks import turn_chunk
+from memsvc.styles.turns.recall.candidate_pool import CandidatePool
+from memsvc.styles.turns.recall.recall_request import RecallRequest
+from memsvc.styles.turns.recall.recalled import IN_CONTEXT, DroppedCandidate, RecalledChunk
+from memsvc.styles.turns.recall.recalled_facts import FactRequest
+from memsvc.styles.turns.recall.sentence_quotes import Quoter
+from memsvc.styles.turns.recall.small_memory import PART
+
+NOT_LOADED_LIMIT: Final = 20
+UNDER_THE_FLOOR: Final = "nothing is relevant enough"
+LONG_QUOTES: Final = 5
+"""Items that are quoted at length; of others half of that."""
+OVER_THE_LIMIT: Final = "over recall_turns_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class RankedMatches:
+    """Ranked matches of a question, best first: items with their confidence, facts, insights.
+
+    `changes` are the messages of change among the candidates, the latest first."""
+
+    pool: CandidatePool
+    items: Sequence[Ranked]
+    confidence: relevance.Confidence
+    facts: FactRequest
+    insights: Sequence[tuple[EntryPlace, Ranked]]
+    changes: Sequence[EntryPlace]
+
+    @property
+    def silent(self) -> bool:
+        """Return whether no item is relevant enough to be shown."""
+        return self.confidence.total < relevance.FLOOR
+
+
+class TurnSelection:
+    """Selection of items for one prompt: each once, up to `recall_turns_limit`."""
+
+    def __init__(
+        self,
+        options: TurnOptions,
+        request: RecallRequest,
+        ranked: RankedMatches,
+        quoter: Quoter,
+    ) -> None:
+        self._limit = options.recall_turns_limit
+        self._chars_max = options.snippet_chars_max
+        self._request = request
+        self._ranked = ranked
+        self._quoter = quoter
+        self._distinct = relevance.Distinct()
+        self._count = 0
+
+    def chunks(
+        self,
+        selected: Sequence[tuple[EntryPlace, Ranked]],
+        items: Mapping[EntryPlace, Text],
+        dropped: list[DroppedCandidate],
+    ) -> list[RecalledChunk]:
+        """Return the items to show, in this order.
+
+        The others are added to `dropped` with reasons."""
+        request, pool = self._request, self._ranked.pool
+        result: list[RecalledChunk] = []
+        for place, entry in selected:
+            if place not in items:
+                continue
+            text, session = items[place], pool.sessions[place.index_id]
+            is_other_session = session != request.session
+            reason = (
+                UNDER_THE_FLOOR
+                if self._ranked.silent and PART not in entry.parts
+                else self.why_not(text, is_other_session=is_other_session)
+            )
+            if reason is None and self._count >= self._limit:
+                reason = OVER_THE_LIMIT
+            if reason is None and not self._distinct.add_if_new(text.text.casefold().split()):
+                reason = "nearly the same as one that comes before"
+            if reason is None:
+                self._count += 1
+                result.append(self.chunk(place, text, entry))
+            else:
+                dropped.append(
+                    DroppedCandidate(
+                        "turn",
+                        text.ref,
+                        entry.score,
+                        reason,
+                        session if is_other_session else "",
+                        place,
+                    )
+                )
+        return result
+
+    def chunk(self, place: EntryPlace, text: Text, entry: Ranked) -> RecalledChunk:
+        """Return the chunk of an item; behind the first few a shorter one."""
+        session, chars_max = self._ranked.pool.sessions[place.index_id], self._chars_max
+        return turn_chunk(
+            session,
+            text,
+            entry,
+            self._quoter,
+            place=place,
+            chars_max=chars_max if self._count <= LONG_QUOTES else chars_max // 2,
+            is_other_session=session != self._request.session,
+        )
+
+    def why_not(self, text: Text, *, is_other_session: bool) -> str | None:
+        """Return why an item is not shown, None where it may be."""
+        request = self._request
+        if not is_other_session and turn_of(text.ref) == request.turn:
+            return "stored by this very turn"
+        if not text.text.strip():
+            return "no text"
+        if text.role == "assistant" and is_greeting_phrase(text.text):
+            return "an answer without content"
+        if not is_other_session and text.entry in request.prompt:
+            return IN_CONTEXT
+        if text.digest in request.known:
+            return "in the caller's input"
+        return None
+
+
+def not_loaded(
+    ranked: RankedMatches, selected: Sequence[Ranked], request: RecallRequest
+) -> list[DroppedCandidate]:
+    """Return the best items that were not even read, by their places, with reasons."""
+    pool, read = ranked.pool, {entry.entry for entry in selected}
+    other = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
+    dropped: list[DroppedCandidate] = []
+    for entry in islice(
+        (entry for entry in ranked.items if entry.entry not in read), NOT_LOADED_LIMIT
+    ):
+        place = pool.place(entry.entry)
+        session = pool.sessions[place.index_id]
+        reason = IN_CONTEXT if request.in_context(place) else other
+        dropped.append(
+            DroppedCandidate(
+                "turn",
+                "",
+                entry.score,
+                reason,
+                session if session != request.session else "",
+                place,
+            )
+        )
+    return dropped

@@ -1,0 +1,72 @@
+"""A person whose memory is small is told it without a shared word, where the question is theirs."""
+
+from tests.door import Door
+from tests.styles.turns.conftest import Opened
+from tests.styles.turns.talk import ask, memory, say
+
+PERSONS = {
+    "en": (
+        ["The old Volvo is gone, a Skoda stands outside now", "Thursdays I fence at the club"],
+        [("Which vehicle do we drive?", "Skoda"), ("What sport do I practise?", "fence")],
+    ),
+    "de": (
+        ["Der Opel ist weg, jetzt steht ein Skoda vor der Tür", "Donnerstags fechte ich im Verein"],
+        [("Womit fahren wir?", "Skoda"), ("Welchen Sport treibe ich?", "fechte")],
+    ),
+    "es": (
+        ["Vendimos el Seat y llegó un Skoda", "Los jueves hago esgrima en el club"],
+        [("¿Qué coche tenemos?", "Skoda"), ("¿Qué deporte practico?", "esgrima")],
+    ),
+    "fr": (
+        ["La Clio est partie, une Skoda la remplace", "Le jeudi je tire au fleuret au club"],
+        [("Quelle voiture avons-nous ?", "Skoda"), ("Quel sport je pratique ?", "fleuret")],
+    ),
+    "zh": (
+        ["旧大众卖了，换了一辆斯柯达", "每周四我去俱乐部练击剑"],
+        [("我开的是什么车？", "斯柯达"), ("我做什么运动？", "击剑")],
+    ),
+    "ja": (
+        ["古いワーゲンを手放してシュコダにした", "木曜はクラブでフェンシングしてる"],
+        [("私のマイカーは何？", "シュコダ"), ("私がやっているスポーツは？", "フェンシング")],
+    ),
+}
+OTHERS = {
+    "en": ["Who invented the telephone?", "Why does my regex match twice?", "A rhyme for silver?"],
+    "de": ["Wer hat das Telefon erfunden?", "Was macht ein Turbolader im Motor?"],
+    "es": ["¿Quién inventó el teléfono?", "¿Cuánto es 17 por 23?"],
+    "fr": ["Qui a inventé le téléphone ?", "Combien font 17 fois 23 ?"],
+    "zh": ["电话是谁发明的？", "我的正则表达式为什么匹配不到换行？"],
+    "ja": ["電話を発明したのは誰？", "「猫に小判」を英語で言うと？"],
+}
+
+
+async def test_a_personal_question_is_told_a_small_memory_and_others_are_not(door: Door) -> None:
+    wrong = []
+    for language, (said, questions) in PERSONS.items():
+        for number, text in enumerate(said):
+            await say(door, f"t{number}", text, session=f"old {language}", user_id=language)
+        for question, held in questions:
+            prepared = await ask(door, question, session="new", user_id=language)
+            if held not in str(prepared["input_items"][:-1]):
+                wrong.append(question)
+        for question in OTHERS[language]:
+            body = memory(await ask(door, question, session="new", user_id=language))
+            if body["facts"] or body["turns"]:
+                wrong.append(question)
+        stranger = await ask(door, questions[0][0], session="new", user_id=f"other {language}")
+        assert len(stranger["input_items"]) == 1
+    assert wrong == []
+
+
+async def test_advice_is_told_a_small_memory_within_its_tokens(opened: Opened) -> None:
+    said = [f"I keep {number} goats on the hill of the village." for number in range(20, 50)]
+    for tokens, count in ((0, 0), (300, 1), (700, 5)):
+        door = opened(small_memory_tok_max=tokens, recent_context_items=0)
+        user = f"ada {tokens}"
+        for number, text in enumerate(said):
+            await say(door, f"t{number}", text, session=f"old {tokens}", user_id=user)
+        prepared = await ask(door, "Recommend a birthday present for me", "new", user_id=user)
+        body = memory(prepared)
+        assert len(body["facts"]) + len(body["turns"]) >= count
+        assert prepared["context_token_count"] < tokens + 250
+    assert memory(await ask(door, "How old do goats become?", "new", user_id="bo"))["turns"] == []
