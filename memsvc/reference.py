@@ -84,8 +84,9 @@ DESCRIPTIONS: Final[dict[Code, str]] = {
     Code.VERSION_CONFLICT: "the file or document is no longer at the expected version; read it"
     " again",
     Code.PRECONDITION_REQUIRED: "the call needs a precondition such as `expected_version`",
-    Code.UNAVAILABLE: "the database cannot be reached just now; nothing was written that is not"
-    " stored whole",
+    Code.UNAVAILABLE: "the database or the model cannot be reached just now; nothing was written that"
+    " is not stored whole; `retryable` is false where the model's endpoint refuses its key or the"
+    " request",
     Code.INTERNAL_ERROR: "a fault of memsvc; the request id finds it in the log",
 }
 

@@ -11,7 +11,7 @@ import structlog
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_in_thread
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, ModelRefusalError
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.rules.extraction import extract
@@ -303,7 +303,10 @@ class MemoryExtraction:
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
                 await self._budget.release(scope)
-            raise self._unavailable(error_message, error.message, error.retry_after_s) from error
+            failure = self._unavailable(error_message, error.message, error.retry_after_s)
+            if isinstance(error, ModelRefusalError):  # no wait mends its settings
+                failure = ModelRefusalError(failure.code, failure.message, recovery=error.recovery)
+            raise failure from error
         except TimeoutError as error:
             raise self._unavailable(
                 error_message, f"the model took longer than {self._options.deadline_s:g} s"

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 import orjson
 import pytest
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, ModelRefusalError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.memories.options import MemoriesOptions
@@ -327,6 +327,20 @@ async def test_a_failure_of_the_model_leaves_nothing_half_written(
     assert (refused.value.code, refused.value.body["retryable"]) == (Code.UNAVAILABLE, True)
     assert await held(call) == []
     assert len((await learn(call, llm, "Likes tea"))["results"]) == 1
+
+
+async def test_a_refused_key_is_no_reason_to_send_the_same_again(
+    call: Door, llm: ScriptedLlm
+) -> None:
+    llm.answers.append(ModelRefusalError(Code.UNAVAILABLE, "status 401", recovery="check the key"))
+    with pytest.raises(Refused) as refused:
+        await tell(call, "I like tea")
+    assert refused.value.body == {
+        "code": "UNAVAILABLE",
+        "message": "Failed to extract facts: status 401",
+        "retryable": False,
+        "recovery": "check the key",
+    }
 
 
 async def test_fenced_and_cut_off_answers_are_read_as_far_as_they_are_whole(
