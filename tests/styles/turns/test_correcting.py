@@ -112,3 +112,26 @@ async def test_a_session_whose_policy_forbids_storage_corrects_nothing(door: Doo
     )
     await door.refuses("CONFLICT", CORRECT, **U1, record_id=record, value="Oslo")
     assert (await only(door, "Paris"))["state"] == "active"
+
+
+async def test_a_rule_puts_a_correction_in_doubt_and_does_not_undo_it(
+    door: Door, clock: FakeClock
+) -> None:
+    await say(door, "t1", "I live in Paris. I like jazz.", user_id="u1")
+    for old, new in (("Paris", "Oslo"), ("jazz", "opera")):
+        record = (await only(door, old))["record_id"]
+        await door(CORRECT, **U1, record_id=record, value=new)
+    clock.advance(hours=1)
+    await say(door, "t2", "I live in Rome. I hate opera.", user_id="u1")
+    oslo = await only(door, "Oslo")
+    assert (oslo["state"], oslo["doubt"]["turn_id"]) == ("questioned", "t2")
+    assert "Rome" in oslo["doubt"]["text"]
+    facts = (await door(LIST, **U1))["facts"]
+    assert {fact["fact_id"]: fact["state"] for fact in facts if fact["value"] == "opera"} == {
+        "user_like": "questioned",
+        "user_dislike": "active",
+    }
+    done = await door(CORRECT, **U1, record_id=oslo["record_id"], restore=True)
+    assert (done["fact"]["state"], done["fact"]["doubt"]) == ("active", None)
+    await say(door, "t3", "I live in Oslo.", user_id="u1")
+    assert (await only(door, "Oslo", state="active"))["state"] == "active"
