@@ -128,7 +128,7 @@ def values(prepared: dict[str, Any]) -> list[str]:
         for fact in body.get("profile", ())
         if fact["id"] in prepared["recall_fact_ids"]
     ]
-    return of_profile + [fact["value"] for fact in body["facts"]]
+    return of_profile + [fact.get("value") or fact["statement"] for fact in body["facts"]]
 
 
 def profile(prepared: dict[str, Any]) -> list[tuple[str, str]]:

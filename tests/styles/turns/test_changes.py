@@ -57,7 +57,10 @@ async def test_only_what_a_change_names_is_in_doubt_and_saying_it_again_ends_tha
 
     async def doubted() -> list[tuple[str, bool]]:
         prepared = await ask(door, "What are my pets called?", session="s2", user_id="u1")
-        return sorted((fact["value"], "questioned" in fact) for fact in memory(prepared)["facts"])
+        return sorted(
+            (fact.get("value") or fact["statement"], "questioned" in fact)
+            for fact in memory(prepared)["facts"]
+        )
 
     assert await doubted() == [("Bella", True), ("Rex", False)]
     await say(door, "t3", "My cat is called Bella.", user_id="u1")

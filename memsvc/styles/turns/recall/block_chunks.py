@@ -32,7 +32,7 @@ def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> Recalled
     said = statement.statement
     if not said or not _says(said, statement.key.replace("_", " ")):
         fields["key"] = statement.key
-    if not said or statement.value != said:
+    if not said or statement.key != STATEMENT_KEY:
         fields["value"] = statement.value
     if said:
         fields["statement"] = said
