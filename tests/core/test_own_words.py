@@ -3,7 +3,7 @@
 from memsvc.core.facts import Statement
 from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import extract
-from memsvc.core.rules.own_words import own_end, own_spans, within, worked_on_spans
+from memsvc.core.rules.own_words import own_end, own_spans, told_beside, within, worked_on_spans
 
 # a message, with ⟦ ⟧ around the text that is worked on
 DIVIDED = [
@@ -110,6 +110,19 @@ def test_a_sentence_ends_where_the_text_begins_that_it_introduces() -> None:
     ):
         end = own_end(text, worked_on_spans(text), 0, len(text))
         assert text[:end] == (own or text)
+
+
+def test_beside_a_text_only_what_is_not_about_it_tells_something() -> None:
+    for text, told in (
+        ("Sum up the chat, I'm the chair of the PTA:", ["I'm the chair of the PTA"]),
+        ("My tenant sent me this and I don't read Spanish:", ["I don't read Spanish"]),
+        ("Traduis ça, moi j'ai fait allemand :", ["moi j'ai fait allemand"]),
+        ("压缩成三句话，我是做外贸的：", ["我是做外贸的"]),
+        ("Here's a note that came in;", []),
+        ("I run the salon since 2011.", ["I run the salon since 2011."]),
+    ):
+        parts = [text[start:end].strip() for start, end in told_beside(text, 0, len(text))]
+        assert parts == told
 
 
 def test_own_spans_are_all_that_is_not_worked_on() -> None:

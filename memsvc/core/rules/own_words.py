@@ -89,12 +89,33 @@ def own_end(text: str, spans: Sequence[Span], start: int, end: int) -> int:
     A text that it introduces is none of it, a name or title in quotation marks is."""
     at = bisect_right(spans, (start, 1 << 60))
     for left, right in spans[at : at + SPANS_MAX]:
-        is_title = right - left <= TITLE_CHARS_MAX and not words.FIRST_PERSON.search(
-            text, left, right
-        )
-        if left < end and not is_title:
+        if left < end and not _is_title(text, (left, right)):
             return left
     return end
+
+
+def holds_text(text: str, spans: Sequence[Span]) -> bool:
+    """Return whether more than names and titles is worked on in a message."""
+    return any(not _is_title(text, span) for span in spans)
+
+
+def told_beside(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the parts of a sentence beside a text that is worked on that tell something lasting.
+
+    All of one that is not about the text; else its clauses in the first person: "Sum this up, I'm
+    the chair" tells the second."""
+    sentence = text[start:end]
+    if not words.is_about_text(sentence):
+        yield start, end
+        return
+    for part in words.PART.finditer(sentence):
+        if words.FIRST_PERSON.search(part["told"]) and not words.is_about_text(part["told"]):
+            yield start + part.start("told"), start + part.end("told")
+
+
+def _is_title(text: str, span: Span) -> bool:
+    left, right = span
+    return right - left <= TITLE_CHARS_MAX and not words.FIRST_PERSON.search(text, left, right)
 
 
 @dataclass(frozen=True, slots=True)

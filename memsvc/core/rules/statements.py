@@ -9,8 +9,9 @@ from memsvc.core.rules import topics as t
 from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.own_words import own_end, within
+from memsvc.core.rules.own_words import holds_text, own_end, told_beside, within
 from memsvc.core.rules.rule import Topic
+from memsvc.core.rules.text_requests import STANDING
 from memsvc.core.secrets import is_secret
 
 SENTENCE_CHARS_READ = 400
@@ -142,13 +143,17 @@ def statements_in(
 
     `read_already` are the places and topics that rules have read: in such a sentence only another
     class of what is always told is a statement too."""
+    has_text = holds_text(text, worked_on)
     for start, sentence_end in sentence_spans(text):
         end = own_end(text, worked_on, start, sentence_end)
-        length = end - start
-        if not 4 < length <= SENTENCE_CHARS_READ or within(worked_on, start):
+        if not 4 < end - start <= SENTENCE_CHARS_READ or within(worked_on, start):
             continue
         known = {fact_id for at, fact_id in read_already if start <= at < end}
-        yield from _statements(text[start:end], start, known)
+        for left, right in told_beside(text, start, end) if has_text else ((start, end),):
+            for found in _statements(text[left:right], left, known):
+                is_request = has_text and not STANDING.search(text, left, right)
+                if not (is_request and found.topic is t.INSTRUCTION):
+                    yield found
 
 
 def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:

@@ -190,6 +190,12 @@ _OTHERS = re.compile(
     re.IGNORECASE,
 )
 """How a clause begins that is about somebody whom the user knows."""
+PART = re.compile(
+    r"(?:(?:and|und|y|et|so|bc|because|que|car|da)\b\s*)?(?P<told>(?:(?!\s(?:and|und|y|et)\s)[^,，、;；:：])+)",
+    re.IGNORECASE,
+)
+"""A clause, also behind an "and"."""
+_HERE = re.compile(r"\W{0,3}(?:here|hier|voici|voilà|aquí)\b", re.IGNORECASE)
 COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
 OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
@@ -251,6 +257,11 @@ def clearness(sentence: str) -> int:
         return 1 if sentence[colon.end() :].strip() else 2
     named = NOUN.search(head, max(0, colon.start() - 12)) is not None
     return int(not _tells(clauses[0]) and (named or len(head) > LABEL_CHARS_MAX))
+
+
+def is_about_text(sentence: str) -> bool:
+    """Return whether a sentence speaks of a text of the message or of what to do with it."""
+    return bool(clearness(sentence) > 1 or DOING.search(sentence) or _HERE.match(sentence))
 
 
 def _tells(clause: str) -> bool:
