@@ -24,15 +24,22 @@ U1 = {"session_id": "s1", "user_id": "u1"}
 
 @pytest.fixture
 def older_rules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Rules that keep no words, cut a negation off, and take what is pasted for the user's own."""
+    """Rules that keep no words, cut a negation off, take an employer for an origin, and what is
+    pasted for the user's own."""
     claims_of = extraction.claims_of
 
     def read_by_older_rules(*args: Any, **named: Any) -> list[Claim]:
-        return [
+        claims = [
             replace(claim, statement="", value=claim.value.removeprefix("never "))
             if isinstance(claim, Statement)
             else claim
             for claim in claims_of(*args, **named)
+        ]
+        return [
+            replace(claim, fact_id="user_origin", key="origin")
+            if isinstance(claim, Statement) and claim.value == "Acme"
+            else claim
+            for claim in claims
         ]
 
     monkeypatch.setattr(extraction, "claims_of", read_by_older_rules)
@@ -54,9 +61,10 @@ async def test_facts_get_their_words_and_what_nobody_said_goes(
 ) -> None:
     await say(door, "t1", "My name is Ada. I prefer never flying at night.", user_id="u1")
     await say(door, "t2", PASTED, user_id="u1")
+    await say(door, "t4", "I work for Acme.", user_id="u1")
     await say(door, "t3", "My dog is called Rex.", user_id="u1", session="s2")
     listed = (await door("memory_list_facts", **U1))["facts"]
-    assert len(listed) == 5
+    assert len(listed) == 6
     rex = next(fact for fact in listed if fact["value"] == "Rex")
     await door("memory_correct_fact", **U1, record_id=rex["record_id"], value="Max")
     clock.advance(days=1)
@@ -67,15 +75,17 @@ async def test_facts_get_their_words_and_what_nobody_said_goes(
     told = {fact["value"]: (fact["state"], fact["statement"]) for fact in after}
     assert told["Rome"] == told["opera"] == ("deleted", "")
     assert told["Max"] == ("active", "")  # a person's
+    assert told["Acme"] == ("active", "I work for Acme.")
+    assert {fact["key"] for fact in after if fact["value"] == "Acme"} == {"employer"}
     assert told["Ada"] == ("active", "My name is Ada.")
     assert told["never flying at night"] == ("active", "I prefer never flying at night.")
     before = {fact["record_id"]: fact["valid_from"] for fact in listed}
     assert all(
         before.get(fact["record_id"], fact["valid_from"]) == fact["valid_from"] for fact in after
     )
-    assert values(await ask(door, "Where do I live?", user_id="u1")) == []
+    assert "Rome" not in values(await ask(door, "Where do I live?", user_id="u1"))
     records = await file_records(door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl")
-    assert Counter(one["type"] for one in records)["fact_reread"] == 2
+    assert Counter(one["type"] for one in records)["fact_reread"] == 3
     rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
     for session in ("s1", "s2"):
         assert await rebuilding.check(scope, session) == Counter()

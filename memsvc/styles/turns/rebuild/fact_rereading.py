@@ -48,10 +48,10 @@ class FactRereading:
     """Gives facts of older versions the clause that says them.
 
     Active facts of rules without a statement are looked up in their turns by the rules of today: a
-    fact keeps its record and its time, and gets its statement and, where that has a negation, its
-    value; one that its turn does not state by these rules is deleted, with a record, and can be
-    restored. Facts of imports, models and persons, and those without a turn, stay as they are. A
-    run that was killed is simply run again."""
+    fact keeps its record and its time, and gets its statement, and the topic and value that rules
+    read in it today, such as a negation; one that its turn does not state by these rules is
+    deleted, with a record, and can be restored. Facts of imports, models and persons, and those
+    without a turn, stay as they are. A run that was killed is simply run again."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
         self._database = database
@@ -126,8 +126,8 @@ class FactRereading:
     ) -> None:
         if not found.filled and not found.unstated:
             return
-        filled = await _without_conflicts(tx, target_index, found.filled)
-        merge = Merge((), (), 0, deleted=tuple(found.unstated))
+        filled, deleted = await _without_conflicts(tx, target_index, found)
+        merge = Merge((), (), 0, deleted=tuple(deleted))
         lines = file_layout.fact_lines(merge, [], now)
         for fact in filled:
             path = file_layout.tier_file(
@@ -166,21 +166,27 @@ def _compared(
 
 
 async def _without_conflicts(
-    tx: Tx, target_index: TurnIndex, filled: Sequence[tuple[Fact, Statement]]
-) -> list[Fact]:
-    """Return the facts with their new words, or with the old value where the new one is taken."""
+    tx: Tx, target_index: TurnIndex, found: _ReadAgain
+) -> tuple[list[Fact], list[Fact]]:
+    """Return the facts with their new words, and those to delete.
+
+    Where another fact has the new value of a topic, a fact keeps its own; where it has the new
+    topic, the fact is deleted."""
     known = await facts.facts_of_claims(
-        tx, [target_index.number], [statement for _, statement in filled]
+        tx, [target_index.number], [statement for _, statement in found.filled]
     )
     entries = {fact.statement.identity: fact.entry for fact in known}
-    changed = []
-    for fact, statement in filled:
+    changed, deleted = [], list(found.unstated)
+    for fact, statement in found.filled:
+        old = fact.statement
         if entries.setdefault(statement.identity, fact.entry) == fact.entry:
             changed.append(replace(fact, statement=statement))
-        else:
-            words = replace(fact.statement, statement=statement.statement)
+        elif (statement.fact_id, statement.key) == (old.fact_id, old.key):
+            words = replace(old, statement=statement.statement)
             changed.append(replace(fact, statement=words))
-    return changed
+        else:
+            deleted.append(fact)
+    return changed, deleted
 
 
 def _claim_of(old: Statement, claims: Sequence[Statement]) -> Statement | None:
@@ -197,8 +203,17 @@ def _claim_of(old: Statement, claims: Sequence[Statement]) -> Statement | None:
 
 
 def _filled(old: Statement, claim: Statement) -> Statement:
-    """Return a fact with the statement of a claim, and its value where it is of the same topic."""
+    """Return a fact as a claim reads it today, with its own record, tier and evidence."""
     if (claim.fact_id, claim.key) != (old.fact_id, old.key):
-        return replace(old, statement=claim.statement)
-    slot = slot_of(claim.value) if old.slot and claim.value != old.value else old.slot
-    return replace(old, statement=claim.statement, value=claim.value, slot=slot)
+        slot = claim.slot
+    else:
+        slot = slot_of(claim.value) if old.slot and claim.value != old.value else old.slot
+    return replace(
+        old,
+        fact_id=claim.fact_id,
+        key=claim.key,
+        slot=slot,
+        value=claim.value,
+        keywords=claim.keywords,
+        statement=claim.statement,
+    )

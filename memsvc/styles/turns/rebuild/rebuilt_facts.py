@@ -156,11 +156,7 @@ def _changed(fact: Fact, record: dict[str, Any]) -> Fact:
         case "fact_question":
             return replace(fact, doubt=facts.doubt_of(record["doubt"])) if is_active else fact
         case "fact_reread":
-            again = _statement(record)
-            words = replace(
-                fact.statement, value=again.value, slot=again.slot, statement=again.statement
-            )
-            return replace(fact, statement=words)
+            return replace(fact, statement=_statement(record))
         case "fact_delete":  # also of one that was replaced, and is forgotten too
             state, by = FactState.DELETED, record.get("superseded_by") if is_active else None
         case _ if is_active:
