@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from unicodedata import is_normalized, normalize
 
+from memsvc.core.analysis import terms
 from memsvc.core.facts import (
     Claim,
     Evidence,
@@ -53,6 +54,17 @@ _FULL_STOP = re.compile(NOT_SHORT_FORM + r"[.·](?:[\s\"'”’»)]|$)", re.IGNO
 _DATE_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern, re.IGNORECASE)
 _DATE_TOPICS = ("user_birthday", "user_plan")
 """Topics whose values may contain a full stop after a number as part of a date."""
+_OVER = re.compile(
+    r"[,;]| (?:over|to|than|rather|instead|als|statt|vor|plutôt|à|au|aux|que|antes|more) ",
+    re.IGNORECASE,
+)
+_RELATION = re.compile(
+    r" (?:in|on|for|with|at|of|by|when|if|from|im|am|mit|für|de|du|des|d'|sur|pour|del|con|en|para|sin) ",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(
+    r"^(?:the|an?|my|der|die|das|den|ein|eine|einen|le|la|les|du|des|el|los|las|un|une|una) |^l'"
+)
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
@@ -313,7 +325,7 @@ def _claims_of_match(found: _Match, turn: str, evidence: Evidence) -> Iterator[C
             record=f"{turn}-fact-{topic.record}",
             fact_id=topic.fact_id,
             key=found.key,
-            slot=slot_of(value) if topic.many else "",
+            slot=slot_of(value) if topic.many else _head_slot(value) if topic.by_head else "",
             value=value,
             tier=found.tier or topic.tier,
             confidence=topic.confidence,
@@ -325,6 +337,15 @@ def _claims_of_match(found: _Match, turn: str, evidence: Evidence) -> Iterator[C
                 FactExpiry(*conflict, value, exact=True) for conflict in topic.conflicts
             ),
         )
+
+
+def _head_slot(value: str) -> str:
+    """Return the slot of a value by its head word; "" for a single word, which has no other."""
+    preferred = _ARTICLE.sub("", _OVER.split(value.strip(), maxsplit=1)[0])
+    words = _RELATION.split(preferred, maxsplit=1)[0].split()
+    if words and _CJK.search(words[-1]):
+        preferred, words = preferred.replace("的", " "), re.split("[的の]", words[-1])
+    return slot_of("".join(terms(words[-1]))) if " " in preferred and words else ""
 
 
 def _clean_text(text: str, chars_max: int) -> str:

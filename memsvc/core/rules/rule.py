@@ -36,7 +36,7 @@ class Topic:
     """A subject of facts.
 
     `record` ends the id of its record, `keywords` are English keywords. `many` is true where
-    several values can hold at the same time. `conflicts` are the topics that the same value cannot
+    several values can hold at the same time, `by_head` where those with another head word can. `conflicts` are the topics that the same value cannot
     have too. `shape` is the required form of a value: a `name`, something `proper` with a capital,
     a short `list`, or anything. Nothing that matches `excludes` is a value, in any language."""
 
@@ -47,6 +47,7 @@ class Topic:
     record: str
     keywords: str
     many: bool = False
+    by_head: bool = False
     conflicts: tuple[tuple[str, str], ...] = ()
     shape: Literal["", "name", "proper", "list"] = ""
     excludes: str = ""

@@ -33,7 +33,9 @@ BIRTHDAY = Topic(
     "user_birthday", "birthday", FactTier.L0, 0.92, "birthday", "birthday born date of birth"
 )
 PREFERENCE = Topic(
-    "user_preference", "preference", FactTier.L0, 0.92, "prefer", "prefer favourite favorite better"
+    *("user_preference", "preference", FactTier.L0, 0.92, "prefer"),
+    "prefer favourite favorite better",
+    by_head=True,
 )
 FAVOURITE = Topic(
     "user_favourite",

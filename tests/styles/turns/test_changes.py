@@ -189,3 +189,27 @@ async def test_a_rule_does_not_undo_what_a_person_corrected(opened: Opened) -> N
     [home] = memory(await ask(door, "Where do I live?"))["facts"]
     assert home["value"] == "Roma Termini"
     assert home["questioned"]["text"] == "I don't live in Roma Termini."
+
+
+async def test_a_preference_replaces_those_with_its_head_word_alone(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    said = {
+        ("I prefer tea.", "I prefer coffee."): ["coffee"],
+        ("I prefer tea over coffee.", "I prefer coffee over tea."): ["coffee over tea"],
+        ("I prefer dark roast.", "I prefer window seats."): ["dark roast", "window seats"],
+        ("I prefer window seats.", "I prefer aisle seats."): ["aisle seats"],
+        ("I prefer calls in the morning.", "I prefer tea."): ["calls in the morning", "tea"],
+        ("我更喜欢靠窗的座位。", "我更喜欢靠过道的座位。"): ["靠过道的座位"],
+        ("Ich bevorzuge dunkle Schokolade.", "Ich bevorzuge späte Flüge."): [
+            "dunkle Schokolade",
+            "späte Flüge",
+        ],
+    }
+    held = {}
+    for number, sentences in enumerate(said):
+        who = {"session": f"s{number}", "user_id": f"u{number}"}
+        for turn, text in enumerate(sentences):
+            await say(door, f"t{turn}", text, **who)
+        listed = await door("memory_list_facts", session_id="new", user_id=f"u{number}")
+        held[sentences] = sorted(fact["value"] for fact in listed["facts"])
+    assert held == said
