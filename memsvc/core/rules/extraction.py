@@ -342,7 +342,9 @@ def _claims_of_match(found: _Match, turn: str, evidence: Evidence) -> Iterator[C
 def _head_slot(value: str) -> str:
     """Return the slot of a value by its head word; "" for a single word, which has no other."""
     preferred = _ARTICLE.sub("", _OVER.split(value.strip(), maxsplit=1)[0])
-    words = _RELATION.split(preferred, maxsplit=1)[0].split()
+    words = [
+        word for word in _RELATION.split(preferred, maxsplit=1)[0].split() if not word.isdigit()
+    ]
     if words and _CJK.search(words[-1]):
         preferred, words = preferred.replace("的", " "), re.split("[的の]", words[-1])
     return slot_of("".join(terms(words[-1]))) if " " in preferred and words else ""
