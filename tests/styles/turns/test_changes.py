@@ -166,10 +166,11 @@ async def test_what_was_said_earlier_but_stored_later_is_history(
     await said("t1", "I live in Rome.", "2025-06-01T00:00:00Z")
     await said("t2", "I live in Oslo.", "2025-03-01T00:00:00Z")
     await said("t3", "I moved out, the lease ended.", "2025-02-01T00:00:00Z")
-    await said("t4", "My goal today is to water the plants.", "2025-03-01T00:00:00Z")
+    await said("t4", "Today I need to water the plants.", "2025-03-01T00:00:00Z")
     [home] = memory(await ask(door, "Where do I live?"))["facts"]
     assert (home["value"], "questioned" in home) == ("Rome", False)
-    assert values(await ask(door, "What is my goal today?")) == []
+    listed = await door("memory_list_facts", session_id="s1")
+    assert [fact["fact_id"] for fact in listed["facts"]] == ["user_home"]
     told = {}
     for day in ("2025-02-15", "2025-04-01", "2025-07-01"):
         told[day] = values(await ask(door, "Where do I live?", as_of=f"{day}T00:00:00Z"))

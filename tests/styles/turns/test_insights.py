@@ -55,6 +55,19 @@ async def over_three_days(door: Door, clock: FakeClock) -> None:
         clock.advance(days=1)
 
 
+async def test_a_value_is_not_stable_that_another_one_interrupted(
+    door: Door, kept: Any, clock: FakeClock
+) -> None:
+    for turn, home in enumerate(("Rome", "Oslo", "Rome")):
+        await chat(door, f"I live in {home}.", "Lunch was fine.", first=turn * 10, user_id="u1")
+        clock.advance(days=1)
+    await door(RUN, session_id="s1")
+    assert "fact_stability" not in {insight.kind for insight in await kept(user="u1")}
+    await chat(door, "I live in Rome, as I said.", *FILLER, first=40, user_id="u1")
+    await door(RUN, session_id="s1")
+    assert "fact_stability" in {insight.kind for insight in await kept(user="u1")}
+
+
 async def test_a_value_that_is_stated_again_is_stable(door: Door, kept: Any) -> None:
     await chat(door, "My name is Ada.", *FILLER, "As I said, my name is ada.", user_id="u1")
     done = await door(RUN, session_id="s1")

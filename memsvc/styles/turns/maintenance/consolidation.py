@@ -132,10 +132,15 @@ def _statements(new_items: Sequence[IndexedItem], found: StoredSession) -> list[
     """Return the user's statements in these items, whether or not they changed anything."""
     statements: list[Statement] = []
     user_items = [item for item in new_items if item.role == "user"]
+    said_at = {item.ref: item.said_at for item in user_items}
     for turn, turn_items in groupby(user_items, key=lambda item: turn_of(item.ref)):
         messages = [(item.ref, user_message(item.text)) for item in turn_items]
         claims = extract(messages, session=found.session, turn=turn, user=found.user_id)
-        statements += [claim for claim in claims if isinstance(claim, Statement)]
+        statements += [
+            replace(claim, message_at=said_at[claim.evidence.item])
+            for claim in claims
+            if isinstance(claim, Statement)
+        ]
     return statements
 
 

@@ -140,18 +140,25 @@ def insight_id(kind: Kind, identity: Sequence[str], summary: str) -> str:
 def _unchanged_insight(facts: Sequence[Fact], repeats: Sequence[Statement]) -> FoundInsight | None:
     current = facts[-1]
     value = normalized_value(current.statement.value)
-    same = [
-        fact
+    others = [fact.valid_from for fact in facts if _value(fact.statement) != value]
+    ends = [fact.valid_to for fact in facts if fact.state is FactState.DELETED and fact.valid_to]
+    since = max([*others, *ends], default=None)
+    evidence_statements = [
+        fact.statement
         for fact in facts
-        if fact.state is not FactState.DELETED and _value(fact.statement) == value
-    ]
-    evidence_statements = [fact.statement for fact in same] + [
-        one for one in repeats if _value(one) == value
+        if fact.state is not FactState.DELETED
+        and _value(fact.statement) == value
+        and (since is None or fact.valid_from >= since)
+    ] + [
+        statement
+        for statement in repeats
+        if _value(statement) == value
+        and (since is None or statement.message_at is None or statement.message_at >= since)
     ]
     turns = list(
         dict.fromkeys((one.evidence.session, one.evidence.turn) for one in evidence_statements)
     )
-    if len(turns) < 2:
+    if len(turns) < 2 or current.doubt is not None:
         return None
     summary = f"Stated again and unchanged: {_fact_text(current.statement)}"
     return _fact_insight("fact_stability", [current], [], summary, turns=turns)
