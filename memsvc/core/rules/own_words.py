@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.language_guess import is_foreign
-from memsvc.core.rules.quoted_text import Span, blanked, merged, quoted_spans
+from memsvc.core.rules.quoted_text import QUOTATION_MARKS, Span, blanked, merged, quoted_spans
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
 _STAMP = (
@@ -68,9 +68,12 @@ def worked_on_spans(text: str) -> list[Span]:
 
 
 def own_spans(text: str) -> list[Span]:
-    """Return the parts of a user message that are the user's own words, in order, not blank."""
+    """Return the parts of a user message that are the user's own words, in order, not blank.
+
+    A name or short title in quotation marks is part of them."""
     spans, start = [], 0
-    for left, right in (*worked_on_spans(text), (len(text), len(text))):
+    worked_on = [span for span in worked_on_spans(text) if not _is_name(text, span)]
+    for left, right in (*worked_on, (len(text), len(text))):
         if text[start:left].strip():
             spans.append((start, left))
         start = right
@@ -116,6 +119,14 @@ def told_beside(text: str, start: int, end: int) -> Iterator[Span]:
 def _is_title(text: str, span: Span) -> bool:
     left, right = span
     return right - left <= TITLE_CHARS_MAX and not words.FIRST_PERSON.search(text, left, right)
+
+
+def _is_name(text: str, span: Span) -> bool:
+    return (
+        span[1] - span[0] <= QUOTED_TEXT_CHARS
+        and _is_title(text, span)
+        and text[span[0]] in QUOTATION_MARKS
+    )
 
 
 @dataclass(frozen=True, slots=True)

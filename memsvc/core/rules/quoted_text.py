@@ -17,6 +17,7 @@ _CLOSING_MARKS = {
     "`": "`",
     "'": "'",
 }
+QUOTATION_MARKS = frozenset(_CLOSING_MARKS) - {"`"}
 _FENCES = ("```", "~~~")
 _MARK = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})(?=[\s/>])[^<>\n]{0,200}>")
