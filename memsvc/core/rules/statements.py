@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.rules import topics as t
+from memsvc.core.rules.chinese_grammar import CHINESE_GRAMMAR
 from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
+from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
 from memsvc.core.rules.grammar import Grammar
+from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, told_beside, within
 from memsvc.core.rules.rule import Topic
+from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import STANDING
 from memsvc.core.secrets import is_secret
 
@@ -19,7 +23,9 @@ SENTENCE_CHARS_READ = 400
 
 VALUE_BYTES_MAX = 128
 
-_GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR)
+_GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
+_KANA = re.compile(r"[\u3041-\u30ff]")
+_HAN_OR_KANA = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
 _CLASSES = frozenset(
     (
         t.INSTRUCTION,
@@ -68,7 +74,7 @@ _END = re.compile(
     re.IGNORECASE,
 )
 _BREAK = re.compile(
-    r"[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
+    r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
@@ -104,7 +110,8 @@ def clause_of(text: str, at: int, end: int) -> str:
     sentence = text[start:until]
     if sentence.rstrip(_TRIM).endswith(("?", "？")):
         low = sentence.casefold()
-        asking = (_asked_from(low, end - start, grammar) for grammar in _GRAMMARS)
+        grammars = _grammars_for(low, set(_WORD.findall(low)))
+        asking = (_asked_from(low, end - start, grammar) for grammar in grammars)
         sentence = sentence[: min((place for place in asking if place), default=len(sentence))]
     return _cut(sentence, at - start, end - start)
 
@@ -133,7 +140,7 @@ def is_unmeant(clause: str) -> bool:
     """Return whether a clause is a figure of speech, shop talk or sarcasm."""
     low = clause.casefold()
     words = set(_WORD.findall(low))
-    return any(grammar.is_unmeant(low, words) for grammar in _grammars_for(words))
+    return any(grammar.is_unmeant(low, words) for grammar in _grammars_for(low, words))
 
 
 def statements_in(
@@ -159,7 +166,7 @@ def statements_in(
 def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
     low = sentence.casefold()
     words = set(_WORD.findall(low))
-    for grammar in _grammars_for(words):
+    for grammar in _grammars_for(low, words):
         indent, start, end = _told_part(low, grammar)
         body = low[start:end].strip(_TRIM)
         openings, unreal = grammar.patterns["openings"], grammar.patterns["unreal"]
@@ -182,11 +189,13 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
             return
 
 
-def _grammars_for(words: set[str]) -> list[Grammar]:
-    """Return the grammars of the language that a sentence seems to be in; all if it is unclear."""
-    shared = {grammar: len(grammar.common_words & words) for grammar in _GRAMMARS}
-    most = max(shared.values())
-    return [grammar for grammar, count in shared.items() if count == most]
+def _grammars_for(low: str, words: set[str]) -> Sequence[Grammar]:
+    """Return the grammars of the language that a sentence seems to be in; several if unclear."""
+    if _HAN_OR_KANA.search(low) is not None:
+        return (JAPANESE_GRAMMAR,) if _KANA.search(low) is not None else (CHINESE_GRAMMAR,)
+    shared = [len(grammar.common_words & words) for grammar in _GRAMMARS]
+    most = max(shared)
+    return [grammar for grammar, count in zip(_GRAMMARS, shared, strict=True) if count == most]
 
 
 def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
