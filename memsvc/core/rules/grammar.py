@@ -12,6 +12,7 @@ _PATTERNS = (
     "asks",
     "sarcasm",
     "unreal",
+    "lasting",
     "passing",
     "states",
     "openings",
@@ -27,15 +28,17 @@ _PATTERNS = (
 class Grammar:
     """First-person statements and standing instructions of a language, as patterns of lower case.
 
-    The `common` words tell the language of a sentence. Without one of the `markers` (words; characters in scripts without spaces) no statement is read
-    but by its beginning, without one of the `cues` beside them no instruction and no class. `lead` are fillers before it, `asks` begins a clause that
-    asks or requests something now. `sarcasm` rejects a sentence, and any rule in it, `unreal` a
-    sentence (a condition, hearsay),
-    `passing` one that is true for the moment only, and so do `idioms`: figures of speech and shop
-    talk, apart by ";". `states` finds a statement anywhere, `openings` one at the beginning that
-    leaves out the speaker. `orders` finds an instruction, after the speaker only with a `directed`
-    word: `standing` words make it last, those about style (`habits`) last by themselves, `once` are words about this one answer. `topics` are
-    what is told by class; the first that matches counts, a group `v` is its value."""
+    The `common` words tell the language of a sentence. Without one of the `markers` (words;
+    characters in scripts without spaces) no statement is read but by its beginning, without one of
+    the `cues` beside them no instruction and no class. `lead` are fillers before it, `asks` begins
+    a clause that asks or requests something now. `sarcasm` rejects a sentence and any rule in it,
+    and so do `idioms` (figures of speech and shop talk, apart by ";"); `unreal` rejects a sentence
+    (a condition, hearsay), `passing` one that is true for the moment only; before a question in
+    the same sentence only `lasting` words make one. `states` finds a statement anywhere,
+    `openings` one at the beginning that leaves out the speaker. `orders` finds an instruction,
+    after the speaker only with a `directed` word: `standing` words make it last, those about style
+    (`habits`) last by themselves, `once` are words about this one answer. `topics` are what is
+    told by class."""
 
     whole_words: bool
     common: str
@@ -55,6 +58,7 @@ class Grammar:
     habits: str
     once: str
     topics: tuple[tuple[Topic, str], ...]
+    lasting: str = ""
 
     @cached_property
     def common_words(self) -> frozenset[str]:

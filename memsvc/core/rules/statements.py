@@ -182,6 +182,12 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
+        if (
+            topics == [t.STATEMENT]
+            and end < len(low)
+            and not grammar.patterns["lasting"].search(body)
+        ):
+            return
         statement = _cut(sentence[:end], start, start)
         value = _value_of(statement)
         if topics and not is_secret(value, sentence):
