@@ -18,7 +18,9 @@ _LABEL = re.compile(
     rf"[^\w\n]{{0,4}}(?P<stamp>{_STAMP}\s{{0,3}}[-–]?\s{{0,2}})?(?P<label>[^\W\d_](?:[\w.'’&-]| (?=\S)){{0,40}}?)"
     rf"[*_\])]{{0,3}}\s?(?P<after>{_STAMP})?[:：](?!//|\d)\s*(?P<said>.?)"
 )
-_CJK_SPEECH = re.compile(r"\s{0,8}[\u3040-\u30ff\u4e00-\u9fffA-Za-z]{1,8}[「『].*[」』]\s{0,8}$")
+_SPEECH = re.compile(
+    r"\s{0,8}(?:@[\w.-]{1,40}\s?[:：]|[\w.-]{2,20}> \S)|\s{0,8}[\u3040-\u30ff\u4e00-\u9fffA-Za-z]{1,8}[「『].*[」』]\s{0,8}$"
+)
 _NAME = re.compile(
     r"[^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}){0,2}"
     r"|(?!(?:I|We|Just|Also|Already|Newly|Recently|Finally)\b)[A-Z][a-z]+ (?:\w+ed|says|said|wrote|writes)"
@@ -178,7 +180,7 @@ def _kind(line: str, own: str) -> str:
         return "quote"
     if words.HEADER.match(line):
         return "header"
-    if _CJK_SPEECH.match(line):
+    if _SPEECH.match(line):
         return "speech"
     label = _LABEL.match(line)
     if label is not None and not (

@@ -51,7 +51,7 @@ NOUN: Final = re.compile(rf"\b{_NOUN}(?:s|e?n)?\b|{_CJK_NOUN}", re.IGNORECASE)
 """A text, its making or its author."""
 
 VERB: Final = re.compile(
-    r"\b(?:(?<!\bi )(?<!\bwe )(?:translate|summari[sz]e|sum (?:this|it|that|these|them)? ?up|tl;?dr|proof-?read|re-?write|re-?phrase|re-?word|paraphrase|condense|boil \w+ down|spell-?check|transcribe|write back|reply to (?:this|him|her|them|it)"
+    r"\b(?:(?:should|shall|do|can|must) i (?:reply|answer|respond|write back|sign|trust)|(?<!\bi )(?<!\bwe )(?:translate|summari[sz]e|sum (?:this|it|that|these|them)? ?up|tl;?dr|proof-?read|re-?write|re-?phrase|re-?word|paraphrase|condense|boil \w+ down|spell-?check|transcribe|write back|reply to (?:this|him|her|them|it)"
     r"|role-?play|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what (?:does|did|do) .{0,30} (?:mean|want|imply))"
     r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|klingt|mein(?:t|te|en) (?:er|sie|der|die)\b|auf (?:deutsch|englisch|französisch|spanisch)"
     r"|tradú[cz]\w+|traduc\w+|resum[ei]\w*|resúm\w*|corr[ií]g\w+|corrije|reescrib\w+|reformul\w+|parafrase\w+|haz de|suena|insinúa\w*|insinuando|quier[eo]n? decir|transforma|convierte|al (?:inglés|español|francés|alemán|castellano)"
