@@ -74,7 +74,9 @@ def own_spans(text: str) -> list[Span]:
 
     A name or short title in quotation marks is part of them."""
     spans, start = [], 0
-    worked_on = [span for span in worked_on_spans(text) if not _is_name(text, span)]
+    worked_on = [
+        span for span in worked_on_spans(text) if not _is_title(text, span, QUOTED_TEXT_CHARS)
+    ]
     for left, right in (*worked_on, (len(text), len(text))):
         if text[start:left].strip():
             spans.append((start, left))
@@ -113,22 +115,18 @@ def told_beside(text: str, start: int, end: int) -> Iterator[Span]:
     if not words.is_about_text(sentence):
         yield start, end
         return
-    for part in words.PART.finditer(sentence):
+    parts = list(words.PART.finditer(sentence))
+    if len(parts) == 1 and sentence.rstrip().endswith((":", "：")):
+        return  # it leads to the text
+    for part in parts:
         if words.FIRST_PERSON.search(part["told"]) and not words.is_about_text(part["told"]):
             yield start + part.start("told"), start + part.end("told")
 
 
-def _is_title(text: str, span: Span) -> bool:
+def _is_title(text: str, span: Span, chars_max: int = TITLE_CHARS_MAX) -> bool:
     left, right = span
-    return right - left <= TITLE_CHARS_MAX and not words.FIRST_PERSON.search(text, left, right)
-
-
-def _is_name(text: str, span: Span) -> bool:
-    return (
-        span[1] - span[0] <= QUOTED_TEXT_CHARS
-        and _is_title(text, span)
-        and text[span[0]] in QUOTATION_MARKS
-    )
+    is_quoted = text[left] in QUOTATION_MARKS and right - left <= chars_max
+    return is_quoted and not words.FIRST_PERSON.search(text, left, right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,9 @@ PART = re.compile(
     re.IGNORECASE,
 )
 """A clause, also behind an "and"."""
-_HERE = re.compile(r"\W{0,3}(?:here|hier|voici|voilà|aquí)\b", re.IGNORECASE)
+_HERE = re.compile(
+    r"\s{0,3}[\^↑]|.*[:：]\s*$|\W{0,3}(?:here|hier|voici|voilà|aquí)\b", re.IGNORECASE
+)
 COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
 OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
