@@ -20,6 +20,8 @@ from memsvc.styles.turns.recall.recalled_facts import FactRequest
 from memsvc.styles.turns.recall.sentence_quotes import Quoter
 from memsvc.styles.turns.recall.small_memory import PART
 
+COURTESY_CHARS_MAX: Final = 60
+"""A longer answer is taken to have content."""
 NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 LONG_QUOTES: Final = 5
@@ -125,7 +127,8 @@ class TurnSelection:
             return "stored by this very turn"
         if not text.text.strip():
             return "no text"
-        if text.role == "assistant" and is_greeting_phrase(text.text):
+        is_short = len(text.text) <= COURTESY_CHARS_MAX
+        if text.role == "assistant" and is_short and is_greeting_phrase(text.text):
             return "an answer without content"
         if not is_other_session and text.entry in request.prompt:
             return IN_CONTEXT
