@@ -97,8 +97,8 @@ class BeforeTurnArguments(TurnArguments):
 class BeforeTurnResult(Result):
     turn_id: str = Field(description="the turn id to use in after_turn")
     input_items: ResultItems = Field(
-        description="response items to send to the model: memory, history, recent context,"
-        " current input"
+        description="response items to send to the model: memory, context older than the history,"
+        " history, recent context, current input"
     )
     recall_fact_ids: list[str] = Field(description="facts in the memory block, by record_id")
     recall_insight_ids: list[str] = Field(description="insights in the memory block")
@@ -108,8 +108,8 @@ class BeforeTurnResult(Result):
     )
     explanation: dict[str, Any] | None = Field(
         None,
-        description="with explain: each candidate, its score, whether it is shown and in which"
-        " position, or why not; what limits left out",
+        description="with explain: each candidate, its score and exact time, whether it is shown,"
+        " its position by relevance, or why not; what limits left out",
     )
 
 
