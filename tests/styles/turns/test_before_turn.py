@@ -183,21 +183,21 @@ async def test_an_answer_without_content_is_not_recalled(opened: Opened) -> None
 
 async def test_nothing_is_shown_twice(door: Door) -> None:
     # the caller's own history, the recent context and recall know of each other
-    await say(door, "t1", "I keep bees in Zanzibar.", answer="Bees, how nice.")
+    await say(door, "t1", "Bees hum in Zanzibar.", answer="Bees, how nice.")
     await say(door, "t2", "And goats in Zanzibar.", answer="Goats too.")
-    history = [user("I keep bees in Zanzibar."), assistant("Bees, how nice.")]
+    history = [user("Bees hum in Zanzibar."), assistant("Bees, how nice.")]
     prepared = await door(
         BEFORE,
         session_id="s1",
-        conversation_items=[*history, user("What do I keep in Zanzibar?")],
+        conversation_items=[*history, user("What hums in Zanzibar?")],
         current_input_start=2,
     )
     assert texts(prepared["input_items"]) == [
-        "I keep bees in Zanzibar.",
+        "Bees hum in Zanzibar.",
         "Bees, how nice.",
         "And goats in Zanzibar.",
         "Goats too.",
-        "What do I keep in Zanzibar?",
+        "What hums in Zanzibar?",
     ]
 
 

@@ -17,6 +17,14 @@ STATED = {
         "Wir heizen seit Jahren mit Holz.",
         "Meine Schwester ist Zahnärztin.",
         "Bei uns isst niemand Rosinen.",
+        "Los lunes siempre comemos en casa de mi abuela.",
+        "Mi hermana es bombera en Gijón.",
+        "J'apprends le violon depuis trois ans.",
+        "Mon fils entre en sixième à la rentrée.",
+        "我每天骑车上班，大概四十分钟",
+        "我们团队每周三发版",
+        "妻は看護師で、夜勤が多いです",
+        "毎朝五時に起きて犬と散歩しています",
     ),
     "user_instruction": (
         "No emojis",
@@ -27,6 +35,10 @@ STATED = {
         "Before you delete anything, ask me, every time.",
         "von jetzt an per Du",
         "Bitte künftig keine Tabellen mehr.",
+        "Háblame siempre de usted, por favor",
+        "Donne toujours les températures en Celsius",
+        "以后代码注释都用英文写",
+        "回答はいつも三行以内でお願いします",
     ),
     "user_allergy": ("peanuts would kill me", "Wespenstiche? Nein, Nüsse gehen bei mir gar nicht."),
     "user_food_rule": (
@@ -62,6 +74,14 @@ NOT_STATED = (
     "Bin ich gegen Tetanus geimpft?",
     "Angenommen, ich wäre Beamter in Bayern.",
     "Ich bin heute müde.",
+    "Si viviera en Japón comería sushi cada día.",
+    "Estoy en las nubes, repítemelo.",
+    "Si j'avais un bateau, je partirais demain.",
+    "J'ai un chat dans la gorge.",
+    "如果我有一百万，就去环游世界",
+    "我是不是色盲？",
+    "もし宝くじが当たったら、仕事を辞めるのに",
+    "今日は頭が真っ白です",
 )
 
 
