@@ -45,6 +45,9 @@ _COMMON: Final = frozenset(
     terms(
         "time day week month year today yesterday tomorrow morning evening night last next first new old now always"
         " never still also even good great nice thing people work go come make use say want need know think look feel"
+        " monday tuesday wednesday thursday friday saturday sunday january february march april may june july august"
+        " september october november december montag dienstag mittwoch donnerstag freitag samstag sonntag lunes martes"
+        " miercoles jueves viernes sabado domingo lundi mardi mercredi jeudi vendredi samedi dimanche"
         " one two three every really much back way big little long own tag woche monat jahr heute gestern morgen abend"
         " neu alt gut immer semana mes hoy ayer ano nuevo siempre bien semaine mois jour annee hier bien toujours tout"
     )
@@ -227,6 +230,8 @@ def questioned(
         about = [
             fact for fact in before if concerns(change, fact.statement.told, fact.statement.fact_id)
         ]
+        if change.ends and about:
+            named = [fact for fact in named if fact in about]
         found |= {
             (fact.index_id, fact.entry): (fact, doubt)
             for fact in named or sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]

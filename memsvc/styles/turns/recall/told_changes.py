@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from memsvc.core.analysis import CHANGE_MARK
+from memsvc.core.analysis import CHANGE_MARK, terms
 from memsvc.core.facts import Fact
 from memsvc.core.rules.changes import Change, changes_in, concerns, names
 from memsvc.store.index import Text
@@ -16,10 +16,10 @@ from memsvc.styles.turns.recall.recalled import RecalledChunk
 
 CHANGES_READ: Final = 12
 """Latest messages of change among the candidates that are read with every recall."""
-FOLLOWING_MAX: Final = 2
+FOLLOWING_MAX: Final = 3
 """Messages of change shown for no word that they share with what is told."""
-FOLLOWING_ENTRIES: Final = 40
-"""Entries within which such a message follows what is told; one that is faint, a fifth of them."""
+FOLLOWING_ENTRIES: Final = 100
+"""Entries within which such a message follows what is told; one that is faint, a tenth of them."""
 NEIGHBOURS: Final = 2
 NAMED_CHARS_MAX: Final = 600
 """Of a longer text a change may share some words by chance."""
@@ -127,21 +127,23 @@ def following(
     """Return the changes to show beside these chunks, that no chunk tells already.
 
     They follow an item or a fact in its session without a word that says what they are about: the
-    surer ones, then the nearer."""
+    surer ones, those that share a word, then the later."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks}
-    found: dict[EntryPlace, tuple[bool, int, SaidChange]] = {}
+    found: dict[EntryPlace, tuple[bool, bool, SaidChange]] = {}
     for chunk in chunks:
         if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
             continue
         for said in changes:
             distance = _distance(chunk.place, said, facts.get(chunk.place))
-            reach = FOLLOWING_ENTRIES // (5 if said.change.faint else 1)
+            reach = FOLLOWING_ENTRIES // (10 if said.change.faint else 1)
             if 0 < distance <= reach and said.place not in shown:
-                rank = (said.change.faint, distance)
+                words = terms(str(chunk.fields.get("statement") or chunk.fields.get("text", "")))
+                rank = (said.change.faint, said.change.terms.isdisjoint(words))
                 if said.place not in found or rank < found[said.place][:2]:
                     found[said.place] = (*rank, said)
-    ranked = sorted(found.values(), key=lambda one: one[:2])
+    latest_first = sorted(found.values(), key=lambda one: one[2].text.message_at, reverse=True)
+    ranked = sorted(latest_first, key=lambda one: one[:2])
     return [said for *_, said in ranked if said.change.text not in told][:FOLLOWING_MAX]
 
 
