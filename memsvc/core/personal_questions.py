@@ -63,6 +63,30 @@ _MACHINE: Final = re.compile(
     r"|正则|代码|函数|程序|报错|コード|関数|プログラム|エラー|スクリプト"
 )
 
+_KNOWLEDGE: Final = re.compile(
+    r"^\W*(?:explain|describe|define|summari[sz]e|translate|convert|write|name the|list"
+    r"|how (?:does|do|is|are|can|many|long|far|tall|old|much)\b"
+    r"|what(?:'s| is| are| does| do| causes?| makes?| year|s)\b"
+    r"|who (?:was|is|wrote|painted|invented|discovered|founded|composed|created|won|made)\b"
+    r"|which (?:\w+ ){1,2}(?:has|have|is|are|does|do|ended|[a-z]{3,}s)\b"
+    r"|why (?:is|are|do|does|did)\b"
+    r"|is (?:a|an)\b|in (?:chess|math|physics|which)\b"
+    r"|was (?:ist|sind|macht|bedeutet)\b|wer (?:hat|war|ist|schrieb|erfand)\b"
+    r"|warum (?:ist|sind|hat)\b"
+    r"|wie (?:viele?|lautet|funktioniert|lange|hoch|weit)\b|in welchem jahr\b|aus welche\w*\b"
+    r"|welche\w* \w+ (?:hat|haben)\b|erklar|nenne|beschreib"
+    r"|(?:que|quien(?:es)?|cual(?:es)?) (?:es|son|significa|quiere|fue|pinto|escribio|invento)\b"
+    r"|cuant[oa]s?\b|de donde viene|como se\b|explica|por que (?:es|son|se)\b"
+    r"|qui (?:a|est|etait|fut)\b|que (?:signifie|veut)\b|qu'est|quelle? est\b|combien\b|explique"
+    r"|pourquoi\b|comment (?:fonctionne|dit|calcul))"
+    r"|什么是|是什么|是谁|是誰|多少|哪一年|出自|差在|等於|等于|怎么写|って何|は誰|とは|教えて|あげて|何度|何年"
+)
+
+
+def asks_knowledge(question: str) -> bool:
+    """Return whether a question looks like one of general knowledge, which no memory answers."""
+    return _KNOWLEDGE.search(normalized_text(question[:CHARS_MAX])) is not None
+
 
 def is_personal(question: str) -> bool:
     """Return whether a question is about the person who asks, or asks for advice or a plan.

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from math import sqrt
 from operator import itemgetter
@@ -23,17 +23,26 @@ BACKGROUND_ENTRIES: Final = 200
 
 
 def read_question(
-    text: str, entry_count: int, counts_by_term: Mapping[str, int], when: TimeReferences = NEVER
+    text: str,
+    entry_count: int,
+    counts_by_term: Mapping[str, int],
+    when: TimeReferences = NEVER,
+    *,
+    unknown_share: float = 1.0,
 ) -> "Question":
     """Return a question with the idf of its terms in an index.
 
-    Terms without a count are new to it."""
+    Terms without a count are new to it; of their idf `unknown_share` counts against relevance."""
     query = query_terms(text)
     idf = {
         term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES)
         for term in query
     }
-    return Question(idf, tuple(parse_date_names(text)), when, needs_memory(text))
+    asked = {
+        term: value * (1.0 if counts_by_term.get(term) else unknown_share)
+        for term, value in idf.items()
+    }
+    return Question(idf, tuple(parse_date_names(text)), when, needs_memory(text), asked)
 
 
 def rank(
@@ -52,7 +61,8 @@ def rank(
     relevant_idf = {
         term: idf for term, idf in question.idf_by_term.items() if term not in speakers_named.terms
     }
-    idf_norm = sqrt(sum(relevant_idf.values()))
+    asked = question.asked_idf or question.idf_by_term
+    idf_norm = sqrt(sum(asked[term] for term in relevant_idf))
     score_parts, matched_idf = [], []
     for candidate in candidates:
         context_score, matched = _context_score(
@@ -333,12 +343,14 @@ class Candidate(NamedTuple):
 class Question:
     """A query: its terms with their idf in nats, its dates and times.
 
-    `needs_memory` says whether only memory can answer it."""
+    `needs_memory` says whether only memory can answer it, `asked_idf` how much of each idf has to
+    be found for it."""
 
     idf_by_term: Mapping[str, float]
     date_values: tuple[NamedDate, ...] = ()
     when: TimeReferences = NEVER
     needs_memory: bool = False
+    asked_idf: Mapping[str, float] = field(default_factory=dict)
 
 
 class Ranked(NamedTuple):

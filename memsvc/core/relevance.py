@@ -11,6 +11,10 @@ FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
 OUTLIER_EXPONENT: Final = 1 / 6
 MEMORY_QUESTION_FACTOR: Final = 2.0
+OPEN_QUESTION_FACTOR: Final = 1.2
+"""Factor of questions that are neither about the user nor of general knowledge: agents' work."""
+UNKNOWN_SHARE: Final = 0.35
+"""Share of the idf of a term that occurs nowhere in memory that counts against such a question."""
 SIMILARITY_RATE: Final = 3.0
 SIMILARITY_FLOOR: Final = 0.11
 RELEVANCE_MIN: Final = 0.5
@@ -39,12 +43,14 @@ class Confidence(NamedTuple):
     meet; the words of any other are spread over many entries with one word each.
     - `needs_memory`: whether the question names a speaker or is about the user's own matters.
     - `similarity`: how far the best cosine is above that of unrelated entries, 0 without
-    vectors."""
+    vectors.
+    - `is_open`: whether the question is not of general knowledge."""
 
     relevance: float
     prominence: float
     personal: bool
     meaning: float
+    is_open: bool = False
 
     @property
     def total(self) -> float:
@@ -63,12 +69,20 @@ class Confidence(NamedTuple):
         return exp(
             log(relevance)
             + outlier_score
-            + (log(MEMORY_QUESTION_FACTOR) if self.personal else 0.0)
+            + log(
+                MEMORY_QUESTION_FACTOR
+                if self.personal
+                else OPEN_QUESTION_FACTOR
+                if self.is_open
+                else 1.0
+            )
             + similarity_score
         )
 
 
-def confidence(ranked: Sequence[Ranked], *, needs_memory: bool) -> Confidence:
+def confidence(
+    ranked: Sequence[Ranked], *, needs_memory: bool, is_open: bool = False
+) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
     relevance = max((entry.relevance for entry in ranked), default=0.0)
     similarity = max((entry.similarity for entry in ranked), default=0.0)
@@ -78,7 +92,7 @@ def confidence(ranked: Sequence[Ranked], *, needs_memory: bool) -> Confidence:
         bulk_score = fsum(bulk) / len(bulk)
         std = sqrt(fsum((score - bulk_score) ** 2 for score in bulk) / len(bulk))
         outlier = (ranked[0].score - bulk_score) / std if std > 0 else OUTLIER_DEFAULT
-    return Confidence(relevance, outlier, needs_memory, similarity)
+    return Confidence(relevance, outlier, needs_memory, similarity, is_open)
 
 
 def order_by_days(ranked: Iterable[Ranked]) -> Iterator[Ranked]:

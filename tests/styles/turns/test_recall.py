@@ -56,7 +56,7 @@ async def test_the_session_itself_comes_first(opened: Opened) -> None:
 async def test_after_the_best_comes_what_was_said_on_another_day(
     opened: Opened, clock: FakeClock
 ) -> None:
-    door = opened(recent_context_items=0)
+    door = opened(recent_context_items=0, recall_turns_limit=20)
     for number in range(18):
         await say(
             door,

@@ -17,6 +17,8 @@ from memsvc.styles.turns import turn_index
 
 OTHERS_MAX: Final = 8
 """Other sessions to search: the user's most recently active, then those found by digests."""
+FEW_OTHERS: Final = 2
+"""Other sessions up to which an answer is looked for as near a match as in the session itself."""
 DIGESTS: Final = 12
 """Digests to read: one session may have several."""
 OTHER_SESSION_WEIGHT: Final = 0.8
@@ -37,14 +39,14 @@ def session_query(session: str) -> IndexQuery:
     )
 
 
-def other_session_query(session: str) -> IndexQuery:
-    """Return the query of another session's items."""
+def other_session_query(session: str, sessions: int) -> IndexQuery:
+    """Return the query of another session's items; of few sessions more is read of each."""
     return IndexQuery(
         turn_index.turns(session).number,
-        best=16,
-        neighbours=1,
-        expand_count=6,
-        best_by_embedding=16,
+        best=max(16, 80 // sessions),
+        neighbours=2 if sessions <= FEW_OTHERS else 1,
+        expand_count=max(6, 40 // sessions),
+        best_by_embedding=max(16, 60 // sessions),
     )
 
 
@@ -93,6 +95,8 @@ def pool_matches(
     text: str,
     when: TimeReferences,
     until: datetime | None,
+    *,
+    unknown_share: float = 1.0,
 ) -> CandidatePool:
     """Return the matches of a session and of others, up to `until` if given.
 
@@ -109,7 +113,9 @@ def pool_matches(
         index_matches = found[order[0]]
         return CandidatePool(
             index_matches.candidates,
-            ranking.read_question(text, entries, index_matches.counts_by_term, when),
+            ranking.read_question(
+                text, entries, index_matches.counts_by_term, when, unknown_share=unknown_share
+            ),
             sessions,
             order,
             entries,
@@ -139,5 +145,9 @@ def pool_matches(
                 )
                 candidates.append(moved)
     return CandidatePool(
-        candidates, ranking.read_question(text, entries, counts, when), sessions, order, entries
+        candidates,
+        ranking.read_question(text, entries, counts, when, unknown_share=unknown_share),
+        sessions,
+        order,
+        entries,
     )

@@ -8,6 +8,7 @@ from typing import Final
 from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
+from memsvc.core.personal_questions import asks_knowledge
 from memsvc.core.ports import Meter, PassageSearch
 from memsvc.core.scope import Scope
 from memsvc.store import recall_content as stored
@@ -140,7 +141,10 @@ class TurnRecall:
         if other_sessions:
             other_matches, user_sessions = await search.search_of(
                 tx,
-                [candidate_pool.other_session_query(name) for name in other_sessions],
+                [
+                    candidate_pool.other_session_query(name, len(other_sessions))
+                    for name in other_sessions
+                ],
                 query,
                 embedding,
                 user=request.user,
@@ -166,20 +170,29 @@ class TurnRecall:
             "memsvc_recall_candidates", sum(len(one.candidates) for one in found.values())
         )
         read = time_references.read(request.question, request.now)
+        is_open = not asks_knowledge(request.question)
         pool = candidate_pool.pool_matches(
-            found, request.session, matches.other_sessions, request.question, read, request.as_of
+            found,
+            request.session,
+            matches.other_sessions,
+            request.question,
+            read,
+            request.as_of,
+            unknown_share=relevance.UNKNOWN_SHARE if is_open or request.personal else 1.0,
         )
         self._speakers.note(
             scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1}
         )
         items = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
-        needs_memory = pool.question.needs_memory or ranking.names_speaker(
-            pool.candidates, pool.question
+        needs_memory = (
+            request.personal
+            or pool.question.needs_memory
+            or ranking.names_speaker(pool.candidates, pool.question)
         )
         return RankedMatches(
             pool,
             items,
-            relevance.confidence(items, needs_memory=needs_memory),
+            relevance.confidence(items, needs_memory=needs_memory, is_open=is_open),
             await run_in_thread(
                 len(request.question),
                 FactRequest.of,
