@@ -23,6 +23,8 @@ from memsvc.core.rules.own_words import own_spans
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
+CACHED_CHARS_MAX: Final = 1000
+"""Messages up to this length are read once while they are asked for: with every recall."""
 CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
 QUESTIONED_MAX: Final = 8
@@ -131,6 +133,10 @@ _CONTEXT: Final = _Phrases({"hedge": HEDGES, "others": OTHERS, "myself": MYSELF}
 def changes_in(text: str) -> tuple[Change, ...]:
     """Return the changes that a user's message says, in its order, the last ones of many."""
     text = text[-TEXT_CHARS_READ:]
+    return _cached_changes(text) if len(text) <= CACHED_CHARS_MAX else _changes_in(text)
+
+
+def _changes_in(text: str) -> tuple[Change, ...]:
     if not _CUES.may_match(normalized_text(text)):
         return ()
     found: list[Change] = []
@@ -141,6 +147,9 @@ def changes_in(text: str) -> tuple[Change, ...]:
             if change is not None:
                 found.append(replace(change, text=_with_neighbours(text, sentences, at)))
     return tuple(found[-CHANGES_MAX:])
+
+
+_cached_changes: Final = lru_cache(4096)(_changes_in)
 
 
 def _read(sentence: str) -> Change | None:

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.language_guess import is_foreign
@@ -54,8 +55,12 @@ QUOTED_TEXT_CHARS = 24
 TEXT_SENTENCES = 3
 """Sentences after a request, in its own line, that are a text."""
 
+MESSAGES_CACHED = 64
+"""Latest messages whose division is remembered: several readers ask for it."""
 
-def worked_on_spans(text: str) -> list[Span]:
+
+@lru_cache(MESSAGES_CACHED)
+def worked_on_spans(text: str) -> Sequence[Span]:
     """Return the parts of a user message that are not the user's own words, in order, disjoint.
 
     Text that is quoted, code, or given to be translated, summarised, answered and the like. No
@@ -119,14 +124,16 @@ def told_beside(text: str, start: int, end: int) -> Iterator[Span]:
     if len(parts) == 1 and sentence.rstrip().endswith((":", "：")):
         return  # it leads to the text
     for part in parts:
-        if words.FIRST_PERSON.search(part["told"]) and not words.is_about_text(part["told"]):
+        if words.FIRST_PERSON.search(part["told"].lower()) and not words.is_about_text(
+            part["told"]
+        ):
             yield start + part.start("told"), start + part.end("told")
 
 
 def _is_title(text: str, span: Span, chars_max: int = TITLE_CHARS_MAX) -> bool:
     left, right = span
     is_quoted = text[left] in QUOTATION_MARKS and right - left <= chars_max
-    return is_quoted and not words.FIRST_PERSON.search(text, left, right)
+    return is_quoted and not words.FIRST_PERSON.search(text[left:right].lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +189,7 @@ def _kind(line: str, own: str) -> str:
         return "speech"
     label = _LABEL.match(line)
     if label is not None and not (
-        words.VERB.search(label["label"]) or words.KEEPING.search(label["label"])
+        words.VERB.search(label["label"].lower()) or words.KEEPING.search(label["label"].lower())
     ):
         if label["stamp"] or label["after"] or _is_speaker(label["label"]):
             return "speech"
@@ -316,7 +323,9 @@ def _behind_colon(text: str, line: _Line) -> Span | None:
     for colon in words.COLON.finditer(line.own, line.at):
         rest = line.own[colon.end() :]
         if rest.strip():
-            if line.request == 1 and ("?" in rest or not words.FIRST_PERSON.search(rest[:60])):
+            if line.request == 1 and (
+                "?" in rest or not words.FIRST_PERSON.search(rest[:60].lower())
+            ):
                 return None
             start = line.start + colon.end()
             quotations = text[start : start + _JOINED.match(rest).end()].rstrip()  # type: ignore[union-attr]

@@ -158,7 +158,7 @@ def statements_in(
         known = {fact_id for at, fact_id in read_already if start <= at < end}
         for left, right in told_beside(text, start, end) if has_text else ((start, end),):
             for found in _statements(text[left:right], left, known):
-                is_request = has_text and not STANDING.search(text, left, right)
+                is_request = has_text and not STANDING.search(text[left:right].lower())
                 if not (is_request and found.topic is t.INSTRUCTION):
                     yield found
 
