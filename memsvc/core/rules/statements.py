@@ -64,7 +64,20 @@ _SHORT_FORMS = "".join(
     )
 )
 _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
+_HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
 _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
+_RELATIVE = re.compile(
+    r"(?:my (?:\w+ )?(?:brother|sister|mother|mum|mom|father|dad|parents?|aunt|uncle|cousin|nephew|niece|grand\w+|gran|nan|\w+-in-law)"
+    r"|meine? (?:\w+ )?(?:bruder|schwester|mutter|vater|eltern|tante|onkel|cousine?|neffe|nichte|oma|opa|groß\w+|schwieger\w+)"
+    r"|mi (?:\w+ )?(?:herman[oa]|madre|padre|tí[oa]|prim[oa]|sobrin[oa]|abuel[oa]|suegr[oa]|cuñad[oa])"
+    r"|m(?:on|a) (?:\w+ )?(?:frère|sœur|mère|père|tante|oncle|cousine?|neveu|nièce|grand\W\w+|beau\W\w+|belle\W\w+))\b"
+    r"(?!.*\b(?:i|i'm|i've|we|me|us|ich|wir|mir|uns|yo|nos|me|je|j|moi|nous)\b)"
+    r"|我?的?(?:哥|弟|姐|妹|爸|妈|父|母|爷|奶|叔|姑|舅|姨|表)[^我]*$|(?:母|父|兄|弟|姉|妹|両親|祖母|祖父|叔父|叔母|従兄弟|いとこ)[はがに](?!.*[私僕俺])"
+)
+"""How a sentence begins about relatives with whom few live: what they may not eat is no diet here."""
+_NAMING = re.compile(
+    r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
+)
 _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
 )
@@ -181,6 +194,8 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
         topics = _topics_of(body, words, grammar)
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
+            if "user_nickname" in known and not _is_order(_NAMING.sub("", body), grammar):
+                topics = [topic for topic in topics if topic is not t.INSTRUCTION]
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
         if (
             topics == [t.STATEMENT]
@@ -250,6 +265,8 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
             topics.append(topic)
     if not once and t.ANSWER_LANGUAGE not in topics and _is_order(body, grammar):
         topics.append(t.INSTRUCTION)
+    if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
+        return [t.STATEMENT]
     if topics:
         return topics
     if patterns["passing"].search(body):

@@ -21,7 +21,6 @@ She said "I live in Paris".
 He told me my name is Bob.
 My friend says I like jazz.
 My friend likes jazz.
-My brother is allergic to nuts.
 Her dog is called Rex.
 "I live in Paris" is a song.
 > I live in Paris
@@ -48,8 +47,6 @@ Don't forget my name.
 I'll never forget where I live.
 She asked me to forget my name.
 They live in Rome and work at Arup.
-I live with people who live in Rome and work at Arup.
-I have no dog.
 No wait, I meant Milan.
 `my name is Bob`
 ```my name is Bob```
@@ -60,8 +57,6 @@ Sie sagte, ich mag Jazz.
 Er sagte: "Ich heiße Bob."
 Angenommen, ich heiße Bob.
 Mein Freund mag Jazz.
-Ich lese gern.
-Ich esse gerne in Restaurants.
 Vergiss nicht, dass ich in Rom wohne.
 Sein Hund heißt Rex.
 „Ich wohne in Wien“ ist ein Lied.
@@ -88,14 +83,22 @@ No olvides que vivo en Roma.
 もし東京に住んでいたら幸せです。
 彼女は「私の名前は太郎です」と言った。
 友達はジャズが好きです。
-母はナッツのアレルギーがあります。
 友達がいます。名前は太郎です。
-妻の好きな色は青です。
 他有一只狗。名字叫旺财。
 ジャズは好きですか？
 私の名前を忘れないでください。
 私の誕生日を忘れてしまいました。
 彼女の名前は忘れてください。
+""".strip().splitlines()
+
+TOLD_AS_SAID = """
+My brother is allergic to nuts.
+I live with people who live in Rome and work at Arup.
+I have no dog.
+Ich lese gern.
+Ich esse gerne in Restaurants.
+母はナッツのアレルギーがあります。
+妻の好きな色は青です。
 """.strip().splitlines()
 
 DENIED = [
@@ -163,6 +166,17 @@ Prefiero la contraseña secreta
 @pytest.mark.parametrize("text", UNSAID)
 def test_what_is_asked_supposed_or_somebody_elses_is_no_fact_about_the_user(text: str) -> None:
     assert claims(text) == []
+
+
+def test_what_is_true_of_relatives_or_in_general_is_told_as_said_in_no_class_of_the_user() -> None:
+    expected = {text: [("user_statement", text)] for text in TOLD_AS_SAID}
+    found = {
+        text: [
+            (claim.fact_id, claim.told) for claim in claims(text) if isinstance(claim, Statement)
+        ]
+        for text in TOLD_AS_SAID
+    }
+    assert found == expected
 
 
 @pytest.mark.parametrize(("text", "fact_id", "value"), DENIED)
