@@ -83,7 +83,8 @@ async def test_memories_over_the_budget_are_found_by_rules(
 ) -> None:
     door = opened(2, model)
     model.answers += [FACTS, CHANGES]
-    assert await tell(door, "I am Ada and I live in Rome.") == []
+    # what the second answer forgets is added
+    assert await tell(door, "I am Ada and I live in Rome.") == ["Loves tea"]
     assert any("Rome" in text for text in await tell(door, "I live in Rome."))
     assert len(model.asked) == 2
     assert await counted(admin) == {"model": 2}
@@ -148,10 +149,8 @@ async def test_a_key_that_the_endpoint_refuses_keeps_every_entry_waiting_and_cos
             for _ in range(5):
                 with pytest.raises(Refused) as refused:
                     await note(door, "We meet on Monday.")
-                assert (refused.value.body["code"], refused.value.body["retry_after_s"]) == (
-                    "UNAVAILABLE",
-                    60.0,
-                )
+                body = refused.value.body
+                assert (body["code"], body["retryable"]) == ("UNAVAILABLE", False)
             with pytest.raises(Refused, match="401"):
                 await tell(door, "I live in Rome.")
             assert asked.refused
