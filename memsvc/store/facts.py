@@ -275,34 +275,43 @@ async def apply(
         [fact.index_id for fact, _, _ in closed],
         [state.value for _, state, _ in closed],
         [new_fact.statement.statement for new_fact in statements],
-        list(said_at.values()),
+        [new_fact.said_at or now for new_fact in statements],
         [new_fact.newer.valid_from if new_fact.newer else None for new_fact in statements],
         [new_fact.newer.statement.record if new_fact.newer else None for new_fact in statements],
     )
-    past = {
-        first + at: f"{_text(new_fact.statement)}\n{new_fact.statement.keywords}"
-        for at, new_fact in enumerate(statements)
-        if new_fact.newer
-    }
-    if past:
+    if past := _past_texts(first, statements):
         await index.hide(tx, index_id, past)
     if merge.questioned:
-        await tx.execute(
-            """
-            UPDATE facts SET doubt = q.doubt
-            FROM unnest($3::int8[], $4::int4[], $5::jsonb[]) AS q (book, entry, doubt)
-            WHERE tenant = $1 AND project = $2 AND facts.book = q.book AND facts.entry = q.entry
-            """,
-            [fact.index_id for fact, _ in merge.questioned],
-            [fact.entry for fact, _ in merge.questioned],
-            [doubt_fields_of(doubt) for _, doubt in merge.questioned],
-        )
+        await _question(tx, merge.questioned)
     for closed_index in dict.fromkeys(fact.index_id for fact, _, _ in closed):
         await index.hide(
             tx,
             closed_index,
             indexed(fact for fact, _, _ in closed if fact.index_id == closed_index),
         )
+
+
+def _past_texts(first: int, statements: Sequence[StatementWithExpiry]) -> dict[int, str]:
+    """Return the indexed texts, by entry, of facts that held before others, stored from `first`."""
+    return {
+        first + at: f"{_text(new_fact.statement)}\n{new_fact.statement.keywords}"
+        for at, new_fact in enumerate(statements)
+        if new_fact.newer
+    }
+
+
+async def _question(tx: Tx, questioned: Sequence[tuple[Fact, Doubt]]) -> None:
+    """Put facts in doubt."""
+    await tx.execute(
+        """
+        UPDATE facts SET doubt = q.doubt
+        FROM unnest($3::int8[], $4::int4[], $5::jsonb[]) AS q (book, entry, doubt)
+        WHERE tenant = $1 AND project = $2 AND facts.book = q.book AND facts.entry = q.entry
+        """,
+        [fact.index_id for fact, _ in questioned],
+        [fact.entry for fact, _ in questioned],
+        [doubt_fields_of(doubt) for _, doubt in questioned],
+    )
 
 
 # Whether the session of a fact keeps expired facts of its tier.

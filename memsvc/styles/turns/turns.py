@@ -103,8 +103,7 @@ class TurnMemory:
         is left out. With a `recall_options.as_of`, no later message is shown, and facts are those
         valid then."""
         before, _ = block.strip(conversation.history)
-        current, _ = block.strip(conversation.current)
-        current = current or conversation.current
+        current = block.strip(conversation.current)[0] or conversation.current
         costs = await self._costs.counted([*before, *current])
         current_cost = sum(map(costs.item, current))
         capacity = max_input_tok - current_cost - await costs.counted_text(instructions)
@@ -132,14 +131,9 @@ class TurnMemory:
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             visible = Conversation(before, current, conversation.trailing)
             recent = _recent(context_read, turn, visible, self._options.recent_context_items)
-            # assume a full block: items that it may displace must be recallable
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
-            block_tok = self._prompts.block_tok_max(summary_cost)
-            room = capacity - history_line.cost(kept)
-            last_count = recent.line.kept_last(room, recent.last_exchange)
-            safe_count = max(last_count, recent.line.kept(room - block_tok))
-            in_prompt = {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
+            in_prompt = self._in_prompt(recent, capacity - history_line.cost(kept), summary_cost)
             request = replace(
                 request, known={item_hash(item) for item in input_items}, prompt=in_prompt
             )
@@ -159,6 +153,15 @@ class TurnMemory:
             summary_cost,
         )
         return self._prompts.within_limit(parts, capacity)
+
+    def _in_prompt(self, recent: _Recent, room: int, summary_cost: int) -> set[int]:
+        """Return the entries of recent items that are in the prompt whatever is recalled.
+
+        A full block is assumed: items that it may displace must be recallable."""
+        last_count = recent.line.kept_last(room, recent.last_exchange)
+        block_tok = self._prompts.block_tok_max(summary_cost)
+        safe_count = max(last_count, recent.line.kept(room - block_tok))
+        return {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
 
     async def _search(
         self, tx: Tx, scope: Scope, request: RecallRequest, max_input_tok: int
