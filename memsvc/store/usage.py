@@ -19,7 +19,7 @@ from memsvc.store.queue import QUEUE
 # the rows would take as long as reading all that is stored.
 ENTRY_BYTES: Final = 700
 TERM_BYTES: Final = 25
-FACT_BYTES: Final = 700
+FACT_BYTES: Final = 1300
 TRACE_BYTES: Final = 2000
 VECTOR_BYTES: Final = 200
 """Of a vector beside its numbers (two bytes each) and signs (a bit each, in row and index)."""

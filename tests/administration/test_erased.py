@@ -162,7 +162,7 @@ DELETIONS = {
         forgotten,
         # the session's files keep the record of what was said, and rows of it are kept as they are,
         # to be found by none
-        kept=frozenset({"blocks.content", "entries.text", "facts.value"}),
+        kept=frozenset({"blocks.content", "entries.text", "facts.value", "facts.statement"}),
     ),
     "ttl": Way(outlived, nothing),
     "ttl of two": Way(outlived_by_two, nothing),
@@ -177,7 +177,11 @@ DELETIONS = {
         lambda one: one("elfmem_remember", content=f"Of {one.content}.", tags=[one.content]),
         lambda one: one("elfmem_forget", block_id=block_id(f"Of {one.content}.")),
     ),
-    "memories": Way(deleted_memories, lambda one: one("memories_delete_all", user_id=one.user)),
+    "memories": Way(
+        deleted_memories,
+        lambda one: one("memories_delete_all", user_id=one.user),
+        kept=frozenset({"entries.text", "facts.value"}),  # the history of each
+    ),
 }
 
 

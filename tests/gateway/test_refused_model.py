@@ -34,7 +34,7 @@ async def test_a_refused_key_shows_in_readiness_and_metrics_until_it_is_taken(
         async with served(database_urls, admin, model=model) as service, service.http() as http:
             assert await told(service) == (200, True, 0)
             refused = await http.post("/api/tools/context_update", json=NOTE)
-            assert (refused.status_code, refused.headers["Retry-After"]) == (503, "60")
+            assert (refused.status_code, refused.headers.get("Retry-After")) == (503, None)
             assert await told(service) == (200, False, 1)
             assert (await http.post("/api/tools/context_update", json=NOTE)).status_code == 200
             assert await told(service) == (200, True, 0)
