@@ -7,7 +7,7 @@ from typing import Final
 
 # fmt: off
 GENERAL: Final = """
-    no longer; not … any more; n't … any more; n't … anymore; not … anymore; used to; switched; switching; gone over;
+    no longer; not … any more; n't … any more; n't … anymore; not … anymore; i used to; we used to; used to be; used to have; changed; changing to; switched; switching; gone over;
     went over; moved over; moved on; migrated; migrating; turns out; changed my mind; change of plan*; gave up; given up; give up;
     gave it up; stopped; cancelled; canceled; called off; called … off; call … off; dropped; handed over; handed … over; handed in; handed in my;
     passed … on to; passed … to; took over; taken over; outgrew; outgrown; replaced; swapped; for good; for keeps; weaned; came off;
@@ -18,10 +18,10 @@ GENERAL: Final = """
     ab heute; von nun an; abgesagt; abbestellt; gekundigt; kundigung; ubergeben; ubernimmt; ubernommen; abgegeben; vorbei; doch nicht;
     umentschieden; abgeschafft; beendet; eingestellt; abgesetzt; aufgehort; hingeschmissen; geschmissen; ersetzt; bis auf weiteres; abgeschaltet; verkauft; rausgerissen; ausgebaut; verschenkt; entsorgt; gestohlen; getauscht;
     ya no; deje; dejado; dejamos; dejo de; cambie; cambiamos; cambiado; cambio a; en vez de; en lugar de; desde entonces; a partir de;
-    cancel*; suspend*; anul*; cerraron; cerro; me pase; nos pasamos; se acabo; se termino; apague; resulta que; de opinion; sustitu*; reemplaz*;
-    vendi; vendimos; vendieron; vendido; regale; dimos de baja; di de baja; de baja; ahora nos; quitado; quitaron; quite; abandon*;
-    ne … plus; n … plus; j … plus; arrete*; laisse* tomber; chang*; passe* a; passe* au; passe* chez; passe* sur; au lieu; desormais; dorenavant;
-    annul*; supprim*; a coupe; flambeau; remplac*; resili*; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; vendu; vendue; vendus; revendu; jete; a ferme;
+    cancele; cancelo; cancelamos; cancelado; cancelada; cancelaron; cancelar; suspend*; anul*; cerraron; cerro; me pase; nos pasamos; se acabo; se termino; apague; resulta que; de opinion; sustitu*; reemplaz*;
+    vendi; vendimos; vendieron; vendido; regale; dimos de baja; di de baja; de baja; ahora nos; quitado; quitaron; lo quite; la quite; quite el; quite la; quite los; quite las; me quite; abandon*;
+    ne … plus; n … plus; j … plus; arrete*; laisse* tomber; change de; changer de; change pour; changee; changees; change d; a change; ai change; avons change; ont change; est change; passe* a; passe* au; passe* chez; passe* sur; au lieu; desormais; dorenavant;
+    annul*; supprim*; a coupe; flambeau; remplac*; resilie; resiliee; resilier; resiliation; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; vendu; vendue; vendus; revendu; jete; a ferme;
     不再; 再也; 改成; 改为; 改用; 改报; 改去; 改做; 改吃; 换到; 换成; 换了; 换去; 转到; 转去; 转网; 转成; 迁到; 取消; 停了; 停掉; 放弃; 下线; 戒了; 戒掉; 交给; 移交; 不干了; 不用了;
     不吃了; 不去了; 不喝了; 不做了; 不学了; 不玩了; 注销; 退了; 退掉; 黄了; 吹了; 告吹; 停用; 弃用; 卖了; 卖掉; 扔了; 送人; 丢了;
     やめた; やめて; やめま; やめちゃ; 止めた; 変えた; 変えま; 変更; 変わった; 変わりま; 切り替え; 乗り換え; 移行; 移りま; 移った; 解約; キャンセル; 中止; 代わりに; 引き継; 諦め; 卒業;
@@ -42,7 +42,7 @@ FAINT: Final = """
 
 BY_TOPIC: Final[Mapping[str, str]] = {
     "home": """
-        moved to; moved out; moved in; moved into; moved from; moved away; moved back; moving to; moving out; i moved; we moved; 've moved; just moved; relocat*; the keys;
+        moved to; moved out; moved in; moved into; moved from; moved away; moved back; moving to; moving out; i moved; we moved; 've moved; just moved; relocated; relocating; the keys;
         boxes are; unpacked; lease; evicted; new place; new flat; new apartment; new address; new house; settled in; downsized; tenancy;
         umgezogen; ausgezogen; eingezogen; weggezogen; hingezogen; umzug; umziehen; ausgepackt; mietvertrag; neue wohnung; neue adresse; neuen wohnung;
         me mude; mudamos; mudado; mudada; mudanza; las llaves; nuevo piso; nueva casa; nueva direccion;
@@ -50,7 +50,7 @@ BY_TOPIC: Final[Mapping[str, str]] = {
         搬到; 搬家; 搬去; 搬走; 搬来; 搬进; 搬出; 搬回; 退租; 租约; 新家; 扎根; 定居; 落户; 行李;
         引っ越; 引越; 転居; 越してき; 退去; 新居; 転勤""",
     "job": """
-        quit; resign*; in my notice; my notice; fired; laid off; redundant; sacked; let me go; promot*; bumped up; new job; new role; new position; new employer;
+        quit; resign*; in my notice; my notice; fired; laid off; made redundant; sacked; let me go; promoted; promotion; bumped up; new job; new role; new position; new employer;
         retired; retirement; first day at; stepped down; start at; starting at; started at; joined; changed jobs; switched jobs;
         gekundigt; entlassen; befordert; in rente; rentner*; pensionier*; ruhestand; neuer job; neuen job; neue stelle; neuer arbeitgeber; jobwechsel;
         renunci*; despid*; despedi*; ascendi*; jubil*; nuevo trabajo; nuevo puesto; nueva empresa; nuevo curro; de trabajo;
@@ -58,16 +58,16 @@ BY_TOPIC: Final[Mapping[str, str]] = {
         辞职; 离职; 跳槽; 被裁; 裁员; 被炒; 升职; 升了; 晋升; 退休; 新工作; 换工作; 转行; 工服; 入职; 辞了; 工牌;
         辞め; 退職; 転職; クビ; 昇進; 昇格; 定年; 異動; 新しい仕事; 転勤; 辞令; 独立し""",
     "love": """
-        divorc*; separated; broke up; broken up; split up; split with; dumped; single again; married; engaged; left me; decree; walked out; moved on from;
+        divorc*; separated; broke up; broken up; split up; split with; dumped; single again; married; got engaged; i'm engaged; we're engaged; engaged to; left me; decree; walked out; moved on from;
         getrennt; trennung; scheidung; geschieden; schluss gemacht; verheiratet; geheiratet; verlobt; auseinander; wieder single;
-        divorci*; separ*; rompi*; corte con; cortamos; me dejo; nos casamos; me case; solter*; lo dejamos;
+        divorci*; me separe; nos separamos; separado; separada; separados; separadas; separacion; rompi*; corte con; cortamos; me dejo; nos casamos; me case; solter*; lo dejamos;
         separe*; rompu; rupture; largue*; quitte*; marie; mariee; maries; plaque; plaquee; celibataire;
         离婚; 分手; 分了; 掰了; 劈腿; 拉黑; 结婚; 领证; 订婚; 单身; 甩了; 复合;
         別れ; 離婚; 振られ; 結婚し; 婚約; 独身; 破局; 籍を入れ""",
     "life": """
         died; passed away; funeral; buried; put down; put to sleep; lost our; lost my; goodbye to; cremat*; rehomed; didn't make it; over the rainbow;
         gestorben; verstorben; beerdig*; eingeschlafert; begraben; ist tot; uberfahren;
-        murio; fallec*; enterr*; entierro; sacrific*; se nos fue; ha muerto;
+        murio; fallec*; enterr*; entierro; sacrificar*; sacrificado; sacrificada; sacrificamos; se nos fue; ha muerto;
         est mort; est morte; decede*; enterre*; eteint*; obseques; euthanasi*; nous a quitte*;
         去世; 死了; 过世; 走了; 下葬; 葬礼; 翻肚; 安乐死; 没了; 没救;
         亡くな; 死ん; 他界; 葬儀; 葬式; 虹の橋; 永眠; 旅立""",
@@ -76,7 +76,7 @@ BY_TOPIC: Final[Mapping[str, str]] = {
         verschrottet; totalschaden; neues auto; neues rad; nuevo coche; coche nuevo; desguace; nouvelle voiture; a la casse;
         报废; 新车; 卖车; 廃車; 新車; 買い替え; 買い換え; 乗り換え""",
     "health": """
-        weaned; came off; stopped taking; cured; in remission; all clear; ablation; surgery; operation; laser; outgrew;
+        weaned; came off; stopped taking; cured; in remission; all clear; ablation; surgery; my operation; the operation; had an operation; laser; outgrew;
         abgesetzt; geheilt; operiert; ausgeschlichen; me quitaron; curad*; operaron; me opero; gueri*; opere; operee; 停药; 治好; 痊愈; 做了手术; 完治; 手術し; 薬をやめ""",
     "food": """
         back to meat; meat again; eat … again; back on my plate; off the meat; gone vegan; went vegan; gone vegetarian; turned vegan;

@@ -214,3 +214,21 @@ async def test_a_preference_replaces_those_with_its_head_word_alone(opened: Open
         listed = await door("memory_list_facts", session_id="new", user_id=f"u{number}")
         held[sentences] = sorted(fact["value"] for fact in listed["facts"])
     assert held == said
+
+
+async def test_a_change_is_told_once_and_only_of_what_it_names(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    change = "Bertrand can't do it; Oksana has taken over the beehives."
+    said = [
+        "The beehives are minded by Bertrand when I'm in Crete.",
+        "Bertrand painted the beehives green.",
+        "The garden group supports people who keep beehives.",
+        change,
+        "The people of the group have changed my whole life, they support me so well.",
+    ]
+    for number, text in enumerate(said):
+        await say(door, f"t{number}", text, user_id="u1")
+    for question in ("Who minds the beehives?", "Which group supports people with beehives?"):
+        block = str(memory(await ask(door, question, session="new", user_id="u1")))
+        assert block.count("taken over") == 1, question
+        assert "'superseded_by': 'The people" not in block, question

@@ -23,6 +23,8 @@ FOLLOWING_ENTRIES: Final = 100
 NEIGHBOURS: Final = 2
 NAMED_CHARS_MAX: Final = 600
 """Of a longer text a change may share some words by chance."""
+NAMED_PART: Final = 3
+"""An item shares at least one in so many words with the change that ends it."""
 _BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -99,23 +101,31 @@ def with_changes(
     changes: Sequence[SaidChange],
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]],
 ) -> Iterator[RecalledChunk]:
-    """Yield the chunks; an item whose facts ended, or that a later change ends, says by what."""
+    """Yield the chunks; an item whose facts ended, or that a later change names, says by what.
+
+    A sentence of change that one chunk tells, or its own message, is told once."""
+    shown = {chunk.place for chunk in chunks}
+    told = {_by(chunk) for chunk in chunks}
     for chunk in chunks:
         text = items.get(chunk.place) if chunk.kind == "turn" and chunk.place else None
         if text is None:
             yield chunk
             continue
-        later = [
-            said.change.text
-            for said in changes
-            if said.place != chunk.place and said.is_after(chunk, text) and _ends(said, text)
-        ]
         ended = [
             fact.superseded_by
             for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
-            if fact.session == chunk.fields["session"] and fact.superseded_by
+            if fact.session == chunk.fields["session"] and (fact.doubt or "") not in told - {""}
         ]
-        by = "; ".join(dict.fromkeys(ended or later[-1:]))
+        later = [
+            said.change.text
+            for said in changes
+            if said.place not in shown
+            and said.change.text not in told
+            and said.is_after(chunk, text)
+            and _ends(said, text)
+        ]
+        by = "; ".join(dict.fromkeys(filter(None, ended or later[-1:])))
+        told |= {by, *later[-1:], *ended}
         yield _superseded(chunk, by) if by else chunk
 
 
@@ -156,9 +166,18 @@ def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
 
 
 def _ends(said: SaidChange, text: Text) -> bool:
-    if said.change.faint or len(text.text) > NAMED_CHARS_MAX:
+    """Return whether a change names what an item says, in a good part of its own words.
+
+    One that ends a topic ends no item about another."""
+    change = said.change
+    if change.faint or len(text.text) > NAMED_CHARS_MAX:
         return False
-    return names(said.change, text.text) or concerns(said.change, text.text)
+    shared = change.terms.intersection(terms(text.text))
+    return (
+        NAMED_PART * len(shared) >= len(change.terms)
+        and names(change, text.text)
+        and (not change.ends or concerns(change, text.text))
+    )
 
 
 def _superseded(chunk: RecalledChunk, by: str) -> RecalledChunk:
