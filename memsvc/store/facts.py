@@ -231,10 +231,7 @@ async def apply(
     A new fact holds from when it was said, and the one that it replaces until then. Facts in doubt
     keep their entries."""
     said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in statements}
-    closed: list[tuple[Fact, FactState, str | None]] = [
-        (fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced
-    ]
-    closed += [(fact, FactState.DELETED, None) for fact in merge.deleted]
+    closed = _closed(merge)
     await tx.execute(
         f"""
         WITH closed AS (
@@ -289,6 +286,14 @@ async def apply(
             closed_index,
             indexed(fact for fact, _, _ in closed if fact.index_id == closed_index),
         )
+
+
+def _closed(merge: Merge) -> list[tuple[Fact, FactState, str | None]]:
+    """Return the facts that a merge closes, with their states and the records that replace them."""
+    closed: list[tuple[Fact, FactState, str | None]] = [
+        (fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced
+    ]
+    return closed + [(fact, FactState.DELETED, None) for fact in merge.deleted]
 
 
 def _past_texts(first: int, statements: Sequence[StatementWithExpiry]) -> dict[int, str]:
