@@ -185,7 +185,7 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     nothing."""
     facts = list({(fact.index_id, fact.entry): fact for fact in known}.values())
     latest, filters, repeated = _resolve_claims(claims)
-    ignored, past = _take_out_ignored(facts, latest, now)
+    ignored, past = _remove_ignored(facts, latest, now)
     doubts = _corrected(facts, latest, now)
     for fact, _ in doubts:
         latest.pop(fact.statement.identity, None)
@@ -224,18 +224,18 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     )
 
 
-def _take_out_ignored(
+def _remove_ignored(
     facts: Sequence[Fact], latest: dict[Identity, Statement], now: datetime
 ) -> tuple[int, list[tuple[Statement, Fact]]]:
     """Remove the statements that change nothing; return how many, and those that are history."""
-    newest = latest_by_identity(fact for fact in facts if fact.is_valid(now))
+    latest_facts = latest_by_identity(fact for fact in facts if fact.is_valid(now))
     weak = {
         fact.statement.identity
         for fact in facts
         if (statement := latest.get(fact.statement.identity)) is not None
         and not _takes_precedence(statement, fact, now)
     }
-    taken = [(latest.pop(identity), newest.get(identity)) for identity in weak]
+    taken = [(latest.pop(identity), latest_facts.get(identity)) for identity in weak]
     past = [
         (statement, newer)
         for statement, newer in taken
@@ -349,7 +349,7 @@ def _takes_precedence(claim: Claim, fact: Fact, now: datetime) -> bool:
 
 
 def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
-    """Return the newest fact of each identity, across a session's index and a user's."""
+    """Return the latest fact of each identity, across a session's index and a user's."""
     return {
         fact.statement.identity: fact for fact in sorted(facts, key=lambda fact: fact.valid_from)
     }

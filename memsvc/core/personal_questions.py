@@ -48,7 +48,7 @@ _TASK: Final = re.compile(
     r"|quiere decir|calcula\w*|corrige\w*)\b"
     r"|翻译|翻譯|同义|近义|解释|什么意思|怎么说|怎麼說|英語で|英訳|訳して|意味|同じ意味|言い換え"
 )
-_TROUBLE: Final = re.compile(
+_PROBLEM: Final = re.compile(
     r"\b(?:why|how (?:do|can|would|should) (?:i|we)|wie (?:kann|mache|bekomme)|como (?:puedo|hago)"
     r"|comment (?:puis|faire)|won't|wont|doesn't|doesnt|isn't|not working|returns?|throws?|error"
     r"|exception|crash\w*"
@@ -56,7 +56,7 @@ _TROUBLE: Final = re.compile(
     r"|por que|devuelve|pourquoi|erreur|denied|marche)\b"
     r"|为什么|為什麼|报错|匹配不|なぜ|エラー|出ない"
 )
-_MACHINE: Final = re.compile(
+_COMPUTER: Final = re.compile(
     r"\b(?:css|html|javascript|js|typescript|python|java|sql|regex\w*|git|docker\w*|linux|bash|script"
     r"|excel|formula|function|loop|code|compiler|api|json|yaml|webcam|driver|browser|windows|server"
     r"|query|consulta|programm?\w*|image|formel|flexbox|rebase|kubernetes|npm|pip|c\+\+|rust|php)\b"
@@ -96,11 +96,11 @@ def is_personal(question: str) -> bool:
     if len(question) > CHARS_MAX:
         return False
     text = normalized_text(question)
-    if _TASK.search(text) or (_MACHINE.search(text) and _TROUBLE.search(text)):
+    if _TASK.search(text) or (_COMPUTER.search(text) and _PROBLEM.search(text)):
         return False
     return any(pattern.search(text) for pattern in (_FIRST_PERSON, _ADVICE, _KIN))
 
 
-def speaks_of_oneself(text: str) -> bool:
+def is_first_person(text: str) -> bool:
     """Return whether somebody speaks of themselves or their own."""
     return _FIRST_PERSON.search(normalized_text(text[:CHARS_MAX])) is not None

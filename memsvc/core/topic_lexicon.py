@@ -11,7 +11,7 @@ WORDS_FILE: Final = "topic_words.txt"
 """Lines of a topic, a colon and words of one language."""
 CHARS_MAX: Final = 2000
 """Characters of a text that are looked at."""
-BROAD_TOPICS: Final = frozenset(("time", "place", "name", "outdoors"))
+GENERAL_TOPICS: Final = frozenset(("time", "place", "name", "outdoors"))
 """Topics that nearly any statement may touch; sharing one says little."""
 _FIRST_CJK: Final = "\u2e80"
 
@@ -28,7 +28,7 @@ def topics_in(text: str) -> frozenset[str]:
 
 def shared_topics(topics: frozenset[str], others: frozenset[str]) -> float:
     """Return how much two sets of topics have in common: one for each, little for a broad one."""
-    return sum(0.3 if topic in BROAD_TOPICS else 1.0 for topic in topics & others)
+    return sum(0.3 if topic in GENERAL_TOPICS else 1.0 for topic in topics & others)
 
 
 @cache
@@ -45,5 +45,5 @@ def _lexicon() -> tuple[dict[str, set[str]], re.Pattern[str], dict[str, set[str]
             else:
                 for term in terms(word):
                     by_term.setdefault(term, set()).add(topic)
-    longest_first = sorted(by_cjk_word, key=len, reverse=True)
-    return by_term, re.compile("|".join(map(re.escape, longest_first))), by_cjk_word
+    by_length = sorted(by_cjk_word, key=len, reverse=True)
+    return by_term, re.compile("|".join(map(re.escape, by_length))), by_cjk_word

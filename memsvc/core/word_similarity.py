@@ -32,13 +32,13 @@ _STATE_TEXT: Final = """
 """
 _STATE_WORDS: Final = frozenset(_STATE_TEXT.split())
 """Words before a day that is said of something once: other events fall on many days."""
-_DATE_FILLER_TEXT: Final = """
+_DATE_WORDS_TEXT: Final = """
     on the of th st nd rd am den dem der le la el de du 月 日 年 曜 周 週 星 期
     january february march april may june july august september october november december
     januar februar märz mai juni juli oktober dezember janvier février mars avril juin juillet août septembre octobre
     novembre décembre enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
 """
-_DATE_FILLER: Final = frozenset(_DATE_FILLER_TEXT.split())
+_DATE_WORDS: Final = frozenset(_DATE_WORDS_TEXT.split())
 _DAY_TEXT: Final = """
     monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
     sundays today tomorrow tonight montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi
@@ -111,14 +111,14 @@ class Values:
     """
 
     words: tuple[str, ...]
-    amounts: frozenset[int]
+    quantities: frozenset[int]
     identifiers: frozenset[str]
 
 
 def values_of(text: str) -> Values:
-    """Return the values of a text: amounts and times on one side, identifiers on the other."""
+    """Return the values of a text: quantities and times on one side, identifiers on the other."""
     words: list[str] = []
-    amounts: set[int] = set()
+    quantities: set[int] = set()
     identifiers: set[str] = set()
     for match in _TOKEN.finditer(text.casefold()):
         word = match[0]
@@ -126,34 +126,34 @@ def values_of(text: str) -> Values:
         words.append(word)
         is_number = match["number"] is not None
         if is_number and not _NAMED.match(word) and _word_before(words, place) in _AMOUNT_WORDS:
-            amounts.add(place)
+            quantities.add(place)
         elif is_number:
             identifiers.add(word)
         elif match["day"] or word in _DAYS:
-            amounts.update([place] if _word_before(words, place) in _STATE_WORDS else ())
+            quantities.update([place] if _word_before(words, place) in _STATE_WORDS else ())
         if place + 1 == TOKENS_MAX:
             break
-    return Values(tuple(words), frozenset(amounts), frozenset(identifiers))
+    return Values(tuple(words), frozenset(quantities), frozenset(identifiers))
 
 
 def _word_before(words: Sequence[str], place: int) -> str:
     """Return the word before a value, or before the date that the value is a part of."""
     before = place - 1
-    while before >= 0 and (words[before] in _DATE_FILLER or words[before][:1].isnumeric()):
+    while before >= 0 and (words[before] in _DATE_WORDS or words[before][:1].isnumeric()):
         before -= 1
     return words[before] if before >= 0 else ""
 
 
 def have_other_amount(one: Values, other: Values) -> bool:
     """Return whether two texts are the same but for one amount or time."""
-    if len(one.words) != len(other.words) or not one.amounts & other.amounts:
+    if len(one.words) != len(other.words) or not one.quantities & other.quantities:
         return False
     places = [
         place
         for place, pair in enumerate(zip(one.words, other.words, strict=True))
         if pair[0] != pair[1]
     ]
-    return len(places) == 1 and places[0] in one.amounts & other.amounts
+    return len(places) == 1 and places[0] in one.quantities & other.quantities
 
 
 def have_other_identifiers(one: Values, other: Values) -> bool:

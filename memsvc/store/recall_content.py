@@ -45,7 +45,7 @@ class RecalledFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSharing:
+class SessionUser:
     """Who spoke in a session: its last user, whether others did; and the classes of its policy."""
 
     user_id: str
@@ -79,7 +79,7 @@ class RecallContent:
     facts: list[Fact]
     insights: dict[EntryPlace, Insight]
     items: dict[EntryPlace, Text]
-    session: SessionSharing | None = None
+    session: SessionUser | None = None
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]] = field(default_factory=dict)
 
 
@@ -134,7 +134,7 @@ async def read(
             EntryPlace(index_id, item.entry): item
             for index_id, item in zip(row["book"] or (), items, strict=True)
         },
-        SessionSharing(**row["session"]) if row["session"] else None,
+        SessionUser(**row["session"]) if row["session"] else None,
         _outdated(row["outdated"] or () if as_of is None else ()),
     )
 

@@ -83,8 +83,8 @@ class _Phrases:
                 else:
                     start = max(_WORD.findall(phrase), key=len)[:4]
                     self._spaced.setdefault(start, []).append((label, phrase))
-        longest_first = sorted(self._unspaced, key=len, reverse=True)
-        self._cjk = re.compile("|".join(map(re.escape, longest_first)))
+        by_length = sorted(self._unspaced, key=len, reverse=True)
+        self._cjk = re.compile("|".join(map(re.escape, by_length)))
 
     def may_match(self, words: str) -> bool:
         """Return whether some phrase has a word of this text."""

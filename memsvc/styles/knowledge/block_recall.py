@@ -132,13 +132,15 @@ class RecallService:
         rest = [item for item in ranked if item.block.block_id not in candidates.required_ids][
             : EXTRA_FACTOR * limit
         ]
-        considered = [*first, *rest]
+        scored_blocks = [*first, *rest]
         excluded_ids = _excluded_by_conflict(
-            considered,
-            await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in considered]),
+            scored_blocks,
+            await edges.contradictions(
+                tx, INDEX_ID, [item.block.block_id for item in scored_blocks]
+            ),
         )
         # before diversity is measured: what is not shown must not push down what is like it
-        standing = [item for item in considered if item.block.block_id not in excluded_ids]
+        standing = [item for item in scored_blocks if item.block.block_id not in excluded_ids]
         remaining = await self._ordered(tx, standing, query)
         remaining.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         returned = remaining[:limit]
@@ -146,7 +148,7 @@ class RecallService:
         dropped: list[tuple[ScoredBlock, Reason]] = [
             *(
                 (item, "contradiction")
-                for item in considered
+                for item in scored_blocks
                 if item.block.block_id in excluded_ids
             ),
             *((item, "top_k") for item in remaining[limit:]),
@@ -304,14 +306,14 @@ def _similarity(
 
 
 def _excluded_by_conflict(
-    considered: Sequence[ScoredBlock], pairs: Sequence[tuple[str, str]]
+    candidates: Sequence[ScoredBlock], pairs: Sequence[tuple[str, str]]
 ) -> set[str]:
     """Return the less sure one of each conflicting pair.
 
     Of equals the one that was used less lately, then the earlier one. A dropped block conflicts
     with nothing.
     """
-    by_id = {item.block.block_id: item for item in considered}
+    by_id = {item.block.block_id: item for item in candidates}
     excluded_ids: set[str] = set()
     for low, high in pairs:
         if low in excluded_ids or high in excluded_ids:

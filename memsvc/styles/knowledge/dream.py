@@ -56,7 +56,7 @@ class DreamReport:
     by_rules: int = 0
     inbox_remaining: int = 0
     curated: bool = False
-    ran_out_of_time: bool = False
+    timed_out: bool = False
 
     def plus(self, step: "DreamReport") -> "DreamReport":
         """Add the counts of one more block."""
@@ -149,7 +149,7 @@ class DreamService:
             report,
             inbox_remaining=remaining,
             curated=curated,
-            ran_out_of_time=is_late and remaining > 0,
+            timed_out=is_late and remaining > 0,
         )
 
     async def _next(self, scope: Scope) -> _Pending | None:

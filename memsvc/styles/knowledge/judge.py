@@ -108,7 +108,7 @@ class JudgeService:
         text = prompt_input(block, identity, others)
         started = perf_counter()
         try:
-            async with asyncio.timeout(self._options.judgement_deadline_s):
+            async with asyncio.timeout(self._options.block_timeout_s):
                 answer = await self._llm.extract(
                     self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
                 )

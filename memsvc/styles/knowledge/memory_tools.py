@@ -181,7 +181,7 @@ def _block(item: ScoredBlock) -> RecalledBlock:
 
 
 def _dream_status(report: DreamReport) -> Literal["done", "idle", "out_of_time"]:
-    if report.ran_out_of_time:
+    if report.timed_out:
         return "out_of_time"
     return "done" if report.processed or report.inbox_remaining else "idle"
 

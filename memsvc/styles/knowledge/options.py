@@ -68,7 +68,7 @@ class KnowledgeOptions(BaseModel):
     judge_with_model: bool = Field(
         True, description="have the model of section `model` judge new blocks, if there is one"
     )
-    judgement_deadline_s: float = Field(
+    block_timeout_s: float = Field(
         10.0,
         gt=0,
         le=25,

@@ -115,7 +115,7 @@ def curated(result: CurateReport) -> str:
 def dream_summary(result: DreamReport) -> str:
     remaining = f"{result.inbox_remaining} remaining, run dream() again to continue."
     if not result.processed:
-        if result.ran_out_of_time:
+        if result.timed_out:
             return f"Ran out of time, {remaining}"
         if result.inbox_remaining:
             return f"Nothing consolidated, {remaining}"
@@ -127,7 +127,7 @@ def dream_summary(result: DreamReport) -> str:
     if result.near_duplicates:
         pairs = "pair" if result.near_duplicates == 1 else "pairs"
         parts.append(f"{result.near_duplicates} near-duplicate {pairs} kept and flagged")
-    late = "ran out of time, " if result.ran_out_of_time else ""
+    late = "ran out of time, " if result.timed_out else ""
     end = f" — {late}{remaining}" if result.inbox_remaining else "."
     return f"Consolidated {result.processed}: {', '.join(parts)}{end}"
 

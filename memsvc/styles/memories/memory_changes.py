@@ -137,7 +137,7 @@ def forgotten_facts(
     """
     known = {*present.by_text, *present.deleted_texts}
     open_facts = [fact for fact in new_facts if comparable(fact) not in known]
-    spare = {"ADD": 0, "UPDATE": 0, "NONE": 0, "DELETE": 0}
+    remaining = {"ADD": 0, "UPDATE": 0, "NONE": 0, "DELETE": 0}
     for proposal in proposals:
         memory = target(proposal, candidates)
         if memory is None and proposal.event != "ADD":
@@ -145,11 +145,11 @@ def forgotten_facts(
         texts = (proposal.text, proposal.old_text, memory.text if memory is not None else "")
         named = [fact for fact in new_facts if any(_names(text, fact) for text in texts)]
         open_facts = [fact for fact in open_facts if fact not in named]
-        spare[proposal.event] += not named
-    said_otherwise = spare["ADD"] + spare["UPDATE"]
-    if said_otherwise >= len(open_facts):
+        remaining[proposal.event] += not named
+    in_other_words = remaining["ADD"] + remaining["UPDATE"]
+    if in_other_words >= len(open_facts):
         return [], []
-    if said_otherwise + spare["NONE"] == len(open_facts):
+    if in_other_words + remaining["NONE"] == len(open_facts):
         return [], open_facts
     return open_facts, []
 

@@ -203,7 +203,7 @@ class TurnMemory:
         found = await find_matches([*inputs, *new_output_items])
         costs = await self._costs.counted([*inputs, *new_output_items])
         locks = [session_lock(session)]
-        if found.touch_facts:
+        if found.needs_facts:
             locks += [index_lock(fact_index.name) for fact_index in turn_index.facts(session, user)]
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms

@@ -14,12 +14,12 @@ from memsvc.styles.whiteboard.entries import BoardEntry
 from memsvc.styles.whiteboard.replacement import (
     LineMeaning,
     facts_of,
-    is_answered,
+    has_answer,
     is_asked_again,
-    is_elliptical,
     is_other_value,
     is_repeated,
     is_reversed,
+    is_short,
     meaning_of,
 )
 
@@ -95,8 +95,8 @@ def extracted(
     worth a line.
     """
     entry_lines = _entry_lines(new, start=LINES_MAX)
-    reads_facts = any(line.meaning.facts for line in entry_lines)
-    lines = _without_replaced(_board_lines(board, reads_facts=reads_facts), entry_lines)
+    uses_facts = any(line.meaning.facts for line in entry_lines)
+    lines = _without_replaced(_board_lines(board, uses_facts=uses_facts), entry_lines)
     last = max((line.order for line in lines), default=0)
     first = min((line.order for line in lines), default=0)
     ranked = sorted(lines, key=lambda line: (-_weight(line, first, last), -line.order))
@@ -121,7 +121,7 @@ def _written(lines: Sequence[_BoardLine]) -> str:
     return "\n\n".join(blocks)
 
 
-def _board_lines(board: str, *, reads_facts: bool) -> Iterator[_BoardLine]:
+def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
     """Yield the lines of a board, also of one that a model wrote."""
     kind: int | None = None
     found: list[tuple[int | None, str]] = []
@@ -143,7 +143,7 @@ def _board_lines(board: str, *, reads_facts: bool) -> Iterator[_BoardLine]:
         text = _SPEAKER.sub("", line)
         if text:
             role = speaker[1] if speaker else ""
-            facts = facts_of(text, role) if reads_facts else {}
+            facts = facts_of(text, role) if uses_facts else {}
             yield _line(order, text, role, _kind(text) if known is None else known, facts)
 
 
@@ -233,16 +233,16 @@ def _reversed_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLi
         for one in statements
         if line.role == one.role and is_other_value(line.meaning, one.meaning)
     ]
-    if found or not is_elliptical(line.meaning):
+    if found or not is_short(line.meaning):
         reversed_lines = [one for one in statements if is_reversed(line.meaning, one.meaning)]
         return found + [one for one in reversed_lines if one not in found]
     old = line.meaning.old
-    meant = [
+    intended = [
         one
         for one in statements
         if (one.meaning.own & old if old else line.kind == one.kind == _DECISION)
     ]
-    return sorted(meant, key=lambda one: (one.kind, -one.order))[:1]
+    return sorted(intended, key=lambda one: (one.kind, -one.order))[:1]
 
 
 def _in_place_of(line: _BoardLine, reversed_lines: Sequence[_BoardLine]) -> _BoardLine:
@@ -254,7 +254,7 @@ def _in_place_of(line: _BoardLine, reversed_lines: Sequence[_BoardLine]) -> _Boa
         return line
     previous = reversed_lines[-1]
     text = line.text
-    if is_elliptical(line.meaning) and line.kind != _DECISION and not line.meaning.facts:
+    if is_short(line.meaning) and line.kind != _DECISION and not line.meaning.facts:
         text = _limited(f"{previous.text} {text}")
     return replace(line, kind=min(line.kind, previous.kind), text=text)
 
@@ -263,7 +263,7 @@ def _repeats(line: _BoardLine, previous: _BoardLine) -> bool:
     if line.kind == _QUESTION:
         return previous.kind == _QUESTION and is_asked_again(line.meaning, previous.meaning)
     if previous.kind == _QUESTION:
-        return is_answered(line.meaning, previous.meaning)
+        return has_answer(line.meaning, previous.meaning)
     return is_repeated(line.meaning, previous.meaning)
 
 

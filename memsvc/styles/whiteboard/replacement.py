@@ -57,7 +57,7 @@ _OLD: Final = regex.compile(
     regex.IGNORECASE,
 )
 """What a sentence says holds no longer, beside what does: "on Monday instead of Friday"."""
-_SETTLED: Final = regex.compile(
+_DECIDED: Final = regex.compile(
     r"\b(?:decid\w*|decision|agreed?|chose|chosen|settled on|let'?s|go(?:ing)? with|use|beschlossen|entschieden|décidé|"
     r"decidido|decidimos)\b|決定|決め|にしました|にします|决定|采用",
     regex.IGNORECASE,
@@ -89,7 +89,7 @@ class LineMeaning:
 def meaning_of(text: str, facts: Mapping[Identity, str]) -> LineMeaning:
     """Return what a line says; `facts` as `facts_of` found them."""
     values = values_of(text)
-    plain = _SETTLED.sub(" ", _CHANGED.sub(" ", text))
+    plain = _DECIDED.sub(" ", _CHANGED.sub(" ", text))
     match = _OLD.search(text)
     old = frozenset(terms(match["old"])) if match is not None else frozenset()
     return LineMeaning(
@@ -152,7 +152,7 @@ def is_other_value(line: LineMeaning, previous: LineMeaning) -> bool:
 
 def is_reversed(line: LineMeaning, previous: LineMeaning) -> bool:
     """Return whether a line says in its own words that an older one holds no longer."""
-    if not line.changes or _is_of_another(line, previous) or _is_of_another(previous, line):
+    if not line.changes or _is_other_item(line, previous) or _is_other_item(previous, line):
         return False
     shared = line.own & previous.own
     if line.old & previous.own and shared - line.old:
@@ -163,18 +163,18 @@ def is_reversed(line: LineMeaning, previous: LineMeaning) -> bool:
     return bool(shared) and len(shared) >= REVERSED_SHARE * sizes[0 if is_short else 1]
 
 
-def _is_of_another(line: LineMeaning, other: LineMeaning) -> bool:
+def _is_other_item(line: LineMeaning, other: LineMeaning) -> bool:
     """Return whether a line begins with an identifier and the other one has others."""
     identifiers = other.values.identifiers
     return bool(line.subject and identifiers) and line.subject not in identifiers
 
 
-def is_elliptical(line: LineMeaning) -> bool:
+def is_short(line: LineMeaning) -> bool:
     """Return whether a line says what changed and leaves out of what: "Not Friday, Monday."."""
     return line.reverses and len(line.own - line.old) <= 1
 
 
-def is_answered(line: LineMeaning, question: LineMeaning) -> bool:
+def has_answer(line: LineMeaning, question: LineMeaning) -> bool:
     """Return whether a statement answers an older question."""
     return question.values.identifiers <= line.values.identifiers and len(
         line.terms & question.terms

@@ -210,7 +210,7 @@ async def test_a_model_that_hangs_leaves_all_blocks_to_the_rules_after_one_deadl
     scope: Scope,
     llm: ScriptedLlm,
 ) -> None:
-    options = PATIENT.model_copy(update={"judgement_deadline_s": 0.05})
+    options = PATIENT.model_copy(update={"block_timeout_s": 0.05})
     call = open_door(database, clock, tokens, meter, scope, knowledge=options, llm=llm)
     llm.meanwhile = asyncio.Event().wait
     for text in ("giraffe tall", "walrus wide", "okapi shy"):
@@ -218,7 +218,7 @@ async def test_a_model_that_hangs_leaves_all_blocks_to_the_rules_after_one_deadl
     done = await call("elfmem_dream")
     assert (done["status"], done["promoted"], done["scored_by_rules"]) == ("done", 3, 3)
     assert len(llm.asked) == 1
-    assert KnowledgeOptions.model_fields["judgement_deadline_s"].default * 2 < DREAM_S
+    assert KnowledgeOptions.model_fields["block_timeout_s"].default * 2 < DREAM_S
 
 
 async def test_a_dream_that_runs_out_of_time_says_how_many_blocks_remain(

@@ -21,7 +21,7 @@ class Findings:
     changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
 
     @property
-    def touch_facts(self) -> bool:
+    def needs_facts(self) -> bool:
         """Return whether facts are to be read for them, under their locks."""
         return bool(self.matches or self.changes)
 
@@ -52,10 +52,10 @@ def claims_of(
     if now is None:
         return claims
     times = {event: time for event, item in items if (time := message_at(item)) and time < now}
-    dated: list[Claim] = [
+    with_time: list[Claim] = [
         replace(claim, message_at=times.get(claim.evidence.item)) for claim in claims
     ]
-    return sorted(dated, key=lambda claim: claim.message_at or now)
+    return sorted(with_time, key=lambda claim: claim.message_at or now)
 
 
 def extract(

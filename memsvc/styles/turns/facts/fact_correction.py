@@ -159,8 +159,10 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
             value, statement = old.value, old.statement
         case NewValue(text=text):
             value = _checked(text, "value", old.key)
-            says_itself = normalized_value(old.statement).startswith(normalized_value(old.value))
-            statement = value if says_itself else ""
+            value_is_prefix = normalized_value(old.statement).startswith(
+                normalized_value(old.value)
+            )
+            statement = value if value_is_prefix else ""
             if value == old.value:
                 statement = old.statement
         case NewStatement(text=text):
@@ -196,8 +198,8 @@ def _value_in(statement: str, old: Statement) -> str:
     for claim in claims:
         if isinstance(claim, Statement) and (claim.fact_id, claim.key) == (old.fact_id, old.key):
             return claim.value
-    says_itself = normalized_value(old.statement).startswith(normalized_value(old.value))
-    if not says_itself and normalized_value(old.value) in normalized_value(statement):
+    value_is_prefix = normalized_value(old.statement).startswith(normalized_value(old.value))
+    if not value_is_prefix and normalized_value(old.value) in normalized_value(statement):
         return old.value
     return statement
 

@@ -19,12 +19,12 @@ def own_sentence(text: str, quotation: str) -> str:
 
     `text` is a message of the user's, `quotation` the model's wording. The sentence is returned,
     not the quotation, so that no negation is lost; at most STATEMENT_CHARS_MAX characters."""
-    wanted = set(terms(quotation))
+    expected = set(terms(quotation))
     own_text = _own_words(text)
     best, found, start = (0.0, 0.0), "", 0
     for end in (*sentence_boundary_positions(text), len(text)):
         shares = [
-            len(wanted.intersection(terms(words[start:end]))) / max(1, len(wanted))
+            len(expected.intersection(terms(words[start:end]))) / max(1, len(expected))
             for words in (text, own_text)
         ]
         is_quoted = shares[0] >= QUOTED_SHARE_MIN and shares[1] >= OWN_SHARE_MIN

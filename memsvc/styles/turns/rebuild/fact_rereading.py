@@ -41,7 +41,7 @@ class _ReadAgain:
     """Facts whose words were found, with these, and those that nothing states."""
 
     filled: list[tuple[Fact, Statement]]
-    unstated: list[Fact]
+    without_statement: list[Fact]
 
 
 class FactRereading:
@@ -107,9 +107,9 @@ class FactRereading:
         messages: dict[Turn, list[tuple[str, str]]] = {}
         for session in sorted({session for session, _ in turns}):
             index_id = turn_index.turns(session).number
-            wanted = sorted(turn for source, turn in turns if source == session)
+            expected = sorted(turn for source, turn in turns if source == session)
             stored = await turn_items.list_visible(
-                tx, session, index_id, wanted, limit=self._options.items_max * 3
+                tx, session, index_id, expected, limit=self._options.items_max * 3
             )
             entries = [item.entry for items in stored.values() for item in items]
             texts = await index.texts(tx, index_id, entries, chars_max=TEXT_CHARS_MAX)
@@ -124,7 +124,7 @@ class FactRereading:
     async def _write(
         self, tx: Tx, target_index: TurnIndex, found: _ReadAgain, now: datetime
     ) -> None:
-        if not found.filled and not found.unstated:
+        if not found.filled and not found.without_statement:
             return
         filled, deleted = await _without_conflicts(tx, target_index, found)
         merge = Merge((), (), 0, deleted=tuple(deleted))
@@ -159,7 +159,7 @@ def _compared(
         )
         claim = _claim_of(fact.statement, [one for one in claims if isinstance(one, Statement)])
         if claim is None:
-            read_again.unstated.append(fact)
+            read_again.without_statement.append(fact)
         elif claim.statement:
             read_again.filled.append((fact, _filled(fact.statement, claim)))
     return read_again
@@ -176,7 +176,7 @@ async def _without_conflicts(
         tx, [target_index.number], [statement for _, statement in found.filled]
     )
     entries = {fact.statement.identity: fact.entry for fact in known}
-    changed, deleted = [], list(found.unstated)
+    changed, deleted = [], list(found.without_statement)
     for fact, statement in found.filled:
         old = fact.statement
         if entries.setdefault(statement.identity, fact.entry) == fact.entry:

@@ -8,7 +8,7 @@ from typing import Final
 from memsvc.core.analysis import is_question, terms
 from memsvc.core.facts import Fact, latest_by_identity
 from memsvc.core.greeting_phrases import is_greeting_phrase
-from memsvc.core.personal_questions import speaks_of_oneself
+from memsvc.core.personal_questions import is_first_person
 from memsvc.core.ranking import Ranked
 from memsvc.core.topic_lexicon import shared_topics, topics_in
 from memsvc.store.index import Text
@@ -82,7 +82,7 @@ def untold(
             continue
         score = shared_topics(topics, topics_in(text.text))
         if score >= score_min:
-            score += OWN_WORDS_GAIN * speaks_of_oneself(text.text)
+            score += OWN_WORDS_GAIN * is_first_person(text.text)
             ranked.append((place, Ranked(place.entry, score, {PART: score}, 0.0)))
     fact_chunks.sort(key=lambda chunk: -chunk.score)
     ranked.sort(key=lambda pair: (-pair[1].score, -messages[pair[0]].message_at.timestamp()))
