@@ -315,3 +315,19 @@ async def test_digests_from_before_another_user_came_lead_to_nothing_that_was_sa
     clock.advance(minutes=1)
     question = "What about the sailing regatta marmalade secret?"
     assert shown(await ask(door, question, session="own", user_id="ada")) == []
+
+
+async def test_facts_leave_room_for_messages_and_do_not_repeat_them(opened: Opened) -> None:
+    door = opened(recent_context_items=0, recall_tok_max=600)
+    for number in range(20):
+        await say(
+            door,
+            f"t{number}",
+            f"I like bees in Zanzibar by hive{number}. lake{number}, hill{number}",
+        )
+    await say(door, "t-ride", "I ride a steel Koga to the bees in Zanzibar.")
+    told = memory(await ask(door, "Which bees in Zanzibar do I ride to?"))
+    said = str(told["turns"])
+    assert "steel Koga" in said
+    assert "steel Koga" not in str(told["facts"])
+    assert len(str(told["facts"])) < len(said)

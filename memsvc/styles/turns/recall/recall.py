@@ -36,6 +36,7 @@ from memsvc.styles.turns.recall.recalled import (
 from memsvc.styles.turns.recall.recalled_facts import (
     FactRequest,
     fact_chunks,
+    in_their_share,
     rank_entries,
     told_profile,
 )
@@ -232,16 +233,20 @@ class TurnRecall:
         ]
         told = {chunk.id for chunk in result}
         of_facts = [chunk for chunk in of_facts if chunk.id not in told]
-        result += _within(
-            of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max // 2, dropped
-        )
         quoter = Quoter(pool.question.idf_by_term)
         selection = TurnSelection(self._options, request, ranked, quoter)
         turns = selection.chunks(
             [(pool.place(entry.entry), entry) for entry in selected], read.items, dropped
         )
-        more_facts, more_turns = self._untold(ranked, read, request, [*result, *turns], selection)
-        result += more_facts
+        more = self._untold(ranked, read, request, [*result, *of_facts, *turns], selection)
+        facts_first, later = in_their_share(
+            of_facts[: self._options.recall_facts_limit],
+            turns,
+            read.facts,
+            self._options.recall_tok_max,
+            dropped,
+        )
+        result += facts_first
         result += [
             insight_chunk(read.insights[place], entry.score, entry.parts)
             for place, entry in ranked.insights
@@ -253,7 +258,7 @@ class TurnRecall:
             for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
-        result += [*turns, *more_turns]
+        result += [*turns, *later, *more]
         result = self._told_with_changes(result, ranked, read, request, selection)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
@@ -320,7 +325,7 @@ class TurnRecall:
         request: RecallRequest,
         told: Sequence[RecalledChunk],
         selection: TurnSelection,
-    ) -> tuple[list[RecalledChunk], list[RecalledChunk]]:
+    ) -> list[RecalledChunk]:
         """Return the facts and items of a small memory that a personal question is told as well.
 
         None where the facts that it asks for were found; beside facts that share words with it
@@ -328,7 +333,7 @@ class TurnRecall:
         found = [chunk for chunk in told if chunk.kind != "turn" and chunk.parts]
         asked = any(fact.statement.fact_id in ranked.facts.ids for fact in read.facts)
         if not request.personal or asked or (found and ranked.facts.wants_profile):
-            return [], []
+            return []
         left = untold(
             request.question,
             read.facts if ranked.facts.index_ids else [],
@@ -339,11 +344,7 @@ class TurnRecall:
         )
         turns = selection.chunks(left.messages, read.items, [])
         best = sorted([*left.facts, *turns], key=lambda chunk: -chunk.score)
-        kept = _within(best, self._options.small_memory_tok_max, [])
-        return (
-            [chunk for chunk in kept if chunk.kind == "fact"],
-            [chunk for chunk in kept if chunk.kind == "turn"],
-        )
+        return _within(best, self._options.small_memory_tok_max, [])
 
 
 def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:

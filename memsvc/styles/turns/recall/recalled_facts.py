@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, Self
 
 from memsvc.core import ranking, relevance
-from memsvc.core.analysis import query_terms, terms
+from memsvc.core.analysis import normalized_text, query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_term_score
 from memsvc.core.facts import Fact, FactTier, latest_by_identity
 from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
@@ -19,8 +19,8 @@ from memsvc.store.recall_content import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.block_chunks import fact_chunk, profile_chunk
-from memsvc.styles.turns.recall.recalled import RecalledChunk
+from memsvc.styles.turns.recall.block_chunks import STATEMENT_KEY, fact_chunk, profile_chunk
+from memsvc.styles.turns.recall.recalled import DroppedCandidate, RecalledChunk
 
 FACT_WEIGHTS: Final = ranking.RankWeights(
     context=0.0,
@@ -37,6 +37,8 @@ FACT_WEIGHTS: Final = ranking.RankWeights(
 FLOOR: Final = 1.5
 """Minimum relevance of a fact by itself, halved where the question is about the user's own matters.
 """
+FACT_SHARE: Final = 3
+"""Facts are told before items in one of so many parts of a block, others where room is left."""
 
 _CLAUSE: Final = re.compile(
     r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE
@@ -135,6 +137,42 @@ def fact_chunks(
                 fact_chunk(fact, statement.confidence, {"asked for": statement.confidence})
             )
     return chunks
+
+
+def in_their_share(
+    chunks: Sequence[RecalledChunk],
+    turns: Sequence[RecalledChunk],
+    read: Sequence[Fact],
+    tok_max: int,
+    dropped: list[DroppedCandidate],
+) -> tuple[list[RecalledChunk], list[RecalledChunk]]:
+    """Return the facts to tell before these items within a share of a block, and those behind.
+
+    A statement without a topic that the first of the items quote in its words is added to
+    `dropped`."""
+    remaining = tok_max - tok_max // FACT_SHARE
+    quoted: dict[tuple[str, str], str] = {}
+    for turn in turns:
+        remaining -= turn.tokens
+        if remaining >= 0:
+            place = (turn.fields["session"], turn.fields["turn"])
+            quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(turn.fields['text'])}"
+    statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in read}
+    first: list[RecalledChunk] = []
+    later: list[RecalledChunk] = []
+    remaining = tok_max // FACT_SHARE
+    for chunk in chunks:
+        said = statements[chunk.place or EntryPlace(0, 0)]
+        text = quoted.get((said.evidence.session, said.evidence.turn), "")
+        if said.key == STATEMENT_KEY and normalized_text(said.statement) in text:
+            reason = "its message is quoted"
+            dropped.append(
+                DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
+            )
+            continue
+        remaining -= chunk.tokens
+        (first if remaining >= 0 else later).append(chunk)
+    return first, later
 
 
 def told_profile(

@@ -105,7 +105,8 @@ def with_changes(
 
     A sentence of change that one chunk tells, or its own message, is told once."""
     shown = {chunk.place for chunk in chunks}
-    told = {_by(chunk) for chunk in chunks}
+    told = {_by(chunk) for chunk in chunks} - {""}
+    told |= {said.change.text for said in changes if said.place in shown}
     for chunk in chunks:
         text = items.get(chunk.place) if chunk.kind == "turn" and chunk.place else None
         if text is None:
@@ -114,18 +115,15 @@ def with_changes(
         ended = [
             fact.superseded_by
             for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
-            if fact.session == chunk.fields["session"] and (fact.doubt or "") not in told - {""}
+            if fact.session == chunk.fields["session"] and fact.doubt not in told
         ]
         later = [
             said.change.text
             for said in changes
-            if said.place not in shown
-            and said.change.text not in told
-            and said.is_after(chunk, text)
-            and _ends(said, text)
+            if said.change.text not in told and said.is_after(chunk, text) and _ends(said, text)
         ]
         by = "; ".join(dict.fromkeys(filter(None, ended or later[-1:])))
-        told |= {by, *later[-1:], *ended}
+        told |= {*later[-1:], *ended}
         yield _superseded(chunk, by) if by else chunk
 
 
