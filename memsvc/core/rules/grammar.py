@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memsvc.core.rules.rule import Topic
+from memsvc.core.rules.shop_talk import is_shop_talk
 
 _LATIN_WORD = re.compile(r"[^\W\d_]+")
 _PATTERNS = (
@@ -98,7 +99,11 @@ class Grammar:
 
     def is_unmeant(self, sentence: str, words: set[str]) -> bool:
         """Return whether a sentence is a figure of speech, shop talk or sarcasm."""
-        return self._is_idiom(sentence, words) or bool(self.patterns["sarcasm"].search(sentence))
+        return (
+            self._is_idiom(sentence, words)
+            or is_shop_talk(sentence, words)
+            or bool(self.patterns["sarcasm"].search(sentence))
+        )
 
     def _is_idiom(self, sentence: str, words: set[str]) -> bool:
         """Return whether a sentence has one of the idioms in it."""

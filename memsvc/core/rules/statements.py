@@ -14,6 +14,7 @@ from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, told_beside, within
 from memsvc.core.rules.rule import Topic
+from memsvc.core.rules.shop_talk import is_trade_trouble
 from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import STANDING
 from memsvc.core.secrets import is_secret
@@ -78,6 +79,10 @@ _RELATIVE = re.compile(
 _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
+_POLITE = re.compile(
+    r"(?:て|で)(?:くれ|もらえ|いただけ|くださ)[^。]{0,8}[?？]\s*$|^(?:你|您)?(?:能不能|可以|可不可以)"
+)
+"""How a question asks for something that lasts where it says since or until when."""
 _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
 )
@@ -188,9 +193,14 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
             or not (grammar.has_any(grammar.cue_words, low, words) or openings.match(body))
             or unreal.search(low[indent:end])
             or unreal.search(body)
-            or grammar.is_unmeant(low[indent:end], words)
         ):
             continue
+        if grammar.is_unmeant(low[indent:end], words):
+            gap = _BREAK.search(body)  # "stop that, it drives me up the wall" is an order
+            body = body[: gap.start()] if gap is not None else ""
+            if not body or grammar.is_unmeant(body, words) or not _is_order(body, grammar):
+                continue
+            known = known | {"user_statement"}
         topics = _topics_of(body, words, grammar)
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
@@ -226,7 +236,11 @@ def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
     start = lead.end() if lead is not None else indent
     if lead is not None and lead["polite"]:
         return start, start, len(low)
-    if not low.rstrip(_TRIM + ")").endswith(("?", "？")) or _TAG.search(low):
+    if (
+        not low.rstrip(_TRIM + ")").endswith(("?", "？"))
+        or _TAG.search(low)
+        or (_POLITE.search(low) and STANDING.search(low))
+    ):
         return indent, start, len(low)
     if grammar.patterns["asks"].match(low, start):
         return indent, start, start
@@ -269,7 +283,7 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
         return [t.STATEMENT]
     if topics:
         return topics
-    if patterns["passing"].search(body):
+    if patterns["passing"].search(body) or is_trade_trouble(body, words):
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
     if patterns["openings"].match(body) or (has_marker and patterns["states"].search(body)):
@@ -280,7 +294,8 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
 def _is_order(body: str, grammar: Grammar) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
     patterns = grammar.patterns
-    if patterns["habits"].search(body):
+    habits = patterns["habits"]
+    if habits.search(body) or ((gap := _BREAK.search(body)) and habits.search(body[: gap.start()])):
         return True
     first = _WORD.search(body)
     if (

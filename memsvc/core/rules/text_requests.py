@@ -87,7 +87,7 @@ HANDED_OVER: Final = re.compile(
     r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
     r"|\b(?:mi|nuestr[oa]|una?|el|la) .{0,30}\b(?:mandó|mandado|escribió|escrito|envió|enviado|pasó|pasado|dejó|dejado|entregó|entregado|explicar)\b"
     r"|\b(?:mon|ma|notre|une?|le|la) .{0,30}\b(?:envoyé|écrit|rendu|laissé|transmis|transféré|m'écrit)\b"
-    r"|(?:发给|发来|写给|寄来|转给|留的|留下的|写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
+    r"|(?:发给|发来|写给|寄来|转给|留的|留下的|(?<![A-Za-z0-9+#])写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
 )
 """What tells whose text follows."""
 
@@ -99,13 +99,13 @@ PRODUCING: Final = re.compile(
 """What asks for a new text, or for one of the user's own."""
 
 KEEPING: Final = re.compile(
-    r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
+    r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|(?:your|all|any) (?:future )?(?:answers|replies|responses)|(?:deine|alle|allen|künftigen) antworten|(?:tus|todas las) respuestas|(?:tes|vos|toutes les) réponses|gilt|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
     r"|\b(?:bit|something|facts?|things?|info|background|you) (?:on|about) (?:me|myself|us)\b|介绍一下(?:我|自己)|记住|记得|遵守|規則|覚え|守って",
 )
 """What asks to bear something in mind."""
 
 STANDING: Final = re.compile(
-    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|when i|immer|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig|in zukunft|wenn ich"
+    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|when i|immer|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig\w*|in zukunft|wenn ich"
     r"|siempre|nunca|cada vez|a partir de ahora|de ahora en adelante|desde ahora|cuando (?:te|yo)|toujours|jamais|désormais|dorénavant|à partir de maintenant|chaque fois|quand je)\b"
     r"|以后|今后|每次|总是|一律|从现在起|これから|今後|いつも|毎回|常に|必ず",
 )

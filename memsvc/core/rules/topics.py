@@ -11,11 +11,11 @@ NO_PLACE = (
     r"|tears|discovery|closing|escrow|ward|bay|icu|theatre|recess|chambers|arbitration|trial|dismiss|compel|strike)\b(?!['-])"
 )
 """What people move to, live in or come from that is no place."""
-_NO_ALLERGEN = (
+NO_ALLERGEN = (
     r"(?:the |all |any |an? |his |her |their |your |early |long |slow |small |hard |bad |cheap |team |zoom |monday )?(?:\w+ing|meetings?|stand-?ups?|work|mondays?|mornings?|bullshit|bs|drama|commitment|talk|jargon|deadlines?|people|yaml|xml|json|java\w*|php|excel|spreadsheets?|paperwork|emails?"
     r"|e-?mails|nonsense|responsibility|effort|stupidity|word|change|exercise|sports?|housework|fun|authority|boredom|hype|bureaucracy|politics|lies|excuses|clich[eé]s|compliments|praise|success|money|poverty|noise|silence|rules|losing|ideas?|code|tech debt|merge conflicts|legacy \w+|calls?"
-    r"|kpis|powerpoints?|corporate \w+|small talk|voice notes?|fools|idiots|snobs|influencers|montage|meetings|besprechungen|arbeit|dummheit|stress|hektik|lügen|ausreden|bürokratie|excel-?\w+|smalltalk|unpünktlichkeit|ungerechtigkeit"
-    r"|reuniones|las reuniones|los lunes|al trabajo|trabajo|la tontería|las mentiras|la gente|réunions|aux réunions|travail|au travail|lundis|bêtise|mensonges|会议|开会|上班|加班|周一|学习|工作|会議|月曜|仕事|残業)\b"
+    r"|kpis|powerpoints?|boilerplate|bloat|buzzwords|admin|emojis|slides?|tickets|timesheets|ties|suits|queues|crowds|cardio|salad|honest(?:y|ly)|frankly|tbh|criticism|debt|taxes|risk|surprises|clutter|sentimentality|romance|exams?|homework|bots|ads|spam|formulare?|papierkram|bürokram|überstunden|frühaufstehen|sport|kritik|kitsch|papeleo|burocracia|madrugar|excusas|hojas de cálculo|críticas|paperasse|tableurs?|administration|critiques?|excuses|bruit|corporate \w+|small talk|voice notes?|fools|idiots|snobs|influencers|montage|meetings|besprechungen|arbeit|dummheit|stress|hektik|lügen|ausreden|bürokratie|excel-?\w+|smalltalk|unpünktlichkeit|ungerechtigkeit"
+    r"|reuniones|las reuniones|los lunes|al trabajo|trabajo|la tontería|las mentiras|la gente|réunions|aux réunions|travail|au travail|lundis|bêtise|mensonges|周报|日报|表格|早起|考试|形式主义|加班费|废话|批评|会议|开会|上班|加班|周一|学习|工作|会議|月曜|仕事|残業)\b"
 )
 
 NAME = Topic("user_name", "name", FactTier.L0, 0.95, "name", "name called who am i", shape="name")
@@ -68,7 +68,7 @@ ALLERGY = Topic(
     "allergy allergic intolerant food",
     many=True,
     shape="list",
-    excludes=_NO_ALLERGEN,
+    excludes=NO_ALLERGEN,
 )
 HOME = Topic(
     "user_home",
