@@ -39,7 +39,7 @@ class Grammar:
     `openings` one at the beginning that leaves out the speaker. `orders` finds an instruction,
     after the speaker only with a `directed` word: `standing` words make it last, those about style
     (`habits`) last by themselves, `once` are words about this one answer. `topics` are what is
-    told by class."""
+    told by class, each with the words of which it needs one, if it does."""
 
     whole_words: bool
     common: str
@@ -58,7 +58,7 @@ class Grammar:
     standing: str
     habits: str
     once: str
-    topics: tuple[tuple[Topic, str], ...]
+    topics: tuple[tuple[Topic, str] | tuple[Topic, str, str], ...]
     lasting: str = ""
 
     @cached_property
@@ -82,9 +82,12 @@ class Grammar:
         return {name: re.compile(getattr(self, name)) for name in _PATTERNS}
 
     @cached_property
-    def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str]], ...]:
-        """Return the compiled patterns of what is told by class."""
-        return tuple((topic, re.compile(pattern)) for topic, pattern in self.topics)
+    def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str], frozenset[str]], ...]:
+        """Return the compiled patterns of what is told by class, with the words that they need."""
+        return tuple(
+            (topic, re.compile(pattern), frozenset(" ".join(needed).split()))
+            for topic, pattern, *needed in self.topics
+        )
 
     @cached_property
     def idioms_by_word(self) -> dict[str, list[re.Pattern[str]]]:

@@ -26,13 +26,6 @@ _NAME = re.compile(
     r"[^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}){0,2}"
     r"|(?!(?:I|We|Just|Also|Already|Newly|Recently|Finally)\b)[A-Z][a-z]+ (?:\w+ed|says|said|wrote|writes)"
 )
-_ROLE = re.compile(
-    r"(?:(?:the )?(?:assistant|user|system|developer|tool|function|human|bot|ai|agent|model|chatbot|llm|gpt|claude)"
-    r"(?: (?:result|output|message|prompt|response|call|answer|reply|note))?|assistent|nutzer|benutzer|système"
-    r"|utilisateur|sistema|usuario|asistente|助手|系统|用户|アシスタント|システム|ユーザー)",
-    re.IGNORECASE,
-)
-"""Who speaks in a recorded conversation with a machine."""
 _NO_NAME = re.compile(r"(?:ing|tion|ment|ness|ung|heit|keit|schaft|weise|ción|mente|dad)$")
 _NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはがもで]|これ|それ|だけ|ひと")
 _ITEM = re.compile(r"\s{0,8}(?:[-*•・·–—]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
@@ -217,7 +210,7 @@ def _kind(line: str, own: str) -> str:
 
 def _is_speaker(label: str) -> bool:
     folded = label.casefold()
-    if _ROLE.fullmatch(folded):
+    if words.ROLE.fullmatch(folded):
         return True
     if _NO_NAME.search(folded) or not words.OWN_LABELS.isdisjoint((folded, *folded.split())):
         return False

@@ -66,7 +66,9 @@ _CLASH: Final = re.compile(
 
 
 def is_shop_talk(sentence: str, words: set[str]) -> bool:
-    """Return whether a sentence, in lower case, says of a tool or trade what one says of people."""
+    """Return whether a sentence, in lower case, only seems to tell something of the person.
+
+    It says of a tool or trade what one says of people, plays a part, or mocks."""
     if not words.isdisjoint(_THINGS) and _CLASH.search(sentence):
         return True
     if not words.isdisjoint(_MOCKS) and _MOCKING.search(sentence):

@@ -272,7 +272,9 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
     patterns = grammar.patterns
     once = patterns["once"].search(body) is not None
     topics: list[Topic] = []
-    for topic, pattern in grammar.topic_patterns:
+    for topic, pattern, needed in grammar.topic_patterns:
+        if topic in topics or (needed and words.isdisjoint(needed)):
+            continue
         if topic in _FOOD and not _FOOD.isdisjoint(topics):
             continue
         if (topic.fact_id != "user_instruction" or not once) and pattern.search(body):

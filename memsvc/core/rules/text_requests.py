@@ -137,6 +137,14 @@ ASIDE: Final = re.compile(
 )
 """What only somebody says who speaks about a text to whoever works on it."""
 
+ROLE: Final = re.compile(
+    r"(?:(?:the )?(?:assistant|user|system|developer|tool|function|human|bot|ai|agent|model|chatbot|llm|gpt|claude)"
+    r"(?: (?:result|output|message|prompt|response|call|answer|reply|note))?|assistent|nutzer|benutzer|système"
+    r"|utilisateur|sistema|usuario|asistente|助手|系统|用户|アシスタント|システム|ユーザー)",
+    re.IGNORECASE,
+)
+"""Who speaks in a recorded conversation with a machine."""
+
 HEADER: Final = re.compile(
     r"^[^\w\n]{0,3}(?:from|to|cc|bcc|subject|sent|date|reply-to|von|an|betreff|gesendet|datum|de|para|asunto|fecha|enviado|à|a|objet|envoyé|发件人|收件人|主题|日期|抄送|差出人|宛先|件名|日時|送信者)\s?[:：].*$",
     re.IGNORECASE,
