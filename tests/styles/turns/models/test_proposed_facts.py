@@ -27,7 +27,7 @@ async def test_six_equal_answers_among_distractors_are_one_write(
                 *noise,
             ]
         )
-        await say(door, f"t{turn}", f"Concise answers, well put ({turn}).")
+        await say(door, f"t{turn}", f"Bob gave concise answers today ({turn}).")
         await extract(door)
     assert await admin.fetchval("SELECT count(*) FROM facts WHERE key = 'stable_preference'") == 1
     assert await admin.fetchval("SELECT count(*) FROM facts") == 1
