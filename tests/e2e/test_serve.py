@@ -192,7 +192,7 @@ async def test_facts_are_found_by_the_model_that_the_settings_name(
         served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **names))
         with served:
             key = _key(tmp_path / "data")
-            said = [{"role": "user", "content": "We call him Rex."}]
+            said = [{"role": "user", "content": "Rex ate the sofa."}]
             await call(served.url, key, "memory_after_turn", turn_id="t1", input_items=said)
             await asyncio.wait_for(endpoint.called.wait(), 30)
             recalled: list[str] = []
