@@ -155,14 +155,14 @@ async def check(url: str, key: str) -> None:
         if (fact["type"], fact["key"]) == ("fact_supersede", "name")
     ]
     [last] = set(names) - set(closed)
-    [shown] = [
-        fact
-        for fact in orjson.loads(recalled["input_items"][1]["content"][0]["text"].split("\n")[1])[
-            "facts"
-        ]
-        if fact["key"] == "name"
+    [expected] = [
+        fact["statement"]
+        for fact in facts
+        if (fact["type"], fact["key"], fact["source_turn_id"]) == ("fact_upsert", "name", last)
     ]
-    assert shown["turn"] == last
+    body = orjson.loads(recalled["input_items"][1]["content"][0]["text"].split("\n")[1])
+    shown = [fact["statement"] for fact in body["profile"] if fact["class"] == "name"]
+    assert shown == [expected]
 
 
 async def test_the_embedded_database_is_started_again_under_a_server_that_goes_on(
