@@ -330,7 +330,8 @@ def _behind_colon(text: str, line: _Line) -> Span | None:
             ):
                 return None
             start = line.start + colon.end()
-            quotations = text[start : start + _JOINED.match(rest).end()].rstrip()  # type: ignore[union-attr]
+            joined = _JOINED.match(rest)
+            quotations = text[start : start + (joined.end() if joined else 0)].rstrip()
             is_all = len(quotations) >= QUOTED_TEXT_CHARS
             return start, start + len(quotations) if is_all else line.end
     return None
