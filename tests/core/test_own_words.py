@@ -3,7 +3,7 @@
 from memsvc.core.facts import Statement
 from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import extract
-from memsvc.core.rules.own_words import own_end, own_spans, told_beside, within, worked_on_spans
+from memsvc.core.rules.own_words import own_end, own_spans, pasted_spans, statement_parts, within
 
 # a message, with ⟦ ⟧ around the text that is worked on
 DIVIDED = [
@@ -74,7 +74,7 @@ OWN = [
 
 
 def _marked(text: str) -> str:
-    for start, end in reversed(worked_on_spans(text)):
+    for start, end in reversed(pasted_spans(text)):
         text = f"{text[:start]}⟦{text[start:end]}⟧{text[end:]}"
     return text
 
@@ -108,7 +108,7 @@ def test_a_sentence_ends_where_the_text_begins_that_it_introduces() -> None:
         ("I read “One Hundred Years of Solitude” twice.", None),
         ("My uncle wrote “I live in Rome and I hate it” today.", "My uncle wrote "),
     ):
-        end = own_end(text, worked_on_spans(text), 0, len(text))
+        end = own_end(text, pasted_spans(text), 0, len(text))
         assert text[:end] == (own or text)
 
 
@@ -121,7 +121,7 @@ def test_beside_a_text_only_what_is_not_about_it_tells_something() -> None:
         ("Here's a note that came in;", []),
         ("I run the salon since 2011.", ["I run the salon since 2011."]),
     ):
-        parts = [text[start:end].strip() for start, end in told_beside(text, 0, len(text))]
+        parts = [text[start:end].strip() for start, end in statement_parts(text, 0, len(text))]
         assert parts == told
 
 
@@ -129,7 +129,7 @@ def test_own_spans_are_all_that_is_not_worked_on() -> None:
     text = 'My dog "Rex" died. Translate: I live in Rome.\n\n(I play "I will survive")'
     own = [text[start:end] for start, end in own_spans(text)]
     assert own == ['My dog "Rex" died. Translate:', "\n\n(I play ", ")"]
-    assert own_spans("") == worked_on_spans("") == []
+    assert own_spans("") == pasted_spans("") == []
     assert [within([(2, 4), (6, 7)], position) for position in range(8)] == [
         *(False, False, True, True),
         *(False, False, True, False),

@@ -29,7 +29,7 @@ GENERAL: Final = """
 """
 """What ended may be anything: it has to share words or a topic."""
 
-FAINT: Final = """
+WEAK: Final = """
     now; nowadays; these days; from today; as of; from now on; going forward; instead; finally; anymore; any more; new; gone; left; lost; first day;
     for good; tomorrow; started; starting; you'll find me; after all; broken; stopped;
     jetzt; nun; inzwischen; mittlerweile; seitdem; neu; neue; neuer; neuen; neues; statt; weg; ab morgen;
@@ -115,7 +115,7 @@ TOPICS_BY_FACT: Final[Mapping[str, str]] = {
     "user_allergy": "health", "user_diet": "food", "user_food_rule": "food", "user_possession": "car",
 }
 
-HEDGES: Final = """
+MAYBE: Final = """
     if; might; maybe; perhaps; would; should i; thinking of; thinking about; considering; planning to; want to; wants to; wish; hope to; could; going to; may; imagine; pretend; what happens;
     wenn; falls; vielleicht; sollte; uberlege; plane; hatte gern; si; quiza; quizas; tal vez; podria; deberia; quiero; quisiera; pienso; pensando;
     peut etre; pourrais; devrais; voudrais; envisage; j'aimerais; songe; 如果; 要是; 也许; 可能; 想要; 打算; 考虑; もし; かもしれ; たい; つもり; 考えてい
@@ -128,7 +128,7 @@ OTHERS: Final = """
 """
 """People whose change is not the user's, where the user is not in the sentence."""
 
-MYSELF: Final = """
+SELF: Final = """
     i; i'm; i've; we; we're; we've; us; me; ich; wir; mich; uns; me; yo; nos; nosotros; je; j; on; nous; 我; 我们; 咱; 私; 僕; 俺; うち
 """
 # fmt: on

@@ -11,13 +11,13 @@ from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.facts import Claim, Doubt, Fact, Merge, Statement
 from memsvc.core.rules.change_words import (
     BY_TOPIC,
-    FAINT,
     GENERAL,
-    HEDGES,
-    MYSELF,
+    MAYBE,
     OTHERS,
+    SELF,
     TOPIC_WORDS,
     TOPICS_BY_FACT,
+    WEAK,
 )
 from memsvc.core.rules.own_words import own_spans
 
@@ -37,7 +37,7 @@ _NEGATED: Final = re.compile(
     r"(?:\bnot|n't|\bnever|\bnicht|\bnie|\bno|\bnunca|\bpas|没|没有|不想|未)\W*(?:\w+\W+)?$"
 )
 NEGATION_CHARS: Final = 24
-_NAMED_DEATH: Final = re.compile(
+_NAMED_LOSS: Final = re.compile(
     r"\W*(?:[^\W\d_a-z]\w+\W+){1,3}(?:has |is |ist |est )?"
     r"(?:died|dead|passed|gestorben|verstorben|mort|decede|murió|falleció|décédé)"
 )
@@ -60,49 +60,49 @@ _COMMON: Final = frozenset(
 class Change:
     """A sentence that says that something changed, at most 200 characters, with its neighbours.
 
-    `ends` are the topics whose facts its words of change end, `topics` those that it is about.
-    One that is `faint` may say something else: it puts nothing in doubt."""
+    `expired_topics` are the topics whose facts its words of change end, `topics` those that it is about.
+    One that is `weak` may say something else: it puts nothing in doubt."""
 
     text: str
     terms: frozenset[str]
-    ends: frozenset[str]
+    expired_topics: frozenset[str]
     topics: frozenset[str]
-    faint: bool
+    weak: bool
 
 
 class _Phrases:
     """Phrases by their labels: only those with a word of the text are compared with it."""
 
     def __init__(self, phrases_by_label: Mapping[str, str]) -> None:
-        self._spaced: dict[str, list[tuple[str, str]]] = {}
-        self._unspaced: dict[str, str] = {}
+        self._by_prefix: dict[str, list[tuple[str, str]]] = {}
+        self._by_phrase: dict[str, str] = {}
         for label, phrases in phrases_by_label.items():
             for phrase in (phrase.strip() for phrase in phrases.split(";")):
                 if _CJK.search(phrase):
-                    self._unspaced.setdefault(phrase, label)
+                    self._by_phrase.setdefault(phrase, label)
                 else:
                     start = max(_WORD.findall(phrase), key=len)[:4]
-                    self._spaced.setdefault(start, []).append((label, phrase))
-        by_length = sorted(self._unspaced, key=len, reverse=True)
+                    self._by_prefix.setdefault(start, []).append((label, phrase))
+        by_length = sorted(self._by_phrase, key=len, reverse=True)
         self._cjk = re.compile("|".join(map(re.escape, by_length)))
 
-    def may_match(self, words: str) -> bool:
+    def can_match(self, words: str) -> bool:
         """Return whether some phrase has a word of this text."""
-        return not self._spaced.keys().isdisjoint(word[:4] for word in _WORD.findall(words)) or (
+        return not self._by_prefix.keys().isdisjoint(word[:4] for word in _WORD.findall(words)) or (
             _CJK.search(words) is not None and self._cjk.search(words) is not None
         )
 
     def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
         """Return the labels of the phrases in a text, without those right after `refused`."""
-        starts = self._spaced.keys() & {word[:4] for word in _WORD.findall(words)}
+        prefixes = self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}
         matches = [
             (label, match)
-            for start in starts
-            for label, phrase in self._spaced[start]
+            for start in prefixes
+            for label, phrase in self._by_prefix[start]
             for match in _compiled(phrase).finditer(words)
         ]
         if _CJK.search(words):
-            matches += [(self._unspaced[match[0]], match) for match in self._cjk.finditer(words)]
+            matches += [(self._by_phrase[match[0]], match) for match in self._cjk.finditer(words)]
         return {
             label
             for label, match in matches
@@ -124,10 +124,10 @@ def _compiled(phrase: str) -> re.Pattern[str]:
     return re.compile((r"\b" if phrase[0].isalnum() else "") + pattern)
 
 
-_GENERAL, _FAINT = "general", "faint"
-_CUES: Final = _Phrases({**BY_TOPIC, _GENERAL: GENERAL, _FAINT: FAINT})
+_GENERAL, _WEAK = "general", "weak"
+_CHANGE_PHRASES: Final = _Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
 _TOPICS: Final = _Phrases(TOPIC_WORDS)
-_CONTEXT: Final = _Phrases({"hedge": HEDGES, "others": OTHERS, "myself": MYSELF})
+_CONTEXT: Final = _Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
 
 
 def changes_in(text: str) -> tuple[Change, ...]:
@@ -137,7 +137,7 @@ def changes_in(text: str) -> tuple[Change, ...]:
 
 
 def _changes_in(text: str) -> tuple[Change, ...]:
-    if not _CUES.may_match(normalized_text(text)):
+    if not _CHANGE_PHRASES.can_match(normalized_text(text)):
         return ()
     found: list[Change] = []
     for start, end in own_spans(text):
@@ -155,22 +155,22 @@ _cached_changes: Final = lru_cache(4096)(_changes_in)
 def _read(sentence: str) -> Change | None:
     """Return the change that a sentence says, if any."""
     words = normalized_text(sentence)
-    cues = _CUES.labels_in(words, _NEGATED)
-    if not cues or sentence.rstrip().endswith(_QUESTION):
+    labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
+    if not labels or sentence.rstrip().endswith(_QUESTION):
         return None
     context = _CONTEXT.labels_in(words)
-    if "hedge" in context:
+    if "maybe" in context:
         return None
-    is_faint = cues == {_FAINT}
-    is_of_others = "others" in context and "myself" not in context
-    topics = frozenset() if is_faint or is_of_others else topics_of(words)
-    is_of_others |= "life" not in topics and _NAMED_DEATH.match(sentence) is not None
+    is_weak = labels == {_WEAK}
+    is_of_others = "others" in context and "self" not in context
+    topics = frozenset() if is_weak or is_of_others else topics_of(words)
+    is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
     return Change(
         sentence.strip(),
         frozenset(terms(sentence)) - _COMMON,
-        frozenset() if is_of_others else frozenset(cues) - {_GENERAL, _FAINT},
+        frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK},
         topics,
-        faint=is_faint,
+        weak=is_weak,
     )
 
 
@@ -205,11 +205,11 @@ def names(change: Change, text: str) -> bool:
     )
 
 
-def concerns(change: Change, text: str, fact_id: str = "") -> bool:
+def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     """Return whether a change ends what a text is about, by its topic."""
     known = TOPICS_BY_FACT.get(fact_id)
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
-    return not change.faint and not topics.isdisjoint(change.ends or change.topics)
+    return not change.weak and not topics.isdisjoint(change.expired_topics or change.topics)
 
 
 def questioned(
@@ -225,26 +225,31 @@ def questioned(
     nothing of the others of its topic; words of change in a fact itself are no change of it."""
     if not doubts:
         return merge
-    stated = {claim.identity for claim in claims if isinstance(claim, Statement)}
+    claimed = {claim.identity for claim in claims if isinstance(claim, Statement)}
     ended = [fact for fact, _ in merge.replaced] + list(merge.deleted)
     open_facts = [
         fact
         for fact in known
-        if fact.is_valid(now) and fact.statement.identity not in stated and fact not in ended
+        if fact.is_valid(now) and fact.statement.identity not in claimed and fact not in ended
     ]
     found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
     for change, doubt in doubts:
         before = [fact for fact in open_facts if fact.valid_from <= doubt.said_at]
         named = [fact for fact in before if names(change, _said(fact))]
         about = [
-            fact for fact in before if concerns(change, fact.statement.told, fact.statement.fact_id)
+            fact
+            for fact in before
+            if matches_topic(change, fact.statement.told, fact.statement.fact_id)
         ]
-        if change.ends and about:
+        if change.expired_topics and about:
             named = [fact for fact in named if fact in about]
         found |= {
             (fact.index_id, fact.entry): (fact, doubt)
             for fact in named or sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
-            if not (named and _CUES.labels_in(normalized_text(fact.statement.statement)) - {_FAINT})
+            if not (
+                named
+                and _CHANGE_PHRASES.labels_in(normalized_text(fact.statement.statement)) - {_WEAK}
+            )
         }
     return replace(merge, questioned=tuple(found.values()))
 

@@ -22,11 +22,11 @@ from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
-from memsvc.core.rules.own_words import within, worked_on_spans
+from memsvc.core.rules.own_words import pasted_spans, within
 from memsvc.core.rules.reader import RuleReader
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, Topic
 from memsvc.core.rules.spanish import SPANISH
-from memsvc.core.rules.statements import VALUE_BYTES_MAX, clause_of, is_unmeant, statements_in
+from memsvc.core.rules.statements import VALUE_BYTES_MAX, clause_of, is_not_literal, statements_in
 from memsvc.core.secrets import is_secret
 
 STATEMENTS_MAX = 64
@@ -120,15 +120,15 @@ def claims_of(
 
 
 def _matches_in(text: str) -> "ItemMatches":
-    worked_on = worked_on_spans(text)
+    pasted = pasted_spans(text)
     by_rule: dict[tuple[str, str, bool, int], _Match] = {}
-    for match in _iter_matches(text, worked_on):
+    for match in _iter_matches(text, pasted):
         # where two rules of a topic match the same words, the first one wins
         by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
     read_already = [(match.at, match.topic.fact_id) for match in by_rule.values()]
     by_grammar = [
         _Match(found.at, found.topic, found.topic.key, (found.value,), statement=found.statement)
-        for found in statements_in(text, worked_on, read_already)
+        for found in statements_in(text, pasted, read_already)
     ]
     return tuple(sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at))
 
@@ -161,13 +161,13 @@ ItemMatches = tuple[_Match, ...]
 """Matches in an item, in the order of the text."""
 
 
-def _iter_matches(text: str, worked_on: Sequence[tuple[int, int]]) -> Iterator[_Match]:
+def _iter_matches(text: str, pasted: Sequence[tuple[int, int]]) -> Iterator[_Match]:
     """Yield the matches of the rules in a text, rule by rule."""
     words = set(_WORD.findall(text.casefold()))
     for reader in [*_BY_WORD, *(_BY_CHARACTER if _CJK.search(text) else ())]:
         for number in reader.candidates(text, words):
             for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
-                one = _read(text, match, reader, reader.language.rules[number], worked_on)
+                one = _read(text, match, reader, reader.language.rules[number], pasted)
                 if one is not None:
                     yield one
 
@@ -177,9 +177,9 @@ def _read(
     match: re.Match[str],
     reader: RuleReader,
     rule: Rule,
-    worked_on: Sequence[tuple[int, int]],
+    pasted: Sequence[tuple[int, int]],
 ) -> _Match | None:
-    if within(worked_on, match.start()) or not _is_user_statement(text, match, reader, rule):
+    if within(pasted, match.start()) or not _is_user_statement(text, match, reader, rule):
         return None
     groups = match.groupdict()
     value_text = groups.get("v")
@@ -208,7 +208,7 @@ def _read(
         if not values:
             return None
     statement = clause_of(text, at, match.end())
-    if is_unmeant(statement):
+    if is_not_literal(statement):
         return None
     return _Match(
         at,

@@ -4,23 +4,23 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from memsvc.core.rules.idioms import is_idiom
 from memsvc.core.rules.rule import Topic
-from memsvc.core.rules.shop_talk import is_shop_talk
 
 _LATIN_WORD = re.compile(r"[^\W\d_]+")
 _PATTERNS = (
     "lead",
-    "asks",
+    "request",
     "sarcasm",
-    "unreal",
-    "lasting",
-    "passing",
+    "conditional",
+    "persistent",
+    "temporary",
     "states",
-    "openings",
-    "orders",
-    "directed",
-    "standing",
-    "habits",
+    "implicit",
+    "commands",
+    "targets",
+    "permanent",
+    "style",
     "once",
 )
 
@@ -31,14 +31,14 @@ class Grammar:
 
     The `common` words tell the language of a sentence. Without one of the `markers` (words;
     characters in scripts without spaces) no statement is read but by its beginning, without one of
-    the `cues` beside them no instruction and no class. `lead` are fillers before it, `asks` begins
+    the `cues` beside them no instruction and no class. `lead` are fillers before it, `request` begins
     a clause that asks or requests something now. `sarcasm` rejects a sentence and any rule in it,
-    and so do `idioms` (figures of speech and shop talk, apart by ";"); `unreal` rejects a sentence
-    (a condition, hearsay), `passing` one that is true for the moment only; before a question in
-    the same sentence only `lasting` words make one. `states` finds a statement anywhere,
-    `openings` one at the beginning that leaves out the speaker. `orders` finds an instruction,
-    after the speaker only with a `directed` word: `standing` words make it last, those about style
-    (`habits`) last by themselves, `once` are words about this one answer. `topics` are what is
+    and so do `idioms` (figures of speech and idioms of work, apart by ";"); `conditional` rejects a sentence
+    (a condition, hearsay), `temporary` one that is true for the moment only; before a question in
+    the same sentence only `persistent` words make one. `states` finds a statement anywhere,
+    `implicit` one at the beginning that leaves out the speaker. `commands` finds an instruction,
+    after the speaker only with a `targets` word: `permanent` words make it last, those about style
+    (`style`) last by themselves, `once` are words about this one answer. `topics` are what is
     told by class, each with the words of which it needs one, if it does."""
 
     whole_words: bool
@@ -46,20 +46,20 @@ class Grammar:
     markers: str
     cues: str
     lead: str
-    asks: str
+    request: str
     sarcasm: str
-    unreal: str
-    passing: str
+    conditional: str
+    temporary: str
     idioms: str
     states: str
-    openings: str
-    orders: str
-    directed: str
-    standing: str
-    habits: str
+    implicit: str
+    commands: str
+    targets: str
+    permanent: str
+    style: str
     once: str
     topics: tuple[tuple[Topic, str] | tuple[Topic, str, str], ...]
-    lasting: str = ""
+    persistent: str = ""
 
     @cached_property
     def common_words(self) -> frozenset[str]:
@@ -85,8 +85,8 @@ class Grammar:
     def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str], frozenset[str]], ...]:
         """Return the compiled patterns of what is told by class, with the words that they need."""
         return tuple(
-            (topic, re.compile(pattern), frozenset(" ".join(needed).split()))
-            for topic, pattern, *needed in self.topics
+            (topic, re.compile(pattern), frozenset(" ".join(required).split()))
+            for topic, pattern, *required in self.topics
         )
 
     @cached_property
@@ -100,15 +100,15 @@ class Grammar:
             found.setdefault(word, []).append(re.compile(start + pattern + end))
         return found
 
-    def is_unmeant(self, sentence: str, words: set[str]) -> bool:
-        """Return whether a sentence is a figure of speech, shop talk or sarcasm."""
+    def is_not_literal(self, sentence: str, words: set[str]) -> bool:
+        """Return whether a sentence is a figure of speech, idioms of work or sarcasm."""
         return (
-            self._is_idiom(sentence, words)
-            or is_shop_talk(sentence, words)
+            self._has_idiom(sentence, words)
+            or is_idiom(sentence, words)
             or bool(self.patterns["sarcasm"].search(sentence))
         )
 
-    def _is_idiom(self, sentence: str, words: set[str]) -> bool:
+    def _has_idiom(self, sentence: str, words: set[str]) -> bool:
         """Return whether a sentence has one of the idioms in it."""
         by_word = self.idioms_by_word
         found = (

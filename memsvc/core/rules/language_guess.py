@@ -20,7 +20,7 @@ _FUNCTION_WORDS: Final = {
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 
-def guessed_language(text: str) -> str:
+def detect_language(text: str) -> str:
     """Return the code of the language of a text; "" if unsure."""
     han = sum("\u4e00" <= character <= "\u9fff" for character in text)
     kana = sum("\u3040" <= character <= "\u30ff" for character in text)
@@ -37,14 +37,14 @@ def guessed_language(text: str) -> str:
 
 def is_foreign(text: str, frame: str) -> bool:
     """Return whether a text is in another language than its frame."""
-    ours = guessed_language(frame)
-    if not ours:
+    frame_language = detect_language(frame)
+    if not frame_language:
         return False
-    theirs = guessed_language(text)
-    if theirs:
-        return theirs != ours
-    if ours in ("zh", "ja"):
+    language = detect_language(text)
+    if language:
+        return language != frame_language
+    if frame_language in ("zh", "ja"):
         return len(_WORD.findall(text)) > 5 and text.isascii()
-    common = _FUNCTION_WORDS[ours]
+    common = _FUNCTION_WORDS[frame_language]
     found = [word.casefold() in common for word in _WORD.findall(text)]
     return len(found) > 5 and 12 * sum(found) < len(found)

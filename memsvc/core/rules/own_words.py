@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.language_guess import is_foreign
-from memsvc.core.rules.quoted_text import QUOTATION_MARKS, Span, blanked, merged, quoted_spans
+from memsvc.core.rules.quoted_text import QUOTATION_MARKS, Span, masked, merged, quoted_spans
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
 _STAMP = (
@@ -19,7 +19,7 @@ _LABEL = re.compile(
     rf"[^\w\n]{{0,4}}(?P<stamp>{_STAMP}\s{{0,3}}[-–]?\s{{0,2}})?(?P<label>[^\W\d_](?:[\w.'’&-]| (?=\S)){{0,40}}?)"
     rf"[*_\])]{{0,3}}\s?(?P<after>{_STAMP})?[:：](?!//|\d)\s*(?P<said>.?)"
 )
-_SPEECH = re.compile(
+_SPEAKER = re.compile(
     r"\s{0,8}(?:@[\w.-]{1,40}\s?[:：]|[\w.-]{2,20}> \S)|\s{0,8}[\u3040-\u30ff\u4e00-\u9fffA-Za-z]{1,8}[「『].*[」』]\s{0,8}$"
 )
 _NAME = re.compile(
@@ -29,12 +29,12 @@ _NAME = re.compile(
 _NO_NAME = re.compile(r"(?:ing|tion|ment|ness|ung|heit|keit|schaft|weise|ción|mente|dad)$")
 _NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはがもで]|これ|それ|だけ|ひと")
 _ITEM = re.compile(r"\s{0,8}(?:[-*•・·–—]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
-_STAMPED = re.compile(rf"\s{{0,4}}{_STAMP}\s")
-_MAILED = re.compile(
+_LOG_LINE = re.compile(rf"\s{{0,4}}{_STAMP}\s")
+_EMAIL_HEADER = re.compile(
     r"\W{0,3}(?:subject|betreff|asunto|objet|件名|主题|发件人|差出人)\s?[:：]|.{0,60}[:：].{0,60}@",
     re.IGNORECASE,
 )
-_PERSONA = re.compile(
+_ROLE = re.compile(
     r"^\W{0,3}(?:you are|you're|du bist|sie sind|eres|tu es|vous êtes) (?:now |jetzt |ahora |maintenant )?"
     r"(?-i:[^\W\d_a-zß-öø-ÿ])\w+[,.]|^\W{0,3}(?:你是|你现在是|あなたは).{1,12}[，。、]",
     re.IGNORECASE,
@@ -46,7 +46,7 @@ _BACK = re.compile(
 _JOINED = re.compile(r"(?:[\s,;、]|\b(?:and|or|und|oder|y|o|et|ou)\b)*")
 """Between quotations, which are blanked out."""
 CJK_NAME_CHARS = 6
-ASIDES_MAX = 3
+COMMENTS_MAX = 3
 SPANS_MAX = 20
 TITLE_CHARS_MAX = 60
 """Remarks before or after a text."""
@@ -60,18 +60,18 @@ MESSAGES_CACHED = 64
 
 
 @lru_cache(MESSAGES_CACHED)
-def worked_on_spans(text: str) -> Sequence[Span]:
+def pasted_spans(text: str) -> Sequence[Span]:
     """Return the parts of a user message that are not the user's own words, in order, disjoint.
 
     Text that is quoted, code, or given to be translated, summarised, answered and the like. No
     statement and no instruction of the user's begins there; one that begins in own words may end
     in a quotation ("my favourite song is 'Angie'"). Call it once a message, on the text that the
     rules read, and ask `within` for each position."""
-    marked = quoted_spans(text)
+    quoted = quoted_spans(text)
     if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):
-        return marked  # one sentence
-    paragraphs = _paragraphs(text, marked)
-    return merged([*marked, *_spoken(paragraphs), *_given(text, paragraphs)])
+        return quoted  # one sentence
+    paragraphs = _paragraphs(text, quoted)
+    return merged([*quoted, *_structured(paragraphs), *_given(text, paragraphs)])
 
 
 def own_spans(text: str) -> list[Span]:
@@ -79,10 +79,8 @@ def own_spans(text: str) -> list[Span]:
 
     A name or short title in quotation marks is part of them."""
     spans, start = [], 0
-    worked_on = [
-        span for span in worked_on_spans(text) if not _is_title(text, span, QUOTED_TEXT_CHARS)
-    ]
-    for left, right in (*worked_on, (len(text), len(text))):
+    pasted = [span for span in pasted_spans(text) if not _is_title(text, span, QUOTED_TEXT_CHARS)]
+    for left, right in (*pasted, (len(text), len(text))):
         if text[start:left].strip():
             spans.append((start, left))
         start = right
@@ -111,7 +109,7 @@ def holds_text(text: str, spans: Sequence[Span]) -> bool:
     return any(not _is_title(text, span) for span in spans)
 
 
-def told_beside(text: str, start: int, end: int) -> Iterator[Span]:
+def statement_parts(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield the parts of a sentence beside a text that is worked on that tell something lasting.
 
     All of one that is not about the text; else its clauses in the first person: "Sum this up, I'm
@@ -157,8 +155,8 @@ class _Line:
 Lines = Sequence[_Line]
 
 
-def _paragraphs(text: str, marked: Sequence[Span]) -> list[list[_Line]]:
-    own = blanked(text, marked)
+def _paragraphs(text: str, quoted: Sequence[Span]) -> list[list[_Line]]:
+    own = masked(text, quoted)
     paragraphs: list[list[_Line]] = []
     matches = list(_LINE.finditer(text))
     for number, match in enumerate(matches):
@@ -185,11 +183,11 @@ def _kind(line: str, own: str) -> str:
         return "quote"
     if words.HEADER.match(line):
         return "header"
-    if _SPEECH.match(line):
+    if _SPEAKER.match(line):
         return "speech"
     label = _LABEL.match(line)
     if label is not None and not (
-        words.VERB.search(label["label"].lower()) or words.KEEPING.search(label["label"].lower())
+        words.VERB.search(label["label"].lower()) or words.REMEMBER.search(label["label"].lower())
     ):
         if label["stamp"] or label["after"] or _is_speaker(label["label"]):
             return "speech"
@@ -198,10 +196,10 @@ def _kind(line: str, own: str) -> str:
         if (
             label["said"]
             and len(label["label"]) <= words.LABEL_CHARS_MAX
-            and not words.clearness(label["label"] + ":")
+            and not words.request_score(label["label"] + ":")
         ):
             return "item"
-    if _STAMPED.match(line):
+    if _LOG_LINE.match(line):
         return "stamped"
     if line.count("|") > 1 or line.count("\t") > 1:
         return "row"
@@ -219,37 +217,39 @@ def _is_speaker(label: str) -> bool:
     return _NAME.fullmatch(label) is not None
 
 
-def _spoken(paragraphs: Sequence[Lines]) -> Iterator[Span]:
+def _structured(paragraphs: Sequence[Lines]) -> Iterator[Span]:
     """Yield the lines of speakers, of a log and of a table, which need no request."""
     for lines in paragraphs:
-        for kind, least in (("speech", 1), ("stamped", 2), ("row", 2)):
+        for kind, count_min in (("speech", 1), ("stamped", 2), ("row", 2)):
             found = [line for line in lines if line.kind == kind]
-            if len(found) >= least:
+            if len(found) >= count_min:
                 yield found[0].start, found[-1].end
 
 
 def _given(text: str, paragraphs: Sequence[Lines]) -> Iterator[Span]:
     """Yield the parts that are given to be worked on."""
-    start = _letter_start(paragraphs)
+    start = _email_start(paragraphs)
     if start is not None:
-        yield from _without_asides(text, paragraphs[start:], paragraphs[:start])
+        yield from _without_comments(text, paragraphs[start:], paragraphs[:start])
         return
-    asking = [
+    requests = [
         (line.request, number)
         for number, paragraph in enumerate(paragraphs)
         for line in paragraph
         if line.request
     ]
-    if not asking:
+    if not requests:
         return
     # the request stands at the head or, if it is clearer there, at the end
-    number = max(asking, key=lambda ask: (ask[0], ask[1] == 0, ask[1] == len(paragraphs) - 1))[1]
+    number = max(
+        requests, key=lambda pair: (pair[0], pair[1] == 0, pair[1] == len(paragraphs) - 1)
+    )[1]
     paragraph = paragraphs[number]
     line = max(paragraph, key=lambda line: line.request)
     split = paragraph.index(line) + 1
-    behind = _behind_colon(text, line)
-    if behind is not None:
-        yield behind
+    inline = _after_colon(text, line)
+    if inline is not None:
+        yield inline
     after = (
         [paragraph[split:], *paragraphs[number + 1 :]]
         if split < len(paragraph)
@@ -261,22 +261,22 @@ def _given(text: str, paragraphs: Sequence[Lines]) -> Iterator[Span]:
         not before
         or number == 0
         or ends_in_colon
-        or _likeness(after, paragraph) >= _likeness(before, paragraph)
+        or _text_score(after, paragraph) >= _text_score(before, paragraph)
     ):
         given, frame = after, [*before, [line]]
     else:
         given, frame = before, [[line], *after]
-    if behind is None and not given:
+    if inline is None and not given:
         yield from _in_line(line)
     elif given and (
-        behind is not None
-        or line.request + _likeness(given, frame[0]) > 2
+        inline is not None
+        or line.request + _text_score(given, frame[0]) > 2
         or (ends_in_colon and line.request > 1)
     ):
-        yield from _without_asides(text, given, frame, found=behind is not None)
+        yield from _without_comments(text, given, frame, found=inline is not None)
 
 
-def _letter_start(paragraphs: Sequence[Lines]) -> int | None:
+def _email_start(paragraphs: Sequence[Lines]) -> int | None:
     """Return the number of the paragraph with which somebody's mail or letter begins."""
     heads = [
         number
@@ -284,11 +284,11 @@ def _letter_start(paragraphs: Sequence[Lines]) -> int | None:
         for line in paragraph
         if line.kind == "header"
     ]
-    if heads and any(_MAILED.match(line.own) for line in paragraphs[heads[0]]):
+    if heads and any(_EMAIL_HEADER.match(line.own) for line in paragraphs[heads[0]]):
         return heads[0]
     for number, paragraph in enumerate(paragraphs):
         greeting = words.GREETING.match(paragraph[0].own)
-        if _PERSONA.match(paragraph[0].own) or (greeting and number):
+        if _ROLE.match(paragraph[0].own) or (greeting and number):
             return number
         if number < len(paragraphs) - 1 and (
             (greeting and greeting["formal"])
@@ -298,7 +298,7 @@ def _letter_start(paragraphs: Sequence[Lines]) -> int | None:
     return None
 
 
-def _likeness(given: Sequence[Lines], frame: Lines) -> int:
+def _text_score(given: Sequence[Lines], frame: Lines) -> int:
     """Return how much paragraphs look like a text that somebody else wrote, from 0 to 3."""
     lines = [line for paragraph in given for line in paragraph if line.kind != "quote"]
     own = "\n".join(line.own for line in lines)
@@ -318,7 +318,7 @@ def _likeness(given: Sequence[Lines], frame: Lines) -> int:
     return 2 if len(words.SENTENCE_END.findall(own + " ")) >= TEXT_SENTENCES else 1
 
 
-def _behind_colon(text: str, line: _Line) -> Span | None:
+def _after_colon(text: str, line: _Line) -> Span | None:
     """Return what stands behind the first colon after a request, on the same line."""
     if not line.request:
         return None
@@ -331,9 +331,9 @@ def _behind_colon(text: str, line: _Line) -> Span | None:
                 return None
             start = line.start + colon.end()
             joined = _JOINED.match(rest)
-            quotations = text[start : start + (joined.end() if joined else 0)].rstrip()
-            is_all = len(quotations) >= QUOTED_TEXT_CHARS
-            return start, start + len(quotations) if is_all else line.end
+            quoted = text[start : start + (joined.end() if joined else 0)].rstrip()
+            is_all = len(quoted) >= QUOTED_TEXT_CHARS
+            return start, start + len(quoted) if is_all else line.end
     return None
 
 
@@ -342,38 +342,38 @@ def _in_line(line: _Line) -> Iterator[Span]:
     if line.request < 2 or " " * QUOTED_TEXT_CHARS in line.own:
         return
     after = [match.end() for match in words.SENTENCE_END.finditer(line.own, line.at)]
-    if after and not words.ASIDE.search(line.own, after[0]):
+    if after and not words.COMMENT.search(line.own, after[0]):
         if len(after) > (TEXT_SENTENCES if line.request < 3 else 1):
             yield line.start + len(line.own[: after[0]].rstrip()), line.end
     elif line.at and line.request == 3 and _BACK.search(line.own, line.at):
         yield line.start, line.start + line.at
 
 
-def _without_asides(
+def _without_comments(
     text: str, given: Sequence[Lines], frame: Sequence[Lines], *, found: bool = False
 ) -> Iterator[Span]:
     """Yield paragraphs without the user's remarks before and after the text in them.
 
     `found` says that another text was found: they may be remarks altogether."""
     paragraphs = [list(paragraph) for paragraph in given]
-    leads = not frame or frame[0][0].start > given[0][0].start
-    closings = list(words.CLOSING.finditer(text, given[0][0].start, given[-1][-1].end))
-    closed = closings[-1].end() if closings else 0
-    for _ in range(ASIDES_MAX):
-        if len(paragraphs) > (not found) and _is_aside(paragraphs[-1], given, frame, closed):
+    is_first = not frame or frame[0][0].start > given[0][0].start
+    matches = list(words.CLOSING.finditer(text, given[0][0].start, given[-1][-1].end))
+    closed = matches[-1].end() if matches else 0
+    for _ in range(COMMENTS_MAX):
+        if len(paragraphs) > (not found) and _is_comment(paragraphs[-1], given, frame, closed):
             paragraphs.pop()
-    for _ in range(ASIDES_MAX):
-        if len(paragraphs) > 1 and leads and _is_aside(paragraphs[0], given, frame, closed):
+    for _ in range(COMMENTS_MAX):
+        if len(paragraphs) > 1 and is_first and _is_comment(paragraphs[0], given, frame, closed):
             paragraphs.pop(0)
     if not paragraphs:
         return
     last = paragraphs[-1]
     if len(last) > 1 and last[0].kind not in ("", "header") and not last[-1].kind:
-        last = last[:-1] if _is_remark(last[-1:]) else last
+        last = last[:-1] if _is_clear_comment(last[-1:]) else last
     yield paragraphs[0][0].start, last[-1].end
 
 
-def _is_aside(
+def _is_comment(
     paragraph: Lines, given: Sequence[Lines], frame: Sequence[Lines], closed: int
 ) -> bool:
     """Return whether a paragraph beside a text speaks about it; a letter in it ends at `closed`."""
@@ -384,12 +384,12 @@ def _is_aside(
         or words.GREETING.match(own)
     ):
         return False
-    if closed or _is_remark(paragraph):
+    if closed or _is_clear_comment(paragraph):
         return True
-    beside = [line for part in given for line in part if line not in paragraph]
-    if 2 * sum(bool(line.kind) for line in beside) > len(beside):
+    others = [line for part in given for line in part if line not in paragraph]
+    if 2 * sum(bool(line.kind) for line in others) > len(others):
         return not any(line.kind for line in paragraph)
-    rest, asked = _own(beside), _own([line for part in frame for line in part])
+    rest, asked = _own(others), _own([line for part in frame for line in part])
     return bool(rest) and is_foreign(rest, own) and not is_foreign(own, asked)
 
 
@@ -397,6 +397,6 @@ def _own(lines: Lines) -> str:
     return " ".join(line.own.strip() for line in lines)
 
 
-def _is_remark(lines: Lines) -> bool:
+def _is_clear_comment(lines: Lines) -> bool:
     own = _own(lines)[: words.SENTENCE_CHARS_READ]
-    return any(line.request for line in lines) or words.ASIDE.search(own) is not None
+    return any(line.request for line in lines) or words.COMMENT.search(own) is not None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 Span = tuple[int, int]
 
-_CLOSING_MARKS = {
+_CLOSING_QUOTES = {
     "“": "”",
     "„": "“",
     "«": "»",
@@ -17,7 +17,7 @@ _CLOSING_MARKS = {
     "`": "`",
     "'": "'",
 }
-QUOTATION_MARKS = frozenset(_CLOSING_MARKS) - {"`"}
+QUOTATION_MARKS = frozenset(_CLOSING_QUOTES) - {"`"}
 _FENCES = ("```", "~~~")
 _MARK = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})(?=[\s/>])[^<>\n]{0,200}>")
@@ -34,7 +34,7 @@ def quoted_spans(text: str) -> list[Span]:
     return merged([*_quoted(text), *(_tagged(text) if "<" in text else ()), *quotes])
 
 
-def blanked(text: str, spans: Iterable[Span]) -> str:
+def masked(text: str, spans: Iterable[Span]) -> str:
     """Return a text of the same length with spaces in place of some spans."""
     parts, start = [], 0
     for left, right in spans:
@@ -63,8 +63,8 @@ def _quoted(text: str) -> Iterator[Span]:
                 yield start, mark.end()
             if kind == closing or (kind == "\n" and closing not in _FENCES):
                 closing = ""
-        elif kind in _FENCES or (kind in _CLOSING_MARKS and not _is_word_end(text, mark)):
-            closing, start = _CLOSING_MARKS.get(kind, kind), mark.start()
+        elif kind in _FENCES or (kind in _CLOSING_QUOTES and not _is_word_end(text, mark)):
+            closing, start = _CLOSING_QUOTES.get(kind, kind), mark.start()
     if closing in _FENCES:
         yield start, len(text)
 

@@ -11,10 +11,10 @@ from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
 from memsvc.core.rules.grammar import Grammar
+from memsvc.core.rules.idioms import is_work_issue
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
-from memsvc.core.rules.own_words import holds_text, own_end, told_beside, within
+from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
 from memsvc.core.rules.rule import Topic
-from memsvc.core.rules.shop_talk import is_trade_trouble
 from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import STANDING
 from memsvc.core.secrets import is_secret
@@ -41,7 +41,7 @@ _CLASSES = frozenset(
 )
 """Topics that are always told: a sentence that a rule has read may state another of them."""
 _AFTER = r"(?=[\s\"'”’»)]|$)"
-_SHORT_FORMS = "".join(
+_DOTTED_WORDS = "".join(
     rf"(?<!\b{word}\.)"
     for word in (
         "dr",
@@ -79,7 +79,7 @@ _RELATIVE = re.compile(
 _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
-_POLITE = re.compile(
+_REQUEST = re.compile(
     r"(?:て|で)(?:くれ|もらえ|いただけ|くださ)[^。]{0,8}[?？]\s*$|^(?:你|您)?(?:能不能|可以|可不可以)"
 )
 """How a question asks for something that lasts where it says since or until when."""
@@ -88,10 +88,10 @@ _TAG = re.compile(
 )
 """A tag that makes a question of a statement."""
 _END = re.compile(
-    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_SHORT_FORMS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
+    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
 )
-_BREAK = re.compile(
+_CLAUSE_END = re.compile(
     r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -123,28 +123,32 @@ def clause_of(text: str, at: int, end: int) -> str:
     start = floor
     for before in _END.finditer(text, floor, at):
         start = before.end()
-    behind = _END.search(text, max(end - 1, at), end + SENTENCE_CHARS_READ)
-    until = behind.end() if behind is not None else min(len(text), end + SENTENCE_CHARS_READ)
+    after = _END.search(text, max(end - 1, at), end + SENTENCE_CHARS_READ)
+    until = after.end() if after is not None else min(len(text), end + SENTENCE_CHARS_READ)
     sentence = text[start:until]
     if sentence.rstrip(_TRIM).endswith(("?", "？")):
         low = sentence.casefold()
         grammars = _grammars_for(low, set(_WORD.findall(low)))
-        asking = (_asked_from(low, end - start, grammar) for grammar in grammars)
-        sentence = sentence[: min((place for place in asking if place), default=len(sentence))]
+        positions = (_asked_from(low, end - start, grammar) for grammar in grammars)
+        sentence = sentence[: min((place for place in positions if place), default=len(sentence))]
     return _cut(sentence, at - start, end - start)
 
 
 def _cut(sentence: str, at: int, end: int) -> str:
     """Return a sentence without the clauses for which a fact has no room, around some words."""
     start, until = 0, len(sentence)
-    gaps = [gap.start() for gap in _BREAK.finditer(sentence)] if until > STATEMENT_CHARS_MAX else []
+    positions = (
+        [boundary.start() for boundary in _CLAUSE_END.finditer(sentence)]
+        if until > STATEMENT_CHARS_MAX
+        else []
+    )
     while until - start > STATEMENT_CHARS_MAX:
-        before = next((gap for gap in gaps if start < gap <= at), None)
-        behind = next((gap for gap in reversed(gaps) if end <= gap < until), None)
-        if behind is not None and (
-            before is None or until - behind <= before - start or before > at
-        ):
-            until = behind
+        before = next((boundary for boundary in positions if start < boundary <= at), None)
+        after = next(
+            (boundary for boundary in reversed(positions) if end <= boundary < until), None
+        )
+        if after is not None and (before is None or until - after <= before - start or before > at):
+            until = after
         elif before is not None:
             start = before + 1
         else:
@@ -154,27 +158,27 @@ def _cut(sentence: str, at: int, end: int) -> str:
     return sentence[start:until].strip(_TRIM).strip()
 
 
-def is_unmeant(clause: str) -> bool:
-    """Return whether a clause is a figure of speech, shop talk or sarcasm."""
+def is_not_literal(clause: str) -> bool:
+    """Return whether a clause is a figure of speech, idioms of work or sarcasm."""
     low = clause.casefold()
     words = set(_WORD.findall(low))
-    return any(grammar.is_unmeant(low, words) for grammar in _grammars_for(low, words))
+    return any(grammar.is_not_literal(low, words) for grammar in _grammars_for(low, words))
 
 
 def statements_in(
-    text: str, worked_on: Sequence[tuple[int, int]], read_already: Sequence[tuple[int, str]]
+    text: str, pasted: Sequence[tuple[int, int]], read_already: Sequence[tuple[int, str]]
 ) -> Iterator[Found]:
     """Yield the statements in own words of a text.
 
     `read_already` are the places and topics that rules have read: in such a sentence only another
     class of what is always told is a statement too."""
-    has_text = holds_text(text, worked_on)
+    has_text = holds_text(text, pasted)
     for start, sentence_end in sentence_spans(text):
-        end = own_end(text, worked_on, start, sentence_end)
-        if not 4 < end - start <= SENTENCE_CHARS_READ or within(worked_on, start):
+        end = own_end(text, pasted, start, sentence_end)
+        if not 4 < end - start <= SENTENCE_CHARS_READ or within(pasted, start):
             continue
         known = {fact_id for at, fact_id in read_already if start <= at < end}
-        for left, right in told_beside(text, start, end) if has_text else ((start, end),):
+        for left, right in statement_parts(text, start, end) if has_text else ((start, end),):
             for found in _statements(text[left:right], left, known):
                 is_request = has_text and not STANDING.search(text[left:right].lower())
                 if not (is_request and found.topic is t.INSTRUCTION):
@@ -187,18 +191,18 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
     for grammar in _grammars_for(low, words):
         indent, start, end = _told_part(low, grammar)
         body = low[start:end].strip(_TRIM)
-        openings, unreal = grammar.patterns["openings"], grammar.patterns["unreal"]
+        implicit, conditional = grammar.patterns["implicit"], grammar.patterns["conditional"]
         if (
             not body
-            or not (grammar.has_any(grammar.cue_words, low, words) or openings.match(body))
-            or unreal.search(low[indent:end])
-            or unreal.search(body)
+            or not (grammar.has_any(grammar.cue_words, low, words) or implicit.match(body))
+            or conditional.search(low[indent:end])
+            or conditional.search(body)
         ):
             continue
-        if grammar.is_unmeant(low[indent:end], words):
-            gap = _BREAK.search(body)  # "stop that, it drives me up the wall" is an order
-            body = body[: gap.start()] if gap is not None else ""
-            if not body or grammar.is_unmeant(body, words) or not _is_order(body, grammar):
+        if grammar.is_not_literal(low[indent:end], words):
+            boundary = _CLAUSE_END.search(body)  # "stop that, it drives me up the wall" is an order
+            body = body[: boundary.start()] if boundary is not None else ""
+            if not body or grammar.is_not_literal(body, words) or not _is_order(body, grammar):
                 continue
             known = known | {"user_statement"}
         topics = _topics_of(body, words, grammar)
@@ -210,7 +214,7 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
         if (
             topics == [t.STATEMENT]
             and end < len(low)
-            and not grammar.patterns["lasting"].search(body)
+            and not grammar.patterns["persistent"].search(body)
         ):
             return
         statement = _cut(sentence[:end], start, start)
@@ -239,10 +243,10 @@ def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
     if (
         not low.rstrip(_TRIM + ")").endswith(("?", "？"))
         or _TAG.search(low)
-        or (_POLITE.search(low) and STANDING.search(low))
+        or (_REQUEST.search(low) and STANDING.search(low))
     ):
         return indent, start, len(low)
-    if grammar.patterns["asks"].match(low, start):
+    if grammar.patterns["request"].match(low, start):
         return indent, start, start
     return indent, start, _asked_from(low, start, grammar)
 
@@ -258,12 +262,12 @@ def _value_of(statement: str) -> str:
 
 def _asked_from(low: str, start: int, grammar: Grammar) -> int:
     """Return where a question begins in a sentence that ends with one; 0 if that is unknown."""
-    asks = grammar.patterns["asks"]
-    for gap in _BREAK.finditer(low, start):
-        word = gap.start() + len(gap[0]) - len(gap[0].lstrip())
-        for place in (word, gap.end(), gap.end() + 1):
-            if asks.match(low, place):
-                return gap.start()
+    request = grammar.patterns["request"]
+    for boundary in _CLAUSE_END.finditer(low, start):
+        word = boundary.start() + len(boundary[0]) - len(boundary[0].lstrip())
+        for place in (word, boundary.end(), boundary.end() + 1):
+            if request.match(low, place):
+                return boundary.start()
     return 0
 
 
@@ -272,8 +276,8 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
     patterns = grammar.patterns
     once = patterns["once"].search(body) is not None
     topics: list[Topic] = []
-    for topic, pattern, needed in grammar.topic_patterns:
-        if topic in topics or (needed and words.isdisjoint(needed)):
+    for topic, pattern, required in grammar.topic_patterns:
+        if topic in topics or (required and words.isdisjoint(required)):
             continue
         if topic in _FOOD and not _FOOD.isdisjoint(topics):
             continue
@@ -285,10 +289,10 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
         return [t.STATEMENT]
     if topics:
         return topics
-    if patterns["passing"].search(body) or is_trade_trouble(body, words):
+    if patterns["temporary"].search(body) or is_work_issue(body, words):
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
-    if patterns["openings"].match(body) or (has_marker and patterns["states"].search(body)):
+    if patterns["implicit"].match(body) or (has_marker and patterns["states"].search(body)):
         return [t.STATEMENT]
     return []
 
@@ -296,14 +300,16 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
 def _is_order(body: str, grammar: Grammar) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
     patterns = grammar.patterns
-    habits = patterns["habits"]
-    if habits.search(body) or ((gap := _BREAK.search(body)) and habits.search(body[: gap.start()])):
+    style = patterns["style"]
+    if style.search(body) or (
+        (boundary := _CLAUSE_END.search(body)) and style.search(body[: boundary.start()])
+    ):
         return True
     first = _WORD.search(body)
     if (
         first is not None
         and first[0] in grammar.marker_words
-        and not patterns["directed"].search(body)
+        and not patterns["targets"].search(body)
     ):
         return False
-    return bool(patterns["orders"].search(body) and patterns["standing"].search(body))
+    return bool(patterns["commands"].search(body) and patterns["permanent"].search(body))

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from memsvc.core.rules.language_guess import guessed_language, is_foreign
+from memsvc.core.rules.language_guess import detect_language, is_foreign
 
 # fmt: off
 # A pattern is a line of data, however long. Those without re.IGNORECASE are for text in lower case,
@@ -34,12 +34,12 @@ _CJK_NOUN: Final = (
     r"(?:短信|邮件|信|消息|文字|文章|文本|段落|段|句子|句|对话|聊天|记录|歌词|歌|诗|日记|简历|自我介绍|评论|评价|差评|好评|介绍|采访|访谈|独白|台词|剧本|故事|广告|招聘|通知|公告|表格|表单|日志|代码|演讲|作文|内容|原文|稿|文案|笔录|人物|角色|客户|诈骗|骗局|拼音|材料|标题"
     r"|メール|文|手紙|メッセージ|会話|やりとり|チャット|詩|履歴書|口コミ|レビュー|インタビュー|セリフ|台本|脚本|物語|求人|お知らせ|フォーム|表|ログ|コード|スピーチ|原稿|下書き|記事|発言|投稿|アンケート|回答|キャラ|役|詐欺|フィッシング)"
 )
-_POINTING: Final = (
+_REFERENCE_WORD: Final = (
     r"(?:this|these|those|that|the following|following|here'?s|here is|here are|below|above|attached|got|received"
     r"|diese[rsmn]?|folgende[rnsm]?|hier|unten|obige[rnsm]?|de[mnr]|das|est[aeo]s?|es[aeo]s?|siguientes?|aquí|cet?|cette|ces|suivant\w*|voici|voilà|ci-dessous)"
 )
-POINTED: Final = re.compile(
-    rf"\b{_POINTING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}(?:s|e?n)?\b"
+REFERENCE: Final = re.compile(
+    rf"\b{_REFERENCE_WORD}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}(?:s|e?n)?\b"
     rf"|\b{_THING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
     rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_THING}\b"
     r"|\b(?:the following|folgendes|lo siguiente|ce qui suit|lo que sigue)\b"
@@ -68,7 +68,7 @@ PROCESS: Final = re.compile(
 )
 """What is done to texts and to other things."""
 
-DOING: Final = re.compile(
+ACTION: Final = re.compile(
     r"(?:(?:^|[,.:;!?(–—-]\s{0,2}|\b(?:can|could|would|will) (?:you|u)|\b(?:please|pls|plz|kindly|just|and|help me|you to|it|to))\s{0,3}(?!(?:i|we|my|it|this|that|these|they|he|she|there|so)\b)[\w'’-]+\s"
     r"|\b(?:how (?:would|do|should) \S+(?: \S+)?|what'?s?|does|is|why (?:is|does|do)|which|who|any)\s)"
     r"(?:(?!(?:i|we)\b)[\w'’-]+\s){0,6}?(?:this|these|it|that|them|him|her|his|their|its)\b(?! (?:is|are) (?:my|our|me)\b)"
@@ -79,7 +79,7 @@ DOING: Final = re.compile(
 )
 """A request or question about "this" or "it"."""
 
-HANDED_OVER: Final = re.compile(
+FORWARDED: Final = re.compile(
     r"\b(?:someone|somebody|who(?:ever)?|my|our|his|her|the|an?) (?:[\w'’-]+ ){0,3}?(?:just )?(?:wrote|sent|forwarded|texted|mailed|posted|handed|gave|left|got|submitted|says|said) (?:me |us |in |over |to me )?(?:this|that|these|the following)\b"
     r"|\b(?:someone|somebody|jemand\w*|alguien|quelqu'un),? (?:who|der|die|das|que|qui) (?:says?|said|sagt|dice|dit)\b|から(?:の|来た)(?:返事|返信|メール|手紙|連絡|line)"
     r"|\b(?:this|that|here) is what .{1,30} (?:wrote|said|sent|says|made)\b"
@@ -91,14 +91,14 @@ HANDED_OVER: Final = re.compile(
 )
 """What tells whose text follows."""
 
-PRODUCING: Final = re.compile(
+CREATION: Final = re.compile(
     r"\b(?:write|draft|compose|create|generate|make|need|want|help(?: me)?(?: with| write)?|come up with) (?:me |us |up )?(?:an?|some|my|our)\b|\bmy (?:own )?(?:plans?|diet|cv|resume|week|code|build)\b"
     r"|\b(?:schreib\w*|entwirf|erstell\w*|mach\w*|brauch\w*|verfass\w*) (?:mir |uns )?(?:bitte |mal )?(?:eine?n?|mein\w*)\b|\b(?:escr[íi]be\w*|red[áa]cta\w*|haz\w*|crea\w*|necesito) (?:un|una|mi)\b"
     r"|\b(?:écris|rédige|fais|crée|besoin d)\S* (?:un|une|mon|ma)\b|写一|書いて",
 )
 """What asks for a new text, or for one of the user's own."""
 
-KEEPING: Final = re.compile(
+REMEMBER: Final = re.compile(
     r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|(?:your|all|any) (?:future )?(?:answers|replies|responses)|(?:deine|alle|allen|künftigen) antworten|(?:tus|todas las) respuestas|(?:tes|vos|toutes les) réponses|gilt|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
     r"|\b(?:bit|something|facts?|things?|info|background|you) (?:on|about) (?:me|myself|us)\b|介绍一下(?:我|自己)|记住|记得|遵守|規則|覚え|守って",
 )
@@ -118,11 +118,11 @@ DIRECTIVE: Final = re.compile(
     r"[?？:：]|\b(?:please|pls|plz|bitte|por favor|svp|stp|s'il te plaît|s'il vous plaît)\b|请|帮|ください|お願い|^(?!\W{0,3}(?:the|our|my|an?|this|that|it|there|they|he|she|we|i|die|der|das|unser\w*|mein\w*|eine?|es|ich|wir|el|la|los|las|una?|hay|mi|yo|les?|une?|il|elle|on|je|nous)\b)",
 )
 """A sentence that asks, or does not begin as one that tells."""
-SAYING: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
+SELF_STATEMENT: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
 """How a sentence begins that tells something of oneself."""
 WANTS: Final = re.compile(r"\b(?:i|we) (?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
-ASIDE: Final = re.compile(
+COMMENT: Final = re.compile(
     r"^\W{0,3}(?:\(|（|\^|↑|--|—\s*(?=\w)|ps\b|p\.s\.|btw\b|fyi\b|ok\b|okay\b|thx|以上|上面)"
     r"|\b(?:it|this|that|these|they|those)(?:'s|'re| is| are| was| were| came| comes| goes| needs| has to)\b.{0,30}\b(?:from|for|by|my|our|his|her|a|an|the|in)\b"
     r"|\b(?:asking|(?:need|want) (?:it|this)|just curious|any (?:idea|thoughts)|(?:what|which|who) do you think|how (?:do|would|should|can) (?:i|you|we)|should i|in your view|your (?:take|view|opinion))\b"
@@ -212,61 +212,63 @@ def find_request(own: str) -> tuple[int, int]:
     for number, end in enumerate(ends):
         if min(number, len(ends) - 1 - number) < OUTER_MAX:
             sentence = own[start : min(end, start + SENTENCE_CHARS_READ)]
-            clear = clearness(sentence)
+            clear = request_score(sentence)
             colon = COLON.search(sentence)
             if clear < 2 and colon:
-                behind = own[start + colon.end() : start + SENTENCE_CHARS_READ]
-                if is_foreign(behind, sentence[: colon.end()]) and not guessed_language(behind):
+                rest = own[start + colon.end() : start + SENTENCE_CHARS_READ]
+                if is_foreign(rest, sentence[: colon.end()]) and not detect_language(rest):
                     clear = 2
                 elif not clear and colon.end() <= LABEL_CHARS_MAX:
                     start += colon.end()
-                    clear = clearness(sentence[colon.end() :])
+                    clear = request_score(sentence[colon.end() :])
             if clear > best[0]:
                 best = clear, start
         start = end
     return best
 
 
-def clearness(sentence: str) -> int:
+def request_score(sentence: str) -> int:
     """Return how clearly a sentence asks to work on a text, from 0 (not at all) to 3.
 
     Behind a colon the text itself begins."""
     sentence = sentence.lower()
     colon = COLON.search(sentence)
     head = sentence[: colon.start()] if colon else sentence
-    if KEEPING.search(head):
+    if REMEMBER.search(head):
         return 0
     clauses = _CLAUSE.split(head)
-    doing = DOING.search(head) is not None
-    producing = PRODUCING.search(head) is not None
-    verb = VERB.search(head) is not None and not producing
-    noun = not producing and any(
-        (doing or not _tells(clause) or PROCESS.search(clause) or _OTHERS.match(clause))
+    action = ACTION.search(head) is not None
+    creation = CREATION.search(head) is not None
+    verb = VERB.search(head) is not None and not creation
+    noun = not creation and any(
+        (action or not _is_statement(clause) or PROCESS.search(clause) or _OTHERS.match(clause))
         and NOUN.search(clause)
         for clause in clauses
     )
     if STANDING.search(head) and not (colon and verb):
         return 0
-    pointed = not (SAYING.match(head) and not colon and sentence.rstrip()[-1:] not in "?？") and (
-        POINTED.search(head) is not None
-    )
-    if pointed or HANDED_OVER.search(head) or (verb and (colon or doing)):
+    references = not (
+        SELF_STATEMENT.match(head) and not colon and sentence.rstrip()[-1:] not in "?？"
+    ) and (REFERENCE.search(head) is not None)
+    if references or FORWARDED.search(head) or (verb and (colon or action)):
         return 3
     if verb or (noun and not (colon and len(head) <= LABEL_CHARS_MAX)):
         return 2 if verb or DIRECTIVE.search(sentence) else 1
     if colon is None:
-        return int(any(DOING.search(clause) and not _tells(clause) for clause in clauses))
-    if doing and not SAYING.match(head):
+        return int(any(ACTION.search(clause) and not _is_statement(clause) for clause in clauses))
+    if action and not SELF_STATEMENT.match(head):
         return 1 if sentence[colon.end() :].strip() else 2
     named = NOUN.search(head, max(0, colon.start() - 12)) is not None
-    return int(not _tells(clauses[0]) and (named or len(head) > LABEL_CHARS_MAX))
+    return int(not _is_statement(clauses[0]) and (named or len(head) > LABEL_CHARS_MAX))
 
 
 def is_about_text(sentence: str) -> bool:
     """Return whether a sentence speaks of a text of the message or of what to do with it."""
-    return bool(_HERE.match(sentence) or DOING.search(sentence.lower()) or clearness(sentence) > 1)
+    return bool(
+        _HERE.match(sentence) or ACTION.search(sentence.lower()) or request_score(sentence) > 1
+    )
 
 
-def _tells(clause: str) -> bool:
+def _is_statement(clause: str) -> bool:
     """Return whether a clause, in lower case, tells something of the user."""
     return FIRST_PERSON.search(clause) is not None and WANTS.search(clause) is None

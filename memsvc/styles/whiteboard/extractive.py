@@ -8,7 +8,7 @@ import regex
 
 from memsvc.core.analysis import is_question, terms
 from memsvc.core.facts import Identity
-from memsvc.core.rules.own_words import within, worked_on_spans
+from memsvc.core.rules.own_words import pasted_spans, within
 from memsvc.core.sentences import sentence_boundary_positions, sentences
 from memsvc.styles.whiteboard.entries import BoardEntry
 from memsvc.styles.whiteboard.replacement import (
@@ -151,13 +151,13 @@ def _entry_lines(new: Sequence[BoardEntry], *, start: int) -> list[_BoardLine]:
     found: list[_BoardLine] = []
     for entry in reversed(new):
         role = entry.role.replace("(", "[").replace(")", "]")
-        worked_on = worked_on_spans(entry.content)
+        pasted = pasted_spans(entry.content)
         for position, sentence in _sentences_from_end(entry.content):
             text = _limited(_LIST_MARK.sub("", sentence))
             kind = _kind(text)
             if not _has_content(text, kind):
                 continue
-            facts = {} if within(worked_on, position) else facts_of(text, role)
+            facts = {} if within(pasted, position) else facts_of(text, role)
             found.append(_line(start + LINES_MAX - len(found), text, role, kind, facts))
             if len(found) == LINES_MAX:
                 return found[::-1]

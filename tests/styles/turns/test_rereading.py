@@ -43,7 +43,7 @@ def older_rules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ]
 
     monkeypatch.setattr(extraction, "claims_of", read_by_older_rules)
-    monkeypatch.setattr(extraction, "worked_on_spans", lambda _: [])
+    monkeypatch.setattr(extraction, "pasted_spans", lambda _: [])
     return monkeypatch
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms
-from memsvc.styles.turns.recall.sentence_quotes import Quoter, quote_text
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder, quote_text
 
 FILLER = "The weather was fine and everybody went along with it for another while. " * 8
 
@@ -44,7 +44,7 @@ QUOTES = [
 
 def quoted(text: str, question: str, chars_max: int = 300) -> str:
     return quote_text(
-        text, Quoter(dict.fromkeys(query_terms(question), 1.0)).ranges(text, chars_max)
+        text, QuoteFinder(dict.fromkeys(query_terms(question), 1.0)).ranges(text, chars_max)
     )
 
 
@@ -75,7 +75,7 @@ def test_what_is_far_apart_is_quoted_with_a_mark_between() -> None:
     chars_max=st.integers(40, 300),
 )
 def test_a_quote_is_word_for_word_and_in_order(text: str, question: str, chars_max: int) -> None:
-    ranges = Quoter(dict.fromkeys(query_terms(question), 1.0)).ranges(text, chars_max)
+    ranges = QuoteFinder(dict.fromkeys(query_terms(question), 1.0)).ranges(text, chars_max)
     assert ranges == sorted(ranges)
     assert all(0 <= start < stop <= len(text) for start, stop in ranges) or ranges == [(0, 0)]
     assert all(first[1] < second[0] for first, second in pairwise(ranges))
@@ -87,8 +87,8 @@ def test_a_quote_is_word_for_word_and_in_order(text: str, question: str, chars_m
 
 
 def test_hostile_texts_are_quoted_quickly() -> None:
-    quoter = Quoter({"a": 1.0, "b": 2.0})
+    quote_finder = QuoteFinder({"a": 1.0, "b": 2.0})
     for text in ("a\n" * 12_500, "a" * 25_000, "." * 25_000, "a. b! " * 4_000, " \n" * 12_500):
         start = perf_counter()
-        quoter.ranges(text, 600)
+        quote_finder.ranges(text, 600)
         assert perf_counter() - start < 1

@@ -96,6 +96,6 @@ def _changes(messages: Sequence[Item]) -> dict[int, tuple[Change, ...]]:
     for item in reversed(messages):
         text = "\n".join(text_parts(item)) if role_of(item) == "user" else ""
         if text and (chars := chars - len(text)) > -TURN_CHARS_READ:
-            changes = tuple(change for change in changes_in(text) if not change.faint)
+            changes = tuple(change for change in changes_in(text) if not change.weak)
             found |= {id(item): changes} if changes else {}
     return found

@@ -4,7 +4,7 @@ from typing import Final
 
 from memsvc.core.analysis import terms
 from memsvc.core.facts import STATEMENT_CHARS_MAX
-from memsvc.core.rules.own_words import worked_on_spans
+from memsvc.core.rules.own_words import pasted_spans
 from memsvc.core.sentences import sentence_boundary_positions
 
 QUOTED_SHARE_MIN: Final = 0.8
@@ -37,7 +37,7 @@ def own_sentence(text: str, quotation: str) -> str:
 def _own_words(text: str) -> str:
     """Return the text with spaces in place of what is worked on."""
     parts, start = [], 0
-    for left, right in worked_on_spans(text):
+    for left, right in pasted_spans(text):
         parts += [text[start:left], " " * (right - left)]
         start = right
     return "".join([*parts, text[start:]])

@@ -15,7 +15,7 @@ from memsvc.styles.turns import budget
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.recall.passage_quotes import Quote
 from memsvc.styles.turns.recall.recalled import RecalledChunk
-from memsvc.styles.turns.recall.sentence_quotes import Quoter, quote_text
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder, quote_text
 
 FACT_TOKENS: Final = 20
 """Estimated tokens of a recalled fact beside its words."""
@@ -97,14 +97,14 @@ def turn_chunk(
     session: str,
     text: Text,
     ranked: Ranked,
-    quoter: Quoter,
+    quote_finder: QuoteFinder,
     *,
     place: EntryPlace,
     chars_max: int,
     is_other_session: bool,
 ) -> RecalledChunk:
     """Return the chunk of an item: session, turn, time, speaker, and its text or a quote of it."""
-    ranges = quoter.ranges(text.text, chars_max)
+    ranges = quote_finder.ranges(text.text, chars_max)
     quoted = quote_text(text.text, ranges)
     fields = {
         "session": session,
@@ -129,10 +129,10 @@ def turn_chunk(
     )
 
 
-def passage_chunk(quote: Quote, quoter: Quoter, *, chars_max: int) -> RecalledChunk:
+def passage_chunk(quote: Quote, quote_finder: QuoteFinder, *, chars_max: int) -> RecalledChunk:
     """Return the chunk of a passage with its source, last write and byte range."""
     cited, ref = quote.cited, ref_of(quote)
-    text = quote_text(cited.text, quoter.ranges(cited.text, chars_max))
+    text = quote_text(cited.text, quote_finder.ranges(cited.text, chars_max))
     fields = {
         "source": quote.source,
         "path": cited.path,

@@ -17,7 +17,7 @@ from memsvc.styles.turns import turn_index
 
 OTHERS_MAX: Final = 8
 """Other sessions to search: the user's most recently active, then those found by digests."""
-FEW_OTHERS: Final = 2
+OTHERS_MIN: Final = 2
 """Other sessions up to which an answer is looked for as near a match as in the session itself."""
 DIGESTS: Final = 12
 """Digests to read: one session may have several."""
@@ -44,7 +44,7 @@ def other_session_query(session: str, sessions: int) -> IndexQuery:
     return IndexQuery(
         turn_index.turns(session).number,
         best=max(16, 80 // sessions),
-        neighbours=2 if sessions <= FEW_OTHERS else 1,
+        neighbours=2 if sessions <= OTHERS_MIN else 1,
         expand_count=max(6, 40 // sessions),
         best_by_embedding=max(16, 60 // sessions),
     )

@@ -36,20 +36,20 @@ from memsvc.styles.turns.recall.recalled import (
 from memsvc.styles.turns.recall.recalled_facts import (
     FactRequest,
     fact_chunks,
-    in_their_share,
     rank_entries,
     told_profile,
+    within_share,
 )
 from memsvc.styles.turns.recall.recalled_turns import RankedMatches, TurnSelection, not_loaded
-from memsvc.styles.turns.recall.sentence_quotes import Quoter
-from memsvc.styles.turns.recall.small_memory import ENTRIES_MAX, FACTS_MAX, untold
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
+from memsvc.styles.turns.recall.small_memory import ENTRIES_MAX, FACTS_MAX, remaining
 from memsvc.styles.turns.recall.speakers import Speakers
 from memsvc.styles.turns.recall.told_changes import (
     CHANGES_READ,
     following,
     said_changes,
     with_changes,
-    without_marks,
+    without_change_terms,
 )
 
 EXTRA_ENTRIES: Final = 12
@@ -130,7 +130,7 @@ class TurnRecall:
         query = [*query, CHANGE_MARK]
         first.append(candidate_pool.session_query(request.session))
         if not request.user:
-            found, changes = without_marks(await search.search(tx, first, query, embedding))
+            found, changes = without_change_terms(await search.search(tx, first, query, embedding))
             return RecallMatches(found, [], changes)
         digests = candidate_pool.digest_query(request.user)
         found, active = await search.search_as(
@@ -159,7 +159,7 @@ class TurnRecall:
                 for name in other_sessions
                 if (index_id := turn_index.turns(name).number) in other_matches
             }
-        found, changes = without_marks(found)
+        found, changes = without_change_terms(found)
         return RecallMatches(found, other_sessions, changes)
 
     async def rank(
@@ -233,13 +233,13 @@ class TurnRecall:
         ]
         told = {chunk.id for chunk in result}
         of_facts = [chunk for chunk in of_facts if chunk.id not in told]
-        quoter = Quoter(pool.question.idf_by_term)
-        selection = TurnSelection(self._options, request, ranked, quoter)
+        quote_finder = QuoteFinder(pool.question.idf_by_term)
+        selection = TurnSelection(self._options, request, ranked, quote_finder)
         turns = selection.chunks(
             [(pool.place(entry.entry), entry) for entry in selected], read.items, dropped
         )
-        more = self._untold(ranked, read, request, [*result, *of_facts, *turns], selection)
-        facts_first, later = in_their_share(
+        more = self._remaining(ranked, read, request, [*result, *of_facts, *turns], selection)
+        facts_first, later = within_share(
             of_facts[: self._options.recall_facts_limit],
             turns,
             read.facts,
@@ -254,7 +254,7 @@ class TurnRecall:
         ][: self._options.recall_insights_limit]
         chars_max = self._options.snippet_chars_max
         passage_chunks = [
-            passage_chunk(entry, quoter, chars_max=chars_max)
+            passage_chunk(entry, quote_finder, chars_max=chars_max)
             for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
@@ -318,7 +318,7 @@ class TurnRecall:
             tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ
         )
 
-    def _untold(
+    def _remaining(
         self,
         ranked: RankedMatches,
         read: stored.RecallContent,
@@ -334,7 +334,7 @@ class TurnRecall:
         asked = any(fact.statement.fact_id in ranked.facts.ids for fact in read.facts)
         if not request.personal or asked or (found and ranked.facts.wants_profile):
             return []
-        left = untold(
+        left = remaining(
             request.question,
             read.facts if ranked.facts.index_ids else [],
             read.items,

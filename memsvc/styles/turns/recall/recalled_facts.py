@@ -139,7 +139,7 @@ def fact_chunks(
     return chunks
 
 
-def in_their_share(
+def within_share(
     chunks: Sequence[RecalledChunk],
     turns: Sequence[RecalledChunk],
     read: Sequence[Fact],

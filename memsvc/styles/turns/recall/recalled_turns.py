@@ -17,10 +17,10 @@ from memsvc.styles.turns.recall.candidate_pool import CandidatePool
 from memsvc.styles.turns.recall.recall_request import RecallRequest
 from memsvc.styles.turns.recall.recalled import IN_CONTEXT, DroppedCandidate, RecalledChunk
 from memsvc.styles.turns.recall.recalled_facts import FactRequest
-from memsvc.styles.turns.recall.sentence_quotes import Quoter
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
 from memsvc.styles.turns.recall.small_memory import PART
 
-COURTESY_CHARS_MAX: Final = 60
+GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
 NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
@@ -56,13 +56,13 @@ class TurnSelection:
         options: TurnOptions,
         request: RecallRequest,
         ranked: RankedMatches,
-        quoter: Quoter,
+        quote_finder: QuoteFinder,
     ) -> None:
         self._limit = options.recall_turns_limit
         self._chars_max = options.snippet_chars_max
         self._request = request
         self._ranked = ranked
-        self._quoter = quoter
+        self._quote_finder = quote_finder
         self._distinct = relevance.Distinct()
         self._count = 0
 
@@ -114,7 +114,7 @@ class TurnSelection:
             session,
             text,
             entry,
-            self._quoter,
+            self._quote_finder,
             place=place,
             chars_max=chars_max if self._count <= LONG_QUOTES else chars_max // 2,
             is_other_session=session != self._request.session,
@@ -127,7 +127,7 @@ class TurnSelection:
             return "stored by this very turn"
         if not text.text.strip():
             return "no text"
-        is_short = len(text.text) <= COURTESY_CHARS_MAX
+        is_short = len(text.text) <= GREETING_CHARS_MAX
         if text.role == "assistant" and is_short and is_greeting_phrase(text.text):
             return "an answer without content"
         if not is_other_session and text.entry in request.prompt:

@@ -11,14 +11,14 @@ SENTENCE_CHARS_MAX: Final = 240
 """A longer sentence, such as code or a list on one line, is split between words."""
 RUN_CHARS_MIN: Final = 200
 """A sentence is quoted with its neighbours up to this length, or half of what may be quoted."""
-RUNS_MAX: Final = 6
-GAP_CHARS: Final = 3
+ROUNDS_MAX: Final = 6
+JOIN_CHARS_MAX: Final = 3
 """What is left out between two quotes is longer than this."""
 REPEATED: Final = 0.3
 """Weight of a word that the quote has already."""
 _END: Final = re.compile(r"[.!?…][\"'”’)\]]{0,3}\s+|[。！？][」』）】”’]?|\n+")
 _WORD: Final = re.compile(r"\w+")
-_REFERS_BACK: Final = re.compile(
+_REFERENCE: Final = re.compile(
     r"\W*(?:(?:it|its|they|them|their|this|that|these|those|he|she|his|her|so|then|er|sie|es|das|dies"
     r"|dieser?|ihn|ihr|il|elle|ils|elles|ce|cela|ça|eso|esto|él|ella|ellos)\b"
     r"|[这那它他她彼]|これ|それ|あれ)",
@@ -37,7 +37,7 @@ def quote_text(text: str, ranges: Sequence[Range]) -> str:
     return "".join(parts) + ("…" if last < len(text) else "")
 
 
-class Quoter:
+class QuoteFinder:
     """Chooser of what to quote of long texts for a question, whose terms have `weights`."""
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -63,24 +63,23 @@ class Quoter:
         spans = list(_spans(text, min(SENTENCE_CHARS_MAX, chars_max)))
         found = [self._found(text[start:stop]) for start, stop in spans]
         chosen: set[int] = set()
-        covered: set[str] = set()
+        seen: set[str] = set()
         remaining, run_chars = chars_max, max(RUN_CHARS_MIN, chars_max // 2)
-        for _ in range(RUNS_MAX):
+        for _ in range(ROUNDS_MAX):
             best, weight = -1, 0.0
             for at, shared in enumerate(found):
                 length = spans[at][1] - spans[at][0]
                 if shared and at not in chosen and length <= remaining:
-                    gain = sum(
-                        self._weights[term] * (REPEATED if term in covered else 1)
-                        for term in shared
+                    value = sum(
+                        self._weights[term] * (REPEATED if term in seen else 1) for term in shared
                     )
-                    if gain > weight:
-                        best, weight = at, gain
+                    if value > weight:
+                        best, weight = at, value
             if best < 0:
                 break
             run = _run(text, spans, best, min(remaining, run_chars), chosen)
             chosen.update(run)
-            covered.update(*(found[at] for at in run))
+            seen.update(*(found[at] for at in run))
             remaining -= sum(spans[at][1] - spans[at][0] for at in run)
         return _joined([spans[at] for at in sorted(chosen)] or [(0, chars_max)])
 
@@ -97,7 +96,7 @@ def _run(text: str, spans: Sequence[Range], best: int, chars: int, chosen: Set[i
             and spans[stop][1] - spans[start][0] <= chars
         )
 
-    if has_room(best - 1, best) and _REFERS_BACK.match(text, *spans[best]):
+    if has_room(best - 1, best) and _REFERENCE.match(text, *spans[best]):
         first -= 1
     while has_room(first, last + 1):
         last += 1
@@ -126,7 +125,7 @@ def _joined(spans: Sequence[Range]) -> list[Range]:
     """Return the spans in order, those joined between which little is left out."""
     joined = [spans[0]]
     for start, stop in spans[1:]:
-        if start - joined[-1][1] <= GAP_CHARS:
+        if start - joined[-1][1] <= JOIN_CHARS_MAX:
             joined[-1] = (joined[-1][0], stop)
         else:
             joined.append((start, stop))

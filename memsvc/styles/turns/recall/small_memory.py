@@ -24,23 +24,23 @@ ENTRIES_MAX: Final = 300
 """Items of the sessions searched up to which messages of a memory are looked through."""
 MESSAGE_CHARS_MAX: Final = 600
 TERMS_MIN: Final = 2
-FACT_GAIN: Final = 0.2
-OWN_WORDS_GAIN: Final = 0.5
-STATED_SHARE: Final = 0.7
+FACT_EXTRA: Final = 0.2
+FIRST_PERSON_EXTRA: Final = 0.5
+FACT_SHARE_MAX: Final = 0.7
 """Share of a message above which the facts of its turn say what it says."""
 PART: Final = "small memory"
 """Name of the score of what is told without a shared word."""
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class Remaining:
     """Facts and messages that no word of the question found, best first, and their scores."""
 
     facts: Sequence[RecalledChunk]
     messages: Sequence[tuple[EntryPlace, Ranked]]
 
 
-def untold(
+def remaining(
     question: str,
     facts: Sequence[Fact],
     messages: Mapping[EntryPlace, Text],
@@ -48,46 +48,48 @@ def untold(
     *,
     told: Collection[EntryPlace],
     score_min: float,
-) -> Untold:
+) -> Remaining:
     """Return what a memory holds beside what was told, the topics of the question first.
 
     Of a memory that is not small only what shares a topic with the question. Messages that facts
     repeat, questions and thanks are left out. `sessions` are by index."""
     topics = topics_in(question)
-    held = list(latest_by_identity(facts).values())
+    existing = list(latest_by_identity(facts).values())
     own = {
         place: text
         for place, text in messages.items()
         if text.role == "user" and len(text.text) <= MESSAGE_CHARS_MAX
     }
-    if len(held) > FACTS_MAX or len(own) > MESSAGES_MAX:
+    if len(existing) > FACTS_MAX or len(own) > MESSAGES_MAX:
         score_min = 1.0
     fact_chunks: list[RecalledChunk] = []
-    for fact in held:
+    for fact in existing:
         if EntryPlace(fact.index_id, fact.entry) in told:
             continue
         words = f"{fact.statement.told} {fact.statement.keywords}"
         score = shared_topics(topics, topics_in(words))
         if score >= score_min:
-            fact_chunks.append(fact_chunk(fact, score + FACT_GAIN, {PART: score + FACT_GAIN}))
-    stated: Counter[tuple[str, str]] = Counter()
-    for fact in held:
+            fact_chunks.append(fact_chunk(fact, score + FACT_EXTRA, {PART: score + FACT_EXTRA}))
+    fact_chars: Counter[tuple[str, str]] = Counter()
+    for fact in existing:
         evidence = fact.statement.evidence
-        stated[evidence.session, evidence.turn] += len(fact.statement.told)
+        fact_chars[evidence.session, evidence.turn] += len(fact.statement.told)
     ranked: list[tuple[EntryPlace, Ranked]] = []
     for place, text in own.items():
-        if place in told or _says_nothing(text.text):
+        if place in told or _is_without_content(text.text):
             continue
-        if stated[sessions[place.index_id], turn_of(text.ref)] > STATED_SHARE * len(text.text):
+        if fact_chars[sessions[place.index_id], turn_of(text.ref)] > FACT_SHARE_MAX * len(
+            text.text
+        ):
             continue
         score = shared_topics(topics, topics_in(text.text))
         if score >= score_min:
-            score += OWN_WORDS_GAIN * is_first_person(text.text)
+            score += FIRST_PERSON_EXTRA * is_first_person(text.text)
             ranked.append((place, Ranked(place.entry, score, {PART: score}, 0.0)))
     fact_chunks.sort(key=lambda chunk: -chunk.score)
     ranked.sort(key=lambda pair: (-pair[1].score, -messages[pair[0]].message_at.timestamp()))
-    return Untold(fact_chunks, ranked)
+    return Remaining(fact_chunks, ranked)
 
 
-def _says_nothing(text: str) -> bool:
+def _is_without_content(text: str) -> bool:
     return is_question(text) or is_greeting_phrase(text) or len(terms(text)) < TERMS_MIN

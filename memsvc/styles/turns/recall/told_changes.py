@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from memsvc.core.analysis import CHANGE_MARK, terms
 from memsvc.core.facts import Fact
-from memsvc.core.rules.changes import Change, changes_in, concerns, names
+from memsvc.core.rules.changes import Change, changes_in, matches_topic, names
 from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace, OutdatedFact
 from memsvc.store.search import IndexMatches
@@ -19,20 +19,20 @@ CHANGES_READ: Final = 12
 FOLLOWING_MAX: Final = 3
 """Messages of change shown for no word that they share with what is told."""
 FOLLOWING_ENTRIES: Final = 100
-"""Entries within which such a message follows what is told; one that is faint, a tenth of them."""
+"""Entries within which such a message follows what is told; one that is weak, a tenth of them."""
 NEIGHBOURS: Final = 2
 NAMED_CHARS_MAX: Final = 600
 """Of a longer text a change may share some words by chance."""
 NAMED_PART: Final = 3
 """An item shares at least one in so many words with the change that ends it."""
-_BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
-def without_marks(
+def without_change_terms(
     found: Mapping[int, IndexMatches],
 ) -> tuple[dict[int, IndexMatches], list[EntryPlace]]:
     """Return matches as if no message of change were marked, and the marked ones, latest first."""
-    marked: list[tuple[datetime, EntryPlace]] = []
+    changed: list[tuple[datetime, EntryPlace]] = []
     result: dict[int, IndexMatches] = {}
     for index_id, matches in found.items():
         if CHANGE_MARK not in matches.counts_by_term:
@@ -41,8 +41,8 @@ def without_marks(
         candidates = []
         for candidate in matches.candidates:
             if CHANGE_MARK in candidate.term_scores:
-                said_at = candidate.message_at or _BEGINNING
-                marked.append((said_at, EntryPlace(index_id, candidate.entry)))
+                said_at = candidate.message_at or _EARLIEST
+                changed.append((said_at, EntryPlace(index_id, candidate.entry)))
                 scores = {
                     term: score
                     for term, score in candidate.term_scores.items()
@@ -51,7 +51,7 @@ def without_marks(
                 candidates.append(candidate._replace(term_scores=scores))
             else:
                 candidates.append(candidate)
-        near = {
+        neighbours = {
             candidate.entry + step
             for candidate in candidates
             if candidate.term_scores or candidate.cosine is not None
@@ -60,10 +60,10 @@ def without_marks(
         counts = {
             term: count for term, count in matches.counts_by_term.items() if term != CHANGE_MARK
         }
-        if near:
-            kept = [candidate for candidate in candidates if candidate.entry in near]
+        if neighbours:
+            kept = [candidate for candidate in candidates if candidate.entry in neighbours]
             result[index_id] = replace(matches, counts_by_term=counts, candidates=kept)
-    return result, [place for _, place in sorted(marked, reverse=True)]
+    return result, [place for _, place in sorted(changed, reverse=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,9 @@ def with_changes(
         later = [
             said.change.text
             for said in changes
-            if said.change.text not in told and said.is_after(chunk, text) and _ends(said, text)
+            if said.change.text not in told
+            and said.is_after(chunk, text)
+            and _is_outdated(said, text)
         ]
         by = "; ".join(dict.fromkeys(filter(None, ended or later[-1:])))
         told |= {*later[-1:], *ended}
@@ -144,10 +146,10 @@ def following(
             continue
         for said in changes:
             distance = _distance(chunk.place, said, facts.get(chunk.place))
-            reach = FOLLOWING_ENTRIES // (10 if said.change.faint else 1)
-            if 0 < distance <= reach and said.place not in shown:
+            distance_max = FOLLOWING_ENTRIES // (10 if said.change.weak else 1)
+            if 0 < distance <= distance_max and said.place not in shown:
                 words = terms(str(chunk.fields.get("statement") or chunk.fields.get("text", "")))
-                rank = (said.change.faint, said.change.terms.isdisjoint(words))
+                rank = (said.change.weak, said.change.terms.isdisjoint(words))
                 if said.place not in found or rank < found[said.place][:2]:
                     found[said.place] = (*rank, said)
     latest_first = sorted(found.values(), key=lambda one: one[2].text.message_at, reverse=True)
@@ -163,18 +165,18 @@ def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
     return int(session_index == said.place.index_id and fact.valid_from < said.text.message_at)
 
 
-def _ends(said: SaidChange, text: Text) -> bool:
+def _is_outdated(said: SaidChange, text: Text) -> bool:
     """Return whether a change names what an item says, in a good part of its own words.
 
     One that ends a topic ends no item about another."""
     change = said.change
-    if change.faint or len(text.text) > NAMED_CHARS_MAX:
+    if change.weak or len(text.text) > NAMED_CHARS_MAX:
         return False
     shared = change.terms.intersection(terms(text.text))
     return (
         NAMED_PART * len(shared) >= len(change.terms)
         and names(change, text.text)
-        and (not change.ends or concerns(change, text.text))
+        and (not change.expired_topics or matches_topic(change, text.text))
     )
 
 
