@@ -5,10 +5,13 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from memsvc.adapters.embeddings import EmbeddingOptions
-from memsvc.adapters.llm import MODEL_PREFIXES, ModelOptions
-from memsvc.adapters.rerank import RerankOptions
-from memsvc.adapters.tracing import TracingOptions
+from memsvc.adapters.options import (
+    MODEL_PREFIXES,
+    EmbeddingOptions,
+    ModelOptions,
+    RerankOptions,
+    TracingOptions,
+)
 from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.console.options import ConsoleOptions
 from memsvc.gateway.audit import AuditOptions

@@ -14,7 +14,8 @@ from memsvc.adapters.instrumented_models import (
     InstrumentedLlm,
     InstrumentedReranker,
 )
-from memsvc.adapters.llm import ModelOptions, llm
+from memsvc.adapters.llm import llm
+from memsvc.adapters.options import ModelOptions
 from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.administration import tools as administration

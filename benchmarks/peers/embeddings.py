@@ -22,8 +22,8 @@ from starlette.routing import Route
 
 from benchmarks.peers.child import PeerError
 from benchmarks.service import free_port
-from memsvc.adapters.embeddings import EmbeddingOptions
 from memsvc.adapters.local_embeddings import LocalEmbedder
+from memsvc.adapters.options import EmbeddingOptions
 from tests.endpoints import vector_of
 
 HASHED_DIMENSIONS = 384

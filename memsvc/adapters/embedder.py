@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import assert_never
 
-from memsvc.adapters.embeddings import EmbeddingOptions, HttpEmbedder
+from memsvc.adapters.embeddings import HttpEmbedder
 from memsvc.adapters.local_embeddings import LocalEmbedder
+from memsvc.adapters.options import EmbeddingOptions
 from memsvc.core.ports import Embedder
 
 

@@ -2,104 +2,23 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from math import isfinite, sqrt
 from time import monotonic
-from typing import Any, Final, Literal, Self
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from memsvc.adapters.endpoint import Endpoint
+from memsvc.adapters.options import DIMENSIONS_MAX, EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.urls import absolute_url
 
 SECTION: Final = "embeddings"
-DEFAULT_API_HOST: Final = "api.openai.com"
-DIMENSIONS_MAX: Final = 8192
 BATCH_CHARS_MAX: Final = 100_000
 """Maximum characters of one request, to stay within the tokens that providers accept."""
 NUMBER_BYTES_MAX: Final = 32
 ANSWER_BYTES_BASE: Final = 2**20
 BACKOFF_S: Final = 0.5
 BACKOFF_S_MAX: Final = 8.0
-
-
-class EmbeddingOptions(BaseModel):
-    """Options of embeddings; without a provider, recall and search go by words."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    provider: Literal["", "openai", "local"] = Field(
-        "",
-        description="openai: an endpoint that speaks OpenAI's embeddings; local: a model in"
-        " folder; empty: none",
-    )
-    base_url: str = Field(
-        "https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out"
-    )
-    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
-    model: str = Field(
-        "text-embedding-3-small", min_length=1, max_length=200, description="model to ask for"
-    )
-    dimensions: int = Field(
-        0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: as the model has it"
-    )
-    batch_size: int = Field(32, ge=1, le=2048, description="texts in one request at the most")
-    chars_max: int = Field(
-        8000, ge=100, le=100_000, description="characters of a text that are read; the rest is cut"
-    )
-    timeout_ms: int = Field(
-        60_000, ge=1, description="how long the vectors of one request may take, retries included"
-    )
-    question_timeout_ms: int = Field(
-        1500, ge=1, description="how long a search waits for the vector of its question"
-    )
-    retries: int = Field(
-        4, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
-    )
-    document_prefix: str = Field(
-        "", max_length=1000, description="put before each stored text, such as `passage: `"
-    )
-    question_prefix: str = Field(
-        "", max_length=1000, description="put before each question, such as `query: `"
-    )
-    folder: str = Field("", description="folder of the local model: tokenizer.json and model.onnx")
-
-    @field_validator("base_url")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.provider == "openai" and not self.base_url:
-            raise ValueError("provider openai needs base_url")
-        if (
-            self.provider == "openai"
-            and not self.api_key
-            and urlsplit(self.base_url).hostname == DEFAULT_API_HOST
-        ):
-            raise ValueError(f"provider openai at {DEFAULT_API_HOST} needs api_key")
-        if self.provider == "local" and not self.folder:
-            raise ValueError("provider local needs folder")
-        return self
-
-    def document(self, text: str) -> str:
-        """Return a stored text as the model reads it."""
-        return _clean(f"{self.document_prefix}{text[: self.chars_max]}")
-
-    def question(self, text: str) -> str:
-        """Return a question as the model reads it."""
-        return _clean(f"{self.question_prefix}{text[: self.chars_max]}")
-
-    def model_name(self, name: str, dimensions: int) -> str:
-        """Return what marks vectors as comparable: provider, model, length, and text prefix."""
-        parts = [self.provider, name, str(dimensions)] if dimensions else [self.provider, name]
-        if self.document_prefix:
-            parts.append(blake2b(self.document_prefix.encode(), digest_size=4).hexdigest())
-        return "/".join(parts)
 
 
 class HttpEmbedder:
@@ -227,8 +146,3 @@ def batches(
         chars += len(text)
     if batch:
         yield batch
-
-
-def _clean(text: str) -> str:
-    """Remove what JSON cannot carry; never return an empty text, which providers reject."""
-    return text.encode(errors="replace").decode() if text.strip() else "-"

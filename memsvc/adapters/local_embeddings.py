@@ -9,7 +9,8 @@ from typing import Any, Final, Self
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from memsvc.adapters.embeddings import DIMENSIONS_MAX, EmbeddingOptions, batches
+from memsvc.adapters.embeddings import batches
+from memsvc.adapters.options import DIMENSIONS_MAX, EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError
 
 MODEL_FILES: Final = (

@@ -26,7 +26,7 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.models import Model
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError
 from memsvc.core.ports import Meter, Output
 

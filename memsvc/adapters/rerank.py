@@ -5,12 +5,10 @@ from contextlib import asynccontextmanager
 from math import isfinite
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
 from memsvc.adapters.endpoint import Endpoint
+from memsvc.adapters.options import RerankOptions
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Reranker
-from memsvc.core.urls import absolute_url
 
 SECTION: Final = "rerank"
 TEXT_CHARS_MAX: Final = 8000
@@ -18,24 +16,6 @@ TEXT_CHARS_MAX: Final = 8000
 ANSWER_BYTES_BASE: Final = 2**20
 RESULT_BYTES_MAX: Final = 16 * TEXT_CHARS_MAX
 """Bytes for one result of an endpoint that repeats the text."""
-
-
-class RerankOptions(BaseModel):
-    """Options of the reranking of search results by a model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    endpoint: str = Field(
-        "", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none"
-    )
-    model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="model to ask for")
-    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
-    timeout_ms: int = Field(6000, ge=1, description="how long a search waits for the better order")
-
-    @field_validator("endpoint")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace import Span as OtelSpan
 
-from memsvc.adapters.tracing import TracingOptions
+from memsvc.adapters.options import TracingOptions
 from memsvc.core import call_context
 from memsvc.core.background import wait_for_event
 from memsvc.core.call_context import NO_ATTRIBUTES, AttributeValue, TraceSpan

@@ -4,8 +4,8 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -154,14 +154,21 @@ class CommandTarget:
     """Opens the data folder by its own key, whatever MEMSVC_API_KEY is."""
 
 
-def connected(target: CommandTarget) -> AbstractAsyncContextManager[httpx.AsyncClient]:
-    """Return a client of that memory with the key of MEMSVC_API_KEY or the data folder's own."""
+@asynccontextmanager
+async def connected(target: CommandTarget) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a client of that memory with the key of MEMSVC_API_KEY or the data folder's own."""
     key = "" if target.use_folder_key else environment_key()
     if target.url:
-        return client(target.url, key)
+        async with client(target.url, key) as http:
+            yield http
+        return
     from memsvc.cli.embedded_service import opened  # noqa: PLC0415 - loads the whole server
 
-    return opened(target.config, target.data_dir, key)
+    async with (
+        opened(target.config, target.data_dir, key) as (transport, folder_key),
+        client("http://localhost", folder_key, transport) as http,
+    ):
+        yield http
 
 
 def environment_key() -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from memsvc.adapters.embedder import embedder
-from memsvc.adapters.embeddings import EmbeddingOptions
 from memsvc.adapters.local_embeddings import LocalEmbedder
+from memsvc.adapters.options import EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,8 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from memsvc.adapters.tracing import TracingOptions, opened_tracer
+from memsvc.adapters.options import TracingOptions
+from memsvc.adapters.tracing import opened_tracer
 from memsvc.core.call_context import NO_TRACER
 from memsvc.core.errors import SettingsError
 from tests.fakes import RecordingMeter

@@ -9,8 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from memsvc.adapters.options import TracingOptions
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.adapters.tracing import TracingOptions, opened_tracer
+from memsvc.adapters.tracing import opened_tracer
 from memsvc.core.scope import Scope
 from memsvc.gateway.metrics import Metrics
 from memsvc.store.database import Database

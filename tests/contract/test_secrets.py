@@ -13,8 +13,7 @@ import pytest
 import structlog
 from pydantic import BaseModel
 
-from memsvc.adapters.embeddings import EmbeddingOptions
-from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.options import EmbeddingOptions, ModelOptions
 from memsvc.core.scope import Permission
 from memsvc.gateway.logs import locations
 from memsvc.settings import Settings

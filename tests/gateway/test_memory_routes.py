@@ -9,7 +9,7 @@ import asyncpg
 import httpx2
 import pytest
 
-from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.options import ModelOptions
 from memsvc.core.scope import Permission
 from tests.endpoints import provider
 from tests.gateway.served import Service, served

@@ -9,10 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.adapters.embeddings import EmbeddingOptions
-from memsvc.adapters.llm import ModelOptions
-from memsvc.adapters.rerank import RerankOptions
-from memsvc.adapters.tracing import TracingOptions
+from memsvc.adapters.options import EmbeddingOptions, ModelOptions, RerankOptions, TracingOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.metrics import Metrics, MetricsOptions, describe_metrics
 from memsvc.settings import ToolSettings

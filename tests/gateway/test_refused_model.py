@@ -4,7 +4,7 @@ reason to stop."""
 import asyncpg
 import pytest
 
-from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.options import ModelOptions
 from tests.endpoints import provider
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls

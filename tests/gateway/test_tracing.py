@@ -9,8 +9,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from memsvc.adapters.llm import ModelOptions
-from memsvc.adapters.tracing import TracingOptions
+from memsvc.adapters.options import ModelOptions, TracingOptions
 from memsvc.settings import ToolSettings
 from memsvc.worker import WorkerOptions
 from tests.collector import Collector, Fault, collecting

@@ -8,7 +8,8 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.adapters.llm import ModelOptions, llm
+from memsvc.adapters.llm import llm
+from memsvc.adapters.options import ModelOptions
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.database import Database

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memsvc.adapters.llm import ModelOptions, llm
+from memsvc.adapters.llm import llm
+from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Llm
 from memsvc.core.rule_summary import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX

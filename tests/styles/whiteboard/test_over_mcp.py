@@ -17,7 +17,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from memsvc.adapters import model_client
-from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.options import ModelOptions
 from tests.e2e import sdk
 from tests.e2e.sdk import WIRES
 from tests.endpoints import Provider, provider

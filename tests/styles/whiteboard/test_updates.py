@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.adapters.llm import ModelOptions
 from memsvc.adapters.llm import llm as model_of
+from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.store.changes import change_key
 from memsvc.store.database import Database

@@ -6,7 +6,8 @@ from contextlib import suppress
 import asyncpg
 import pytest
 
-from memsvc.adapters.llm import ModelOptions, llm
+from memsvc.adapters.llm import llm
+from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.styles.turns.models.model_budget import PAUSE_S
 from tests.door import Door

@@ -1,0 +1,231 @@
+"""Options of models, embeddings, reranking and traces."""
+
+import os
+import re
+from hashlib import blake2b
+from typing import Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from memsvc.core.urls import absolute_url
+
+KEYS: Final = {
+    "openai": "OPENAI_API_KEY",
+    "openai-chat": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}
+"""Environment variable that holds a provider's key."""
+MODEL_PREFIXES: Final = tuple(f"{provider}:" for provider in KEYS)
+_CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
+DEFAULT_API_HOST: Final = "api.openai.com"
+DIMENSIONS_MAX: Final = 8192
+SIGNAL_PATH: Final = "/v1/traces"
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
+
+
+class ModelOptions(BaseModel):
+    """Options of the language model; without one, summaries and facts go by rules."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^(?:(?:openai|openai-chat|anthropic):\S+)?$",
+        description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or"
+        " anthropic:NAME; empty: none",
+    )
+    base_url: str = Field(
+        "",
+        description="URL of an endpoint that speaks the same, /v1 left out or not; empty: the"
+        " provider's own",
+    )
+    api_key: str = Field(
+        "",
+        repr=False,
+        description="key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
+    )
+    timeout_ms: int = Field(
+        60_000, ge=1, description="how long one answer may take, retries included"
+    )
+    retries: int = Field(
+        2, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        return absolute_url(value)
+
+    @property
+    def endpoint_url(self) -> str:
+        """Return the URL of the API, up to and with `/v1`; "" for the provider's own.
+
+        A URL of one call, such as `https://host/v1/responses`, stands for its API. One without a
+        version gets `/v1`, but a call's URL is used as it is:
+        `https://host/api/v3/chat/completions` is the API `https://host/api/v3`.
+        """
+        path = urlsplit(self.base_url).path
+        call = _CALLS.search(path)
+        if not self.base_url or path.endswith("/v1"):
+            return self.base_url
+        if call is None:
+            return f"{self.base_url}/v1"
+        return self.base_url[: -len(call[0])] + ("/v1" if call[0].startswith("/v1") else "")
+
+    def within(self, seconds: float, default: str) -> Self:
+        """Return the same model with a time limit of at most these seconds.
+
+        `default` is its name where there is none but an endpoint or a key.
+        """
+        name = self.model or (default if self.base_url or self.api_key else "")
+        timeout_ms = max(1, min(self.timeout_ms, int(seconds * 1000)))
+        return self.model_copy(update={"model": name, "timeout_ms": timeout_ms})
+
+    @property
+    def key(self) -> str:
+        """Return the key that is sent, from here or from the environment; "" for none."""
+        return self.api_key or os.environ.get(KEYS.get(self.model.partition(":")[0], ""), "")
+
+
+class EmbeddingOptions(BaseModel):
+    """Options of embeddings; without a provider, recall and search go by words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    provider: Literal["", "openai", "local"] = Field(
+        "",
+        description="openai: an endpoint that speaks OpenAI's embeddings; local: a model in"
+        " folder; empty: none",
+    )
+    base_url: str = Field(
+        "https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out"
+    )
+    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
+    model: str = Field(
+        "text-embedding-3-small", min_length=1, max_length=200, description="model to ask for"
+    )
+    dimensions: int = Field(
+        0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: as the model has it"
+    )
+    batch_size: int = Field(32, ge=1, le=2048, description="texts in one request at the most")
+    chars_max: int = Field(
+        8000, ge=100, le=100_000, description="characters of a text that are read; the rest is cut"
+    )
+    timeout_ms: int = Field(
+        60_000, ge=1, description="how long the vectors of one request may take, retries included"
+    )
+    question_timeout_ms: int = Field(
+        1500, ge=1, description="how long a search waits for the vector of its question"
+    )
+    retries: int = Field(
+        4, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
+    )
+    document_prefix: str = Field(
+        "", max_length=1000, description="put before each stored text, such as `passage: `"
+    )
+    question_prefix: str = Field(
+        "", max_length=1000, description="put before each question, such as `query: `"
+    )
+    folder: str = Field("", description="folder of the local model: tokenizer.json and model.onnx")
+
+    @field_validator("base_url")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        return absolute_url(value)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.provider == "openai" and not self.base_url:
+            raise ValueError("provider openai needs base_url")
+        if (
+            self.provider == "openai"
+            and not self.api_key
+            and urlsplit(self.base_url).hostname == DEFAULT_API_HOST
+        ):
+            raise ValueError(f"provider openai at {DEFAULT_API_HOST} needs api_key")
+        if self.provider == "local" and not self.folder:
+            raise ValueError("provider local needs folder")
+        return self
+
+    def document(self, text: str) -> str:
+        """Return a stored text as the model reads it."""
+        return _clean(f"{self.document_prefix}{text[: self.chars_max]}")
+
+    def question(self, text: str) -> str:
+        """Return a question as the model reads it."""
+        return _clean(f"{self.question_prefix}{text[: self.chars_max]}")
+
+    def model_name(self, name: str, dimensions: int) -> str:
+        """Return what marks vectors as comparable: provider, model, length, and text prefix."""
+        parts = [self.provider, name, str(dimensions)] if dimensions else [self.provider, name]
+        if self.document_prefix:
+            parts.append(blake2b(self.document_prefix.encode(), digest_size=4).hexdigest())
+        return "/".join(parts)
+
+
+class RerankOptions(BaseModel):
+    """Options of the reranking of search results by a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str = Field(
+        "", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none"
+    )
+    model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="model to ask for")
+    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
+    timeout_ms: int = Field(6000, ge=1, description="how long a search waits for the better order")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        return absolute_url(value)
+
+
+class TracingOptions(BaseModel):
+    """Options of traces."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str = Field(
+        "",
+        description=f"URL of an OTLP collector over HTTP, {SIGNAL_PATH} left out or not; empty:"
+        " none",
+    )
+    headers: tuple[str, ...] = Field(
+        (), repr=False, description="headers for the collector, each NAME=VALUE; a secret"
+    )
+    service_name: str = Field(
+        "memsvc", min_length=1, max_length=200, description="what this service is called in them"
+    )
+    sample_ratio: float = Field(1.0, ge=0, le=1, description="share of the traces that are kept")
+    timeout_ms: int = Field(
+        5000, ge=1, description="how long the collector may take for a batch, and at the end"
+    )
+    flush_every_s: float = Field(2.0, gt=0, le=300, description="how often what waits is sent")
+    queue_max: int = Field(
+        4096, ge=1, le=1_000_000, description="spans that wait at the most; further ones are lost"
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        return absolute_url(value)
+
+    @field_validator("headers")
+    @classmethod
+    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_HEADER.fullmatch(header) for header in value):
+            raise ValueError("each must be NAME=VALUE")
+        return value
+
+    @property
+    def url(self) -> str:
+        """Return the URL that batches are sent to."""
+        return self.endpoint + ("" if urlsplit(self.endpoint).path else SIGNAL_PATH)
+
+
+def _clean(text: str) -> str:
+    """Remove what JSON cannot carry; never return an empty text, which providers reject."""
+    return text.encode(errors="replace").decode() if text.strip() else "-"
