@@ -23,8 +23,6 @@ from memsvc.core.rules.own_words import own_spans
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
-CACHED_CHARS_MAX: Final = 1000
-"""Messages up to this length are read once while they are asked for: with every recall."""
 CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
 QUESTIONED_MAX: Final = 8
@@ -86,12 +84,6 @@ class _Phrases:
         by_length = sorted(self._by_phrase, key=len, reverse=True)
         self._cjk = re.compile("|".join(map(re.escape, by_length)))
 
-    def can_match(self, words: str) -> bool:
-        """Return whether some phrase has a word of this text."""
-        return not self._by_prefix.keys().isdisjoint(word[:4] for word in _WORD.findall(words)) or (
-            _CJK.search(words) is not None and self._cjk.search(words) is not None
-        )
-
     def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
         """Return the labels of the phrases in a text, without those right after `refused`."""
         prefixes = self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}
@@ -133,11 +125,7 @@ _CONTEXT: Final = _Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
 def changes_in(text: str) -> tuple[Change, ...]:
     """Return the changes that a user's message says, in its order, the last ones of many."""
     text = text[-TEXT_CHARS_READ:]
-    return _cached_changes(text) if len(text) <= CACHED_CHARS_MAX else _changes_in(text)
-
-
-def _changes_in(text: str) -> tuple[Change, ...]:
-    if not _CHANGE_PHRASES.can_match(normalized_text(text)):
+    if not _CHANGE_PHRASES.labels_in(normalized_text(text)):
         return ()
     found: list[Change] = []
     for start, end in own_spans(text):
@@ -147,9 +135,6 @@ def _changes_in(text: str) -> tuple[Change, ...]:
             if change is not None:
                 found.append(replace(change, text=_with_neighbours(text, sentences, at)))
     return tuple(found[-CHANGES_MAX:])
-
-
-_cached_changes: Final = lru_cache(4096)(_changes_in)
 
 
 def _read(sentence: str) -> Change | None:

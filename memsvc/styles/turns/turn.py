@@ -1,13 +1,12 @@
 """A turn to be stored: its items as events, as lines of a file and as entries of the index."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.items import Item, item_hash, message_at, role_of, speaker_of, text_of
-from memsvc.core.rules.changes import changes_in
 from memsvc.store.append_log import LogPosition
 from memsvc.store.index import NewEntry
 from memsvc.styles.turns import file_layout
@@ -41,13 +40,21 @@ class Turn:
         ]
 
     def entries(
-        self, lines: Sequence[bytes], span: LogPosition, costs: Costs, now: datetime
+        self,
+        lines: Sequence[bytes],
+        span: LogPosition,
+        costs: Costs,
+        now: datetime,
+        changes: Container[int],
     ) -> list[NewEntry]:
-        """Return the entry of each item; the lines follow each other from the start of the span."""
+        """Return the entry of each item; the lines follow each other from the start of the span.
+
+        `changes` are the ids of the items that say a change."""
         entries = []
         start = span.start
         for (event, item), line in zip(self.items(), lines, strict=True):
-            entries.append(entry_of(event, item, (span.stream, start, len(line)), costs, now))
+            place = (span.stream, start, len(line))
+            entries.append(entry_of(event, item, place, costs, now, changes))
             start += len(line)
         return entries
 
@@ -61,15 +68,22 @@ class Turn:
 
 
 def entry_of(
-    event: str, item: Item, place: tuple[int, int, int], costs: Costs, now: datetime
+    event: str,
+    item: Item,
+    place: tuple[int, int, int],
+    costs: Costs,
+    now: datetime,
+    changes: Container[int],
 ) -> NewEntry:
-    """Return the entry of an item; `place` is the stream, start and size of its line."""
+    """Return the entry of an item; `place` is the stream, start and size of its line.
+
+    `changes` are the ids of the items that say a change."""
     role = role_of(item)
     text = text_of(item) if role in _INDEXED_ROLES else ""
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
-        keywords=CHANGE_MARK if role == "user" and changes_in(text) else "",
+        keywords=CHANGE_MARK if id(item) in changes else "",
         text=text[: TOOL_TEXT_CHARS_MAX if role == "tool" else costs.text_chars_max],
         message_at=message_at(item) or now,
         role=role,

@@ -280,7 +280,7 @@ class TurnMemory:
         lines = turn.lines(now, result)
         lines_by_path = {events: b"".join(lines)} | file_layout.fact_lines(merge, new_facts, now)
         spans = await append(tx, lines_by_path, owner=file_layout.OWNER, now=now)
-        entries = turn.entries(lines, spans[events], costs, now)
+        entries = turn.entries(lines, spans[events], costs, now, found.changes)
         item_index = turn_index.turns(turn.session)
         additions = {item_index.name: entries} | (
             {fact_index.name: facts.entries(new_facts, now)} if new_facts else {}

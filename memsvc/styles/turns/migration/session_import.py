@@ -23,6 +23,7 @@ from memsvc.store.derived import DoneTurn
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.styles.turns import budget, file_layout, turn_index
+from memsvc.styles.turns.facts.extraction import find_changes
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy_facts, legacy_turns
 from memsvc.styles.turns.migration.imported_facts import import_facts
@@ -178,7 +179,9 @@ class SessionImport:
                 lines[path].append(line)
         content_by_path = {path: b"".join(path_lines) for path, path_lines in lines.items()}
         spans = await append(tx, content_by_path, owner=file_layout.OWNER, now=now)
-        costs = await self._costs.counted([event.item for turn in turns for event in turn.events])
+        items = [event.item for turn in turns for event in turn.events]
+        costs = await self._costs.counted(items)
+        changes = await find_changes(items)
         entries: list[NewEntry] = []
         first_positions: dict[str, int] = {}
         offset_by_path = {path: span.start for path, span in spans.items()}
@@ -186,7 +189,9 @@ class SessionImport:
             event, line = turn.events[at], lines[path][number]
             first_positions.setdefault(turn.turn, len(entries))
             place = (spans[path].stream, offset_by_path[path], len(line))
-            entries.append(entry_of(event.event, event.item, place, costs, event.message_at))
+            entries.append(
+                entry_of(event.event, event.item, place, costs, event.message_at, changes)
+            )
             offset_by_path[path] += len(line)
         target_index = turn_index.turns(session)
         first = (await index.add(tx, {target_index.name: entries}))[target_index.name]

@@ -32,6 +32,7 @@ from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import budget, turn_index
+from memsvc.styles.turns.facts.extraction import find_changes
 from memsvc.styles.turns.file_layout import ROOT
 from memsvc.styles.turns.maintenance.event_files import (
     FILES_A_PAGE,
@@ -250,11 +251,13 @@ class TurnRebuild:
         hidden: set[int] = set()
         turns: dict[str, list[tuple[int, EventLine]]] = {}
         begin = walk.stop
-        for line in await lines_of(tx, file):
+        lines = await lines_of(tx, file)
+        changes = await find_changes([line.item for line in lines])
+        for line in lines:
             number = walk.number(line.event)
             walk.stop = number + 1
             expected[number] = entry_of(
-                line.event, line.item, line.place, self._costs, line.message_at
+                line.event, line.item, line.place, self._costs, line.message_at, changes
             )
             if line.turn in walk.forgotten:
                 hidden.add(number)
