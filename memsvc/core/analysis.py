@@ -1,7 +1,7 @@
 """Text analysis into index terms, the same for stored text and for queries."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Final
@@ -14,6 +14,8 @@ TERMS_VERSION: Final = 1
 TERMS_MAX: Final = 4000
 QUERY_TERMS_MAX: Final = 64
 TERM_SIZE_BYTES_MAX: Final = 64
+WORD_CHARS_MAX: Final = TERM_SIZE_BYTES_MAX // 4
+"""Characters that surely fit into so many bytes: one takes at most four."""
 CHANGE_MARK: Final = "changemark"
 """Keyword, and term, of messages in which a user says that something changed."""
 
@@ -118,7 +120,26 @@ def terms(text: str) -> list[str]:
     English, whatever the language, so that question and text always agree; Cyrillic as Russian;
     Greek; Arabic; Devanagari as Hindi); scripts written without spaces, and Hangul, become
     overlapping pairs of characters."""
-    return list(islice(_terms(text), TERMS_MAX))
+    text_normalized = normalized_text(text)
+    if text_normalized.isascii():
+        return _ascii_terms(text_normalized)[:TERMS_MAX]
+    return list(islice(_terms(text_normalized), TERMS_MAX))
+
+
+def words_with_terms(words: Iterable[str], wanted: Set[str]) -> dict[str, frozenset[str]]:
+    """Return the words, runs of letters and digits, that have some of the wanted terms, and which.
+
+    No stem begins with another letter than its word."""
+    initials = {term[0] for term in wanted}
+    found: dict[str, frozenset[str]] = {}
+    for word in words:
+        if word.isascii() and "_" not in word:
+            low = word.lower()
+            if _BASE_BY_VARIANT.get(low, low)[0] not in initials:
+                continue
+        if shared := wanted & set(terms(word)):
+            found[word] = frozenset(shared)
+    return found
 
 
 def query_terms(text: str) -> list[str]:
@@ -209,16 +230,25 @@ def normalized_text(text: str) -> str:
     return normalize("NFC", _ACCENTS.sub("", normal_text.translate(_CHARACTER_MAP)))
 
 
-def _terms(text: str) -> Iterator[str]:
-    text_normalized = normalized_text(text)
-    if text_normalized.isascii():
-        for word in _ASCII_WORD.findall(text_normalized):
-            yield from _terms_of_word(word)
-        return
+def _ascii_terms(text_normalized: str) -> list[str]:
+    """Return the terms of a text, all stemmed at once, which is quicker."""
+    words = _ASCII_WORD.findall(text_normalized)
+    if "'" in text_normalized:
+        words = [part for word in words for part in (_parts(word) if "'" in word else (word,))]
+    bases = [_BASE_BY_VARIANT.get(word, word) for word in words if word not in STOP_WORDS]
+    stems: list[str] = _ENGLISH.stemWords(
+        [base if len(base) <= WORD_CHARS_MAX else _truncate(base) for base in bases]
+    )
+    return stems
+
+
+def _terms(text_normalized: str) -> Iterator[str]:
     for match in _WORD.finditer(text_normalized):
         word = match[0]
         if match["unspaced"] is None:
-            yield from _terms_of_word(word)
+            for part in _parts(word):
+                if part not in STOP_WORDS:
+                    yield _stem(_truncate(_BASE_BY_VARIANT.get(part, part)))
         elif len(word) == 1:
             yield word
         else:
@@ -226,19 +256,16 @@ def _terms(text: str) -> Iterator[str]:
                 yield first + second
 
 
-def _terms_of_word(word: str) -> Iterator[str]:
+def _parts(word: str) -> tuple[str, ...]:
+    """Return the parts of a word with an apostrophe that may be terms: none of one with "not"."""
     head, quote, tail = word.partition("'")
     if tail == "t" and head.endswith("n"):
-        return
-    parts = (head,) if not quote or tail in _SUFFIXES else (head, tail)
-    for part in parts:
-        if part not in STOP_WORDS:
-            yield _stem(_truncate(_BASE_BY_VARIANT.get(part, part)))
+        return ()
+    return (head,) if not quote or tail in _SUFFIXES else (head, tail)
 
 
 def _truncate(word: str) -> str:
-    # A character takes at most four bytes.
-    if len(word) <= TERM_SIZE_BYTES_MAX // 4:
+    if len(word) <= WORD_CHARS_MAX:
         return word
     return word.encode()[:TERM_SIZE_BYTES_MAX].decode(errors="ignore")
 

@@ -1,11 +1,11 @@
 """Quotes of a long text: the sentences that bear on a question, word for word."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import chain
 from typing import Final
 
-from memsvc.core.analysis import terms
+from memsvc.core.analysis import words_with_terms
 
 SENTENCE_CHARS_MAX: Final = 240
 """A longer sentence, such as code or a list on one line, is split between words."""
@@ -16,7 +16,9 @@ JOIN_CHARS_MAX: Final = 3
 """What is left out between two quotes is longer than this."""
 REPEATED: Final = 0.3
 """Weight of a word that the quote has already."""
-_END: Final = re.compile(r"[.!?…][\"'”’)\]]{0,3}\s+|[。！？][」』）】”’]?|\n+")
+_END: Final = re.compile(
+    r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
+)
 _WORD: Final = re.compile(r"\w+")
 _REFERENCE: Final = re.compile(
     r"\W*(?:(?:it|its|they|them|their|this|that|these|those|he|she|his|her|so|then|er|sie|es|das|dies"
@@ -44,12 +46,20 @@ class QuoteFinder:
         self._weights = weights
         self._terms: dict[str, frozenset[str]] = {}
 
-    def _found(self, text: str) -> set[str]:
-        """Return the question's terms in a text; each word is looked at once for all texts."""
+    def _found(self, text: str, spans: Sequence[Range]) -> dict[int, set[str]]:
+        """Return the question's terms in the sentences that have any, by their positions.
+
+        Each word is looked at once for all texts."""
         words = set(_WORD.findall(text))
-        for word in words - self._terms.keys():
-            self._terms[word] = frozenset(self._weights.keys() & set(terms(word)))
-        return set(chain.from_iterable(self._terms[word] for word in words))
+        new = words - self._terms.keys()
+        self._terms |= dict.fromkeys(new, frozenset()) | words_with_terms(new, self._weights.keys())
+        starts = [start for start, _ in spans]
+        found: dict[int, set[str]] = {}
+        for word in words:
+            if shared := self._terms[word]:
+                for start in _places(word, text):
+                    found.setdefault(bisect_right(starts, start) - 1, set()).update(shared)
+        return found
 
     def ranges(self, text: str, chars_max: int) -> list[Range]:
         """Return the ranges to quote, in order, of about `chars_max` characters together.
@@ -61,15 +71,15 @@ class QuoteFinder:
         if len(text) <= chars_max:
             return [(0, len(text))]
         spans = list(_spans(text, min(SENTENCE_CHARS_MAX, chars_max)))
-        found = [self._found(text[start:stop]) for start, stop in spans]
+        found = dict(sorted(self._found(text, spans).items()))
         chosen: set[int] = set()
         seen: set[str] = set()
         remaining, run_chars = chars_max, max(RUN_CHARS_MIN, chars_max // 2)
         for _ in range(ROUNDS_MAX):
             best, weight = -1, 0.0
-            for at, shared in enumerate(found):
+            for at, shared in found.items():
                 length = spans[at][1] - spans[at][0]
-                if shared and at not in chosen and length <= remaining:
+                if at not in chosen and length <= remaining:
                     value = sum(
                         self._weights[term] * (REPEATED if term in seen else 1) for term in shared
                     )
@@ -79,9 +89,19 @@ class QuoteFinder:
                 break
             run = _run(text, spans, best, min(remaining, run_chars), chosen)
             chosen.update(run)
-            seen.update(*(found[at] for at in run))
+            seen.update(*(found[at] for at in run if at in found))
             remaining -= sum(spans[at][1] - spans[at][0] for at in run)
         return _joined([spans[at] for at in sorted(chosen)] or [(0, chars_max)])
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    """Yield where a word stands in a text; a search by a pattern would take longer."""
+    start = text.find(word)
+    while start >= 0:
+        match = _WORD.match(text, start)
+        if match and match[0] == word and not (start and _WORD.match(text[start - 1])):
+            yield start
+        start = text.find(word, start + 1)
 
 
 def _run(text: str, spans: Sequence[Range], best: int, chars: int, chosen: Set[int]) -> list[int]:
@@ -109,8 +129,9 @@ def _spans(text: str, chars_max: int) -> Iterator[Range]:
     """Yield the sentences and lines of a text, or parts of them, without white space around."""
     start = 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
-        stop = start + len(text[start:end].rstrip())
-        start += len(text[start:end]) - len(text[start:end].lstrip())
+        piece = text[start:end]
+        stop = start + len(piece.rstrip())
+        start += len(piece) - len(piece.lstrip())
         while stop - start > chars_max:
             at = text.rfind(" ", start + 1, start + chars_max)
             at = at if at > 0 else start + chars_max
