@@ -12,8 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from memsvc.settings import Settings
-from memsvc.settings_loader import PREFIX, SHORT_NAMES, keys, section_of
+from memsvc.settings import PREFIX, SHORT_NAMES, Settings, keys, section_of
 
 _YAML_HEAD: Final = """\
 # Every setting of memsvc at its default. Keep what you change and delete the rest; an empty value means the default.

@@ -7,7 +7,7 @@ from typing import Any, Final
 from memsvc.core.tools import Published
 from memsvc.package_files import default_config
 from memsvc.serve_stdio import run
-from memsvc.settings_loader import load
+from memsvc.settings import load
 from memsvc.stdio_app import ServerProfile
 from memsvc.styles.knowledge.guide import guide
 from memsvc.tool_registry import published

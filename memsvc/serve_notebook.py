@@ -24,8 +24,7 @@ from memsvc.core.tools import (
 from memsvc.package_files import default_config
 from memsvc.runtime import Runtime
 from memsvc.serve_stdio import run
-from memsvc.settings import Settings
-from memsvc.settings_loader import load
+from memsvc.settings import Settings, load
 from memsvc.stdio_app import ServerProfile
 from memsvc.store import document_tree, files, style_files
 from memsvc.store.database import Database

@@ -1,9 +1,25 @@
-"""Every setting with its default, as one frozen object."""
+"""Every setting with its default, as one frozen object, and the sources that it is loaded from.
 
+These are the command line, the environment, the YAML file and the defaults, in this order.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Final, Literal, Self, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+import orjson
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from memsvc.adapters.options import (
     MODEL_PREFIXES,
@@ -14,6 +30,8 @@ from memsvc.adapters.options import (
 )
 from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.console.options import ConsoleOptions
+from memsvc.core.errors import SettingsError
+from memsvc.core.validation_messages import suggest_name, validation_message
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
@@ -32,6 +50,26 @@ from memsvc.worker import WorkerOptions
 
 HEURISTIC = "settings.mcp.memory.heuristic"
 MEMORIES_MODEL = "openai:gpt-5-mini"
+
+PREFIX: Final = "MEMSVC_"
+SHORT_NAMES: Final = {
+    "MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL",
+    "MEMORY_MODEL": "MEMSVC_MODEL__MODEL",
+    "MEMORY_DECAY_DAYS": "MEMSVC_MEMORIES__DECAY_DAYS",
+}
+# Read by other programs, or set by Kubernetes in every container beside a service that is named
+# memsvc.
+NOT_SETTINGS: Final = (
+    "MEMSVC_CONFIG",
+    "MEMSVC_URL",
+    "MEMSVC_API_KEY",
+    "MEMSVC_TEST_",
+    "MEMSVC_SERVICE_",
+    "MEMSVC_PORT_",
+)
+
+_SOURCES: ContextVar[tuple[PydanticBaseSettingsSource, ...]] = ContextVar("sources", default=())
+"""The environment and the file while `load` reads them; elsewhere nothing but arguments counts."""
 
 
 class Switch(BaseModel):
@@ -96,10 +134,16 @@ class ToolSettings(BaseModel):
     mcp: McpOptions = Field(McpOptions(), description="the MCP tools")
 
 
-class Settings(BaseModel):
+class Settings(BaseSettings):
     """All settings of one process."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=False,
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+    )
 
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any that is free")
@@ -165,6 +209,17 @@ class Settings(BaseModel):
     )
     settings: ToolSettings = Field(ToolSettings(), description="tools and turn memory")
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources of a load; without one, the arguments alone."""
+        return init_settings, *_SOURCES.get()
+
     @model_validator(mode="after")
     def _extraction_needs_a_model(self) -> Self:
         heuristic = self.settings.mcp.memory.heuristic
@@ -226,3 +281,147 @@ class Settings(BaseModel):
         if self.database.direct_url and not self.database.url:
             raise ValueError("database.direct_url needs database.url beside it")
         return self
+
+
+class StrictSource(EnvSettingsSource):
+    """The variables of an environment, `errors` for those of ours that are no settings.
+
+    A list is JSON, or words between commas."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.errors: list[str] = []
+        self._environment = environment
+        super().__init__(Settings)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        """Return the variables that set something, the short ones overwritten by the long."""
+        found: dict[str, str | None] = {}
+        for variable in sorted(self._environment, key=lambda name: (name not in SHORT_NAMES, name)):
+            text = self._environment[variable]
+            from_cluster = variable == "MEMSVC_PORT" and text.startswith("tcp://")
+            is_ours = (variable in SHORT_NAMES and text) or variable.startswith(PREFIX)
+            if not is_ours or variable.startswith(NOT_SETTINGS) or from_cluster:
+                continue
+            name = SHORT_NAMES.get(variable, variable).lower()
+            path = name.removeprefix(self.env_prefix.lower()).split("__")
+            field = _field(path)
+            if field is None or section_of(field) is not None:
+                self.errors.append(f"{variable}: no such setting{_suggest(path)}")
+            else:
+                found[name] = _json_list(text) if get_origin(field.annotation) is tuple else text
+        return found
+
+
+def _json_list(text: str) -> str:
+    if not text.lstrip().startswith("["):
+        return orjson.dumps([word.strip() for word in text.split(",") if word.strip()]).decode()
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return orjson.dumps(text).decode()  # a text, which validation rejects
+    return text
+
+
+def load(file: Path, environment: Mapping[str, str], **overrides: Any) -> Settings:
+    """Load the settings.
+
+    Raises SettingsError with all problems at once, none of which shows a value.
+    """
+    variables = StrictSource(environment)
+    token = _SOURCES.set((variables, InitSettingsSource(Settings, _read(file))))
+    try:
+        settings = Settings(**_without_empty(overrides))
+    except ValidationError as error:
+        invalid = [_error_text(one) for one in error.errors(include_url=False, include_input=False)]
+        raise SettingsError(variables.errors + invalid) from None
+    finally:
+        _SOURCES.reset(token)
+    if variables.errors:
+        raise SettingsError(variables.errors)
+    return settings
+
+
+def _without_empty(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return values without those that are missing, at any depth."""
+    return {
+        name: _without_empty(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every setting with its path, without sections, in the order of the file."""
+    for name, field in model.model_fields.items():
+        inner = section_of(field)
+        if inner is None:
+            yield prefix + name, field
+        else:
+            yield from keys(inner, f"{prefix}{name}.")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(file.read_bytes())
+    except OSError as error:
+        raise SettingsError([f"{file}: cannot be read: {error.strerror}"]) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise SettingsError([f"{file}: {where}this is not YAML"]) from error
+    if not isinstance(values, dict | None):
+        raise SettingsError([f"{file}: must hold keys and values"])
+    return {str(name): value for name, value in _without_empty(values or {}).items()}
+
+
+def _field(path: list[str]) -> FieldInfo | None:
+    model: type[BaseModel] | None = Settings
+    field = None
+    for name in path:
+        field = model.model_fields.get(name) if model else None
+        if field is None:
+            return None
+        model = section_of(field)
+    return field
+
+
+def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the model of a section; None for a setting."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _error_text(error: ErrorDetails) -> str:
+    path = [str(step) for step in error["loc"]]
+    if error["type"] == "extra_forbidden":
+        return f"{'.'.join(path)}: no such setting{_suggest(path)}"
+    field = _field([step for step in path if not step.isdigit()])
+    message = validation_message(error)
+    message = message[:1].lower() + message[1:]
+    description = (
+        f" ({field.description})"
+        if field is not None and field.description and not section_of(field)
+        else ""
+    )
+    return ": ".join(part for part in (".".join(path), f"{message}{description}") if part)
+
+
+def _suggest(path: list[str]) -> str:
+    """Suggest what may stand there instead: the nearest setting names, else the section's names."""
+    all_names = [name for name, _ in keys()]
+    if match := suggest_name(".".join(path), all_names):
+        return f"; {match}"
+    section = next(
+        (parent for depth in range(len(path) - 1, -1, -1) if _is_section(parent := path[:depth])),
+        [],
+    )
+    prefix = "".join(f"{step}." for step in section)
+    names = {
+        name.removeprefix(prefix).split(".")[0] for name in all_names if name.startswith(prefix)
+    }
+    return f"; allowed {f'in {prefix[:-1]}' if section else 'here'}: {', '.join(sorted(names))}"
+
+
+def _is_section(path: list[str]) -> bool:
+    field = _field(path)
+    return not path or (field is not None and section_of(field) is not None)

@@ -10,8 +10,7 @@ import yaml
 from memsvc import configuration
 from memsvc.core.errors import SettingsError
 from memsvc.package_files import default_config
-from memsvc.settings import Settings
-from memsvc.settings_loader import keys, load, section_of
+from memsvc.settings import Settings, keys, load, section_of
 
 DEFAULT_MODEL = "openai:openai/gpt-oss-120b"
 HEURISTIC = "settings: {{mcp: {{memory: {{heuristic: {}}}}}}}"
@@ -306,3 +305,15 @@ def test_secrets_are_in_no_message_and_no_representation(tmp_path: Path) -> None
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings().host = "elsewhere"
+
+
+def test_only_a_load_reads_an_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MEMSVC_PORT", "1")
+    assert Settings(host="a").port == Settings.model_validate({}).port == 8080
+    assert load(_file(tmp_path, ""), {}).port == 8080
+    assert (
+        load(_file(tmp_path, ""), {"MEMSVC_LIMITS__ALLOWED_HOSTS": ""}).limits.allowed_hosts == ()
+    )
+    [problem] = _problems(tmp_path, MEMSVC_LIMITS__ALLOWED_HOSTS="[secret-word")
+    assert problem.startswith("limits.allowed_hosts: ")
+    assert "secret-word" not in problem

@@ -16,8 +16,7 @@ from memsvc.folder_key import list_legacy_keys, visible_key_file
 from memsvc.gateway.auth_challenge import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
 from memsvc.package_files import default_config
-from memsvc.settings import Settings
-from memsvc.settings_loader import load
+from memsvc.settings import Settings, load
 from memsvc.store import keys
 from memsvc.store.database import Database
 from memsvc.variables import KEY_VARIABLE

@@ -14,7 +14,7 @@ import yaml
 from deploy import alerts, dashboard
 from memsvc.configuration import yaml_file
 from memsvc.gateway.metrics import Metrics
-from memsvc.settings_loader import PREFIX, SHORT_NAMES, keys, load
+from memsvc.settings import PREFIX, SHORT_NAMES, keys, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
