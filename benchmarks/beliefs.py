@@ -145,7 +145,8 @@ def pieces(body: Any) -> list[str]:
         return [piece for part in body for piece in pieces(part)]
     if not isinstance(body, Mapping):
         return []
-    inner = [piece for part in body.values() if isinstance(part, list) for piece in pieces(part)]
+    parts = [[*part.values()] if name == "said" else part for name, part in body.items()]
+    inner = [piece for part in parts if isinstance(part, list) for piece in pieces(part)]
     return inner or [text_of(body)]
 
 

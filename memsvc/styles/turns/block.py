@@ -49,11 +49,13 @@ def build(chunks: Sequence[RecalledChunk], *, summary: dict[str, Any] | None = N
     body: dict[str, Any] = {"kind": "historical_memory", "untrusted": True}
     for kind, member in _MEMBER_BY_KIND.items():
         if of_kind := [chunk for chunk in chunks if chunk.kind == kind]:
-            body[member] = (
-                list(_conversations(of_kind))
-                if kind == "turn"
-                else [chunk.fields for chunk in of_kind]
-            )
+            body[member] = [
+                *(
+                    _conversations(of_kind)
+                    if kind == "turn"
+                    else _dated_once([chunk.fields for chunk in of_kind])
+                )
+            ]
     text = escaped(orjson.dumps(body | ({"summary": summary} if summary else {})).decode())
     return [policy_message(), _message("user", _OPEN + text + _CLOSE)]
 
@@ -61,49 +63,76 @@ def build(chunks: Sequence[RecalledChunk], *, summary: dict[str, Any] | None = N
 def _conversations(chunks: Sequence[RecalledChunk]) -> Iterator[dict[str, Any]]:
     """Yield the recalled items by session and turn, in the order in which they were said.
 
-    A time is given where it changes, and a speaker once where a role has only one."""
+    Times and speakers are given where they change."""
     by_turn: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for chunk in sorted(chunks, key=lambda chunk: chunk.place or ()):
         by_turn.setdefault((chunk.fields["session"], chunk.fields["turn"]), []).append(chunk.fields)
     turns = sorted(by_turn.values(), key=lambda said: said[0]["time"])
+    known: dict[str, str] = {}
     for session, run in groupby(turns, key=lambda said: said[0]["session"]):
         said_turns = list(run)
-        pairs = {(said["role"], said["speaker"]) for said in chain(*said_turns)}
+        pairs = {(said["role"], _speaker(said)) for said in chain(*said_turns)}
         roles = [role for role, _ in pairs]
-        speakers = {role: name for role, name in pairs if name and roles.count(role) == 1}
-        last: datetime | None = None
-        result = []
+        speakers = {
+            role: name
+            for role, name in sorted(pairs)
+            if roles.count(role) == 1 and known.get(role, "") != name
+        }
+        known |= speakers
+        last: datetime = said_turns[0][0]["time"]
+        result = {}
         for said in said_turns:
-            result.append(_turn(said, last, speakers))
+            result[said[0]["turn"]] = _turn(said, last, known)
             last = said[-1]["time"]
-        ordered = {"speakers": dict(sorted(speakers.items()))} if speakers else {}
-        yield {"session": session} | ordered | {"said": result}
+        head = {"session": session} | ({"speakers": speakers} if speakers else {})
+        yield head | {"time": short_time(said_turns[0][0]["time"]), "said": result}
 
 
 def _turn(
-    said: Sequence[dict[str, Any]], last: datetime | None, speakers: dict[str, str]
+    said: Sequence[dict[str, Any]], last: datetime, speakers: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the items of one turn; one of each role, with nothing more to say, by its role."""
+    """Return the items of one turn by their roles, or one by one where there is more to say."""
     items: list[dict[str, Any]] = []
+    head = _time(said[0]["time"], last)
     time = said[0]["time"]
+    by_role: dict[str, list[str]] = {}
     for fields in said:
         role, text = fields["role"], fields["text"]
         item = {role: text} if role in _ROLES else {"role": role, "text": text}
-        if fields["speaker"] != speakers.get(role, ""):
+        if _speaker(fields) != speakers.get(role, ""):
             item["speaker"] = fields["speaker"]
         items.append(_time(fields["time"], time) | item | fields.get("more", {}))
         time = fields["time"]
-    flat: dict[str, Any] = {role: text for item in items for role, text in item.items()}
-    is_flat = len(flat) == len(items) and flat.keys() <= _ROLES
-    head = _time(said[0]["time"], last) | {"turn": said[0]["turn"]}
-    return head | (flat if is_flat else {"items": items})
+        by_role.setdefault(role, []).append(text)
+    if len(items) == 1:
+        return head | items[0]
+    in_order = [fields["role"] for fields in said]
+    if all(len(item) == 1 for item in items) and in_order == sorted(in_order, key=[*by_role].index):
+        return head | {
+            role: texts[0] if len(texts) == 1 else texts for role, texts in by_role.items()
+        }
+    return head | {"items": items}
 
 
-def _time(time: datetime, last: datetime | None) -> dict[str, str]:
+def _speaker(fields: dict[str, Any]) -> str:
+    """Return the name of who said an item, "" where that is only its role."""
+    name: str = fields["speaker"]
+    return "" if name == fields["role"] else name
+
+
+def _time(time: datetime, last: datetime) -> dict[str, str]:
     """Return the time in UTC, to the minute, as far as it differs from the last one."""
-    if last is None or time.date() != last.date():
+    if time.date() != last.date():
         return {"time": short_time(time)}
     return {} if (clock := f"{time:%H:%M}") == f"{last:%H:%M}" else {"time": clock}
+
+
+def _dated_once(facts: Sequence[dict[str, Any]], last: str = "") -> Iterator[dict[str, Any]]:
+    """Yield facts with the day since when they hold only where it changes."""
+    for fields in facts:
+        since = fields.get("since", "")
+        yield {name: value for name, value in fields.items() if name != "since" or value != last}
+        last = since
 
 
 def short_time(time: datetime) -> str:

@@ -17,7 +17,7 @@ COUNT_FACTOR: Final = 8
 TOO_LARGE = 2**62
 """Cost of an item that fits into no prompt."""
 BLOCK_TOKENS = 90
-CHUNK_TOKENS = 15
+CHUNK_TOKENS = 10
 """Estimated tokens of a memory block beside its chunks, and of a chunk beside its text: where to
 begin to look for what fits. What fits is counted on the finished block."""
 

@@ -87,7 +87,8 @@ def texts(items: list[Item]) -> list[str]:
 
 def memory(prepared: dict[str, Any]) -> dict[str, Any]:
     """What the memory block of a prepared input holds, its turns item by item with session, turn,
-    time, role and speaker; empty lists for facts, insights and turns where there are none."""
+    time, role and speaker, its facts with since when; empty lists for facts, insights and turns
+    where there are none."""
     nothing: dict[str, Any] = {"facts": [], "insights": [], "turns": []}
     items = prepared["input_items"]
     if items[0]["role"] != "developer" or texts(items[:1]) != [block.POLICY]:
@@ -96,22 +97,41 @@ def memory(prepared: dict[str, Any]) -> dict[str, Any]:
     assert text.startswith(OPEN)
     assert text.endswith(CLOSE)
     body: dict[str, Any] = orjson.loads(text.removeprefix(OPEN).removesuffix(CLOSE))
-    return nothing | body | {"turns": [*_said(body.get("turns", []))]}
+    dated = {name: [*_dated(body[name])] for name in ("profile", "facts") if name in body}
+    return nothing | body | dated | {"turns": [*_said(body.get("turns", []))]}
+
+
+def _dated(facts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The facts with the day that is said where it changes."""
+    since = ""
+    for fact in facts:
+        since = fact.get("since", since)
+        yield fact | {"since": since}
 
 
 def _said(conversations: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    speakers: dict[str, str] = {}
     for conversation in conversations:
-        time = ""
-        for turn in conversation["said"]:
-            time = _at(turn, time)
-            at = {"session": conversation["session"], "turn": turn["turn"]}
-            for item in turn.get("items") or [{role: turn[role]} for role in turn if role in ROLES]:
+        time = conversation["time"]
+        speakers |= conversation.get("speakers", {})
+        for turn, said in conversation["said"].items():
+            time = _at(said, time)
+            at = {"session": conversation["session"], "turn": turn}
+            for item in said.get("items") or [*_by_role(said)]:
                 time = _at(item, time)
                 role = item.get("role") or next(role for role in item if role in ROLES)
-                speaker = conversation.get("speakers", {}).get(role)
-                said = {"role": role, "text": item.get("text", item.get(role))}
-                named = {"speaker": speaker} if speaker else {}
-                yield at | {"time": time} | named | item | said
+                named = {"speaker": speakers[role]} if speakers.get(role) else {}
+                text = {"role": role, "text": item.get("text", item.get(role))}
+                yield at | named | item | text | {"time": time}
+
+
+def _by_role(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The items of a turn that is told by its roles."""
+    told = {role: said[role] for role in said if role in ROLES}
+    more = {name: said[name] for name in said if name not in ROLES}
+    for role, texts_of in (told or {"": [""]}).items():
+        for text in texts_of if isinstance(texts_of, list) else [texts_of]:
+            yield more | ({role: text} if role else {})
 
 
 def _at(said: dict[str, Any], before: str) -> str:

@@ -75,13 +75,8 @@ def test_no_recalled_text_can_leave_its_block(text: str) -> None:
     [conversation] = body["turns"]
     assert conversation["session"] == text
     assert conversation.get("speakers", {}) == ({"user": text} if text else {})
-    assert conversation["said"] == [
-        {
-            "time": "2026-01-05 12:00",
-            "turn": text,
-            "items": [{"user": text}, {"role": text, "text": text}],
-        }
-    ]
+    assert conversation["time"] == "2026-01-05 12:00"
+    assert conversation["said"] == {text: {"items": [{"user": text}, {"role": text, "text": text}]}}
 
 
 @settings(deadline=None)
@@ -143,59 +138,77 @@ def test_items_stand_by_turn_in_the_order_in_which_they_were_said() -> None:
     chunks = [
         recalled("turn", text="Honey.", turn="t3", entry=9, time=AT + timedelta(days=1)),
         recalled("turn", text="Which bees?", role="assistant", entry=2, time=later),
+        recalled(
+            "turn",
+            text="Which bees?",
+            role="assistant",
+            turn="t4",
+            entry=11,
+            time=later + timedelta(days=1),
+        ),
         recalled("turn", text="And goats.", session="s2", turn="t2", entry=1, time=later),
         recalled("turn", text="I keep bees.", entry=1),
+    ]
+    told = [
+        (
+            "s",
+            "2026-01-05 12:00",
+            {
+                "t": {
+                    "items": [
+                        {"user": "I keep bees."},
+                        {"time": "12:02", "assistant": "Which bees?"},
+                    ]
+                }
+            },
+        ),
+        ("s2", "2026-01-05 12:02", {"t2": {"user": "And goats."}}),
+        (
+            "s",
+            "2026-01-06 12:00",
+            {"t3": {"user": "Honey."}, "t4": {"time": "12:02", "assistant": "Which bees?"}},
+        ),
     ]
     assert body_of(block.build(chunks)) == {
         "kind": "historical_memory",
         "untrusted": True,
-        "turns": [
-            {
-                "session": "s",
-                "said": [
-                    {
-                        "time": "2026-01-05 12:00",
-                        "turn": "t",
-                        "items": [
-                            {"user": "I keep bees."},
-                            {"time": "12:02", "assistant": "Which bees?"},
-                        ],
-                    }
-                ],
-            },
-            {
-                "session": "s2",
-                "said": [{"time": "2026-01-05 12:02", "turn": "t2", "user": "And goats."}],
-            },
-            {
-                "session": "s",
-                "said": [{"time": "2026-01-06 12:00", "turn": "t3", "user": "Honey."}],
-            },
-        ],
+        "turns": [{"session": session, "time": time, "said": said} for session, time, said in told],
     }
 
 
-def test_a_speaker_is_said_once_where_a_role_has_only_one() -> None:
+def test_a_speaker_is_said_where_it_changes_and_a_role_once_a_turn() -> None:
     chunks = [
         recalled("turn", text="Hi.", speaker="Ada", entry=1),
         recalled("turn", text="Hello.", role="assistant", speaker="Max", entry=2),
         recalled("turn", text="Hm.", role="assistant", speaker="", entry=3, turn="t2"),
         recalled("turn", text="Yes.", speaker="Ada", entry=4, turn="t3"),
+        recalled("turn", text="Really.", speaker="Ada", entry=5, turn="t3"),
+        recalled("turn", text="Go on.", role="assistant", speaker="", entry=6, turn="t3"),
+        recalled(
+            "turn", text="Later.", speaker="Ada", entry=7, session="s2", time=AT + timedelta(days=1)
+        ),
+        recalled(
+            "turn", text="Bye.", speaker="user", entry=8, session="s3", time=AT + timedelta(days=1)
+        ),
     ]
-    [conversation] = body_of(block.build(chunks))["turns"]
-    assert conversation == {
-        "session": "s",
-        "speakers": {"user": "Ada"},
-        "said": [
-            {
-                "time": "2026-01-05 12:00",
-                "turn": "t",
-                "items": [{"user": "Hi."}, {"assistant": "Hello.", "speaker": "Max"}],
-            },
-            {"turn": "t2", "assistant": "Hm."},
-            {"turn": "t3", "user": "Yes."},
-        ],
+    told = body_of(block.build(chunks))["turns"]
+    assert [conversation.get("speakers") for conversation in told] == [
+        {"user": "Ada"},
+        None,
+        {"user": ""},
+    ]
+    assert told[0]["said"] == {
+        "t": {"items": [{"user": "Hi."}, {"assistant": "Hello.", "speaker": "Max"}]},
+        "t2": {"assistant": "Hm."},
+        "t3": {"user": ["Yes.", "Really."], "assistant": "Go on."},
     }
+
+
+def test_the_day_of_a_fact_is_said_where_it_changes() -> None:
+    days = ("2026-01-05", "2026-01-05", "2026-01-06", "2026-01-05")
+    facts = [recalled("fact", id=str(at), since=day) for at, day in enumerate(days)]
+    told = body_of(block.build(facts))["facts"]
+    assert [fact.get("since") for fact in told] == [days[0], None, *days[2:]]
 
 
 def test_a_long_block_is_known_again_too() -> None:

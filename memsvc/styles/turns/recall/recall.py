@@ -37,6 +37,7 @@ from memsvc.styles.turns.recall.recalled_facts import (
     FactRequest,
     fact_chunks,
     rank_entries,
+    told_once,
     told_profile,
     within_share,
 )
@@ -240,11 +241,7 @@ class TurnRecall:
         )
         more = self._remaining(ranked, read, request, [*result, *of_facts, *turns], selection)
         facts_first, later = within_share(
-            of_facts[: self._options.recall_facts_limit],
-            turns,
-            read.facts,
-            self._options.recall_tok_max,
-            dropped,
+            of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max
         )
         result += facts_first
         result += [
@@ -260,6 +257,7 @@ class TurnRecall:
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
         result += [*turns, *later, *more]
         result = self._told_with_changes(result, ranked, read, request, selection)
+        result = told_once(result, read.facts, self._options.recall_tok_max, dropped)
         confidence = {
             name: round(float(value), 3) for name, value in confidence_found._asdict().items()
         }

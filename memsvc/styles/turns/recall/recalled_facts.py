@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate, takewhile
 from typing import Final, Self
 
 from memsvc.core import ranking, relevance
@@ -140,45 +141,60 @@ def fact_chunks(
 
 
 def within_share(
+    chunks: Sequence[RecalledChunk], tok_max: int
+) -> tuple[list[RecalledChunk], list[RecalledChunk]]:
+    """Return the facts to tell before any items within a share of a block, and those behind."""
+    tokens = accumulate(chunk.tokens for chunk in chunks)
+    first = sum(1 for _ in takewhile(lambda total: total <= tok_max // FACT_SHARE, tokens))
+    return list(chunks[:first]), list(chunks[first:])
+
+
+def told_once(
     chunks: Sequence[RecalledChunk],
-    turns: Sequence[RecalledChunk],
-    read: Sequence[Fact],
+    facts: Sequence[Fact],
     tok_max: int,
     dropped: list[DroppedCandidate],
-) -> tuple[list[RecalledChunk], list[RecalledChunk]]:
-    """Return the facts to tell before these items within a share of a block, and those behind.
+) -> list[RecalledChunk]:
+    """Return the chunks without facts that others tell in the same words; these go to `dropped`.
 
-    A statement without a topic that the first of the items quote in its words is added to
-    `dropped`."""
-    remaining = tok_max - tok_max // FACT_SHARE
-    quoted: dict[tuple[str, str], str] = {}
-    for turn in turns:
-        remaining -= turn.tokens
-        if remaining >= 0:
-            place = (turn.fields["session"], turn.fields["turn"])
-            quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(turn.fields['text'])}"
-    statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in read}
-    first: list[RecalledChunk] = []
-    later: list[RecalledChunk] = []
-    remaining = tok_max // FACT_SHARE
+    They are statements without a topic or a doubt that the profile has, or a message that is quoted
+    within `tok_max` tokens."""
+    statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
+    in_profile, quoted = set(), dict[tuple[str, str], str]()
     for chunk in chunks:
-        said = statements[chunk.place or EntryPlace(0, 0)]
-        text = quoted.get((said.evidence.session, said.evidence.turn), "")
-        if said.key == STATEMENT_KEY and normalized_text(said.statement) in text:
-            reason = "its message is quoted"
-            dropped.append(
-                DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
+        tok_max -= chunk.tokens
+        if chunk.kind == "profile":
+            in_profile.add(normalized_text(chunk.fields["statement"]))
+        elif chunk.kind == "turn" and tok_max >= 0:
+            place = (chunk.fields["session"], chunk.fields["turn"])
+            quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(chunk.fields['text'])}"
+    kept = []
+    for chunk in chunks:
+        statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
+        if statement and statement.key == STATEMENT_KEY and "questioned" not in chunk.fields:
+            words, evidence = normalized_text(statement.statement), statement.evidence
+            reason = (
+                "the profile tells it"
+                if words in in_profile
+                else "its message is quoted"
+                if words in quoted.get((evidence.session, evidence.turn), "")
+                else None
             )
-            continue
-        remaining -= chunk.tokens
-        (first if remaining >= 0 else later).append(chunk)
-    return first, later
+            if reason is not None:
+                dropped.append(
+                    DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
+                )
+                continue
+        kept.append(chunk)
+    return kept
 
 
 def told_profile(
     user: str, read: RecallContent, options: TurnOptions, costs: Costs
 ) -> list[RecalledChunk]:
-    """Return the profile within its token limit, in its order; instructions give way first."""
+    """Return the profile within its token limit, in its order; instructions give way first.
+
+    A sentence that is of several classes is told as the first of them that is no instruction."""
     session = read.session
     classes: Collection[str] = options.profile.classes
     is_shared = session is not None and (session.shared or session.user_id not in ("", user))
@@ -189,11 +205,13 @@ def told_profile(
         profile_chunk(name, fact, costs.text)
         for name, fact in profile_facts(held, classes, is_shared=is_shared)
     ]
-    remaining, kept = options.profile_tok_max, set()
+    remaining, kept, told = options.profile_tok_max, set(), set()
     for chunk in sorted(chunks, key=lambda chunk: chunk.fields["class"] == "instruction"):
-        if chunk.tokens <= remaining:
+        words = normalized_text(chunk.fields["statement"])
+        if chunk.tokens <= remaining and words not in told:
             remaining -= chunk.tokens
             kept.add(chunk.id)
+            told.add(words)
     return [chunk for chunk in chunks if chunk.id in kept]
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from memsvc.core import relevance
-from memsvc.core.greeting_phrases import is_greeting_phrase
+from memsvc.core.greeting_phrases import is_filler, is_greeting_phrase
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace
@@ -128,8 +128,9 @@ class TurnSelection:
         if not text.text.strip():
             return "no text"
         is_short = len(text.text) <= GREETING_CHARS_MAX
-        if text.role == "assistant" and is_short and is_greeting_phrase(text.text):
-            return "an answer without content"
+        is_empty = is_greeting_phrase if text.role == "assistant" else is_filler
+        if is_short and is_empty(text.text):
+            return "a message without content"
         if not is_other_session and text.entry in request.prompt:
             return IN_CONTEXT
         if text.digest in request.known:

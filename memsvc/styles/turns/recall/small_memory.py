@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memsvc.core.analysis import is_question, terms
+from memsvc.core.analysis import is_question
 from memsvc.core.facts import Fact, latest_by_identity
-from memsvc.core.greeting_phrases import is_greeting_phrase
-from memsvc.core.personal_questions import is_first_person
+from memsvc.core.greeting_phrases import content_terms
+from memsvc.core.personal_questions import asks_knowledge, is_first_person
 from memsvc.core.ranking import Ranked
 from memsvc.core.topic_lexicon import shared_topics, topics_in
 from memsvc.store.index import Text
@@ -16,6 +16,7 @@ from memsvc.store.recall_content import EntryPlace
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.recall.block_chunks import fact_chunk
 from memsvc.styles.turns.recall.recalled import RecalledChunk
+from memsvc.styles.turns.recall.told_changes import STATED_SHARE
 
 FACTS_MAX: Final = 60
 MESSAGES_MAX: Final = 60
@@ -26,8 +27,6 @@ MESSAGE_CHARS_MAX: Final = 600
 TERMS_MIN: Final = 2
 FACT_EXTRA: Final = 0.2
 FIRST_PERSON_EXTRA: Final = 0.5
-FACT_SHARE_MAX: Final = 0.7
-"""Share of a message above which the facts of its turn say what it says."""
 PART: Final = "small memory"
 """Name of the score of what is told without a shared word."""
 
@@ -78,9 +77,7 @@ def remaining(
     for place, text in own.items():
         if place in told or _is_without_content(text.text):
             continue
-        if fact_chars[sessions[place.index_id], turn_of(text.ref)] > FACT_SHARE_MAX * len(
-            text.text
-        ):
+        if fact_chars[sessions[place.index_id], turn_of(text.ref)] > STATED_SHARE * len(text.text):
             continue
         score = shared_topics(topics, topics_in(text.text))
         if score >= score_min:
@@ -92,4 +89,4 @@ def remaining(
 
 
 def _is_without_content(text: str) -> bool:
-    return is_question(text) or is_greeting_phrase(text) or len(terms(text)) < TERMS_MIN
+    return is_question(text) or asks_knowledge(text) or content_terms(text) < TERMS_MIN

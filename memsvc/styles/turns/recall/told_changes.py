@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from memsvc.core.analysis import CHANGE_MARK, terms
+from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
 from memsvc.core.rules.changes import Change, changes_in, matches_topic, names
 from memsvc.store.index import Text
@@ -25,6 +25,8 @@ NAMED_CHARS_MAX: Final = 600
 """Of a longer text a change may share some words by chance."""
 NAMED_PART: Final = 3
 """An item shares at least one in so many words with the change that ends it."""
+STATED_SHARE: Final = 0.7
+"""Share of a message above which a fact that is told says what it says."""
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -140,6 +142,7 @@ def following(
     surer ones, those that share a word, then the later."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks}
+    statements = [normalized_text(str(chunk.fields.get("statement", ""))) for chunk in chunks]
     found: dict[EntryPlace, tuple[bool, bool, SaidChange]] = {}
     for chunk in chunks:
         if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
@@ -154,7 +157,20 @@ def following(
                     found[said.place] = (*rank, said)
     latest_first = sorted(found.values(), key=lambda one: one[2].text.message_at, reverse=True)
     ranked = sorted(latest_first, key=lambda one: one[:2])
-    return [said for *_, said in ranked if said.change.text not in told][:FOLLOWING_MAX]
+    return [
+        said
+        for *_, said in ranked
+        if said.change.text not in told and not _is_stated(said.text.text, statements)
+    ][:FOLLOWING_MAX]
+
+
+def _is_stated(message: str, statements: Sequence[str]) -> bool:
+    """Return whether one of these statements says most of a message."""
+    words = normalized_text(message)
+    return any(
+        len(statement) > STATED_SHARE * len(words) and statement in words
+        for statement in statements
+    )
 
 
 def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
