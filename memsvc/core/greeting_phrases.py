@@ -19,7 +19,7 @@ _PHRASES: Final = """
     that'?s (?:it|all|fine|good|great|perfect|right); (?:good|great|nice|well) (?:job|work|done); wow; oh; ah; aha;
     hmm+; mhm; uh; um; lol; (?:ha){2,}; never ?mind; not now; done; go ahead; (?:(?:let's|we can) )?(?:go|move|carry) on; continue; hallo; moin( moin)?;
     servus; grussgott; gruss gott; guten (?:tag|morgen|abend)|gute nacht; schonen (?:tag|abend)( noch)?;
-    danke( dir| euch| ihnen)?( sehr| schon)?; vielen( lieben)? dank; besten dank; herzlichen dank;
+    danke?( dir| euch| ihnen)?( sehr| schon)?; vielen( lieben)? dank; besten dank; herzlichen dank;
     merci( beaucoup| bien)?; bitte( schon| sehr)?; gern(?:e)?( geschehen)?; ja; jo; nein; doch; klar; alles klar;
     passt( so)?; perfekt; genau; gut; sehr gut; prima; toll; klasse; spitze; wunderbar; einverstanden; verstanden;
     stimmt; tschuss; ciao; (?:auf )?wiedersehen; bis (?:bald|dann|spater|morgen|gleich); mach(?:'?s)? gut;
@@ -67,7 +67,7 @@ _PATTERN: Final = regex.compile(
 _CHARS_MAX: Final = 200
 """A longer text is taken to have content."""
 _THANKS_CHARS_MAX: Final = 40
-_THANKED_TERMS: Final = 1
+_WORDS_ALONE: Final = 1
 
 
 def is_greeting_phrase(text: str) -> bool:
@@ -86,13 +86,13 @@ def is_filler(text: str) -> bool:
     )
 
 
-def content_terms(text: str) -> int:
-    """Return how many terms a text has beside courtesies; thanks take a word with them.
+def has_content(text: str) -> bool:
+    """Return whether a text has two words or more beside courtesies, thanks one word more.
 
     "Grand, thanks a million" and "merci chef" say nothing else."""
     if len(text) > _CHARS_MAX:
-        return len(terms(text))
+        return True
     normalized = normalized_text(text)
     count = len(terms(_PATTERN.sub(" ", normalized)))
     is_thanks = len(text) <= _THANKS_CHARS_MAX and _THANKS.search(normalized) is not None
-    return max(0, count - _THANKED_TERMS) if is_thanks else count
+    return count > _WORDS_ALONE + is_thanks

@@ -51,6 +51,14 @@ vale, perfecto
 了解です、お願いします
 谢谢你！
 好的，明白了
+Thanks, that helps.
+ok, next one
+Danke, das hilft mir
+ok, weiter so
+vale, siguiente
+ça m'aide, merci
+好的，下一个
+助かりました！
 你好
 謝謝
 """.strip().splitlines()

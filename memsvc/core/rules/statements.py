@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
+from memsvc.core.greeting_phrases import is_greeting_phrase
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.chinese_grammar import CHINESE_GRAMMAR
 from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
@@ -176,6 +177,8 @@ def statements_in(
     for start, sentence_end in sentence_spans(text):
         end = own_end(text, pasted, start, sentence_end)
         if not 4 < end - start <= SENTENCE_CHARS_READ or within(pasted, start):
+            continue
+        if is_greeting_phrase(text[start:end]):
             continue
         known = {fact_id for at, fact_id in read_already if start <= at < end}
         for left, right in statement_parts(text, start, end) if has_text else ((start, end),):

@@ -58,6 +58,33 @@ async def test_a_personal_question_is_told_a_small_memory_and_others_are_not(doo
     assert wrong == []
 
 
+FILLERS = [
+    "Thanks, that helps.",
+    "ok, next one",
+    "Grand, thanks a million",
+    "Danke, das hilft mir, weiter",
+    "gracias, me sirve",
+    "merci chef",
+    "好的，下一个",
+    "助かりました",
+]
+
+
+async def test_a_block_tells_nothing_twice_and_no_courtesies(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    allergy = "Never serve me walnuts, they bring me out in hives."
+    said = [allergy, *FILLERS, "Thursdays I fence at the club."]
+    for number, text in enumerate(said):
+        await say(door, f"t{number}", text, user_id="ada", session="old")
+    told = []
+    for question in ("What sport do I practise?", "Where do I fence on Thursdays?"):
+        body = memory(await ask(door, question, session="new", user_id="ada"))
+        profile = [fact["statement"] for fact in body.get("profile", ())]
+        told.append([*profile, *(fact["statement"] for fact in body["facts"])])
+        told[-1] += [turn["text"] for turn in body["turns"]]
+    assert [sorted(texts) for texts in told] == 2 * [[allergy, "Thursdays I fence at the club."]]
+
+
 async def test_advice_is_told_a_small_memory_within_its_tokens(opened: Opened) -> None:
     said = [f"I keep {number} goats on the hill of the village." for number in range(20, 50)]
     for tokens, count in ((0, 0), (300, 1), (700, 5)):

@@ -11,7 +11,7 @@ from typing import Final, Self
 from memsvc.core import ranking, relevance
 from memsvc.core.analysis import normalized_text, query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_term_score
-from memsvc.core.facts import Fact, FactTier, latest_by_identity
+from memsvc.core.facts import Fact, FactTier, Statement, latest_by_identity
 from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
 from memsvc.core.profile import profile_facts
 from memsvc.core.ranking import Candidate, Ranked
@@ -41,6 +41,8 @@ FLOOR: Final = 1.5
 FACT_SHARE: Final = 3
 """Facts are told before items in one of so many parts of a block, others where room is left."""
 
+_STATEMENT_ID: Final = "user_statement"
+_INSTRUCTION_ID: Final = "user_instruction"
 _CLAUSE: Final = re.compile(
     r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE
 )
@@ -158,7 +160,7 @@ def told_once(
     """Return the chunks without facts that others tell in the same words; these go to `dropped`.
 
     They are statements without a topic or a doubt that the profile has, or a message that is quoted
-    within `tok_max` tokens."""
+    within `tok_max` tokens, and instructions that the profile has."""
     statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
     in_profile, quoted = set(), dict[tuple[str, str], str]()
     for chunk in chunks:
@@ -171,22 +173,28 @@ def told_once(
     kept = []
     for chunk in chunks:
         statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
-        if statement and statement.key == STATEMENT_KEY and "questioned" not in chunk.fields:
-            words, evidence = normalized_text(statement.statement), statement.evidence
-            reason = (
-                "the profile tells it"
-                if words in in_profile
-                else "its message is quoted"
-                if words in quoted.get((evidence.session, evidence.turn), "")
-                else None
+        reason = _told_elsewhere(statement, in_profile, quoted) if statement else None
+        if reason is None or "questioned" in chunk.fields:
+            kept.append(chunk)
+        else:
+            dropped.append(
+                DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
             )
-            if reason is not None:
-                dropped.append(
-                    DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
-                )
-                continue
-        kept.append(chunk)
     return kept
+
+
+def _told_elsewhere(
+    statement: Statement, in_profile: Collection[str], quoted: Mapping[tuple[str, str], str]
+) -> str | None:
+    """Return why a fact is told already, by the sentences of the profile or the quoted turns."""
+    words, evidence = normalized_text(statement.statement), statement.evidence
+    if statement.fact_id in (_STATEMENT_ID, _INSTRUCTION_ID) and words in in_profile:
+        return "the profile tells it"
+    if statement.key == STATEMENT_KEY and words in quoted.get(
+        (evidence.session, evidence.turn), ""
+    ):
+        return "its message is quoted"
+    return None
 
 
 def told_profile(

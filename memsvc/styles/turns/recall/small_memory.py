@@ -7,7 +7,7 @@ from typing import Final
 
 from memsvc.core.analysis import is_question
 from memsvc.core.facts import Fact, latest_by_identity
-from memsvc.core.greeting_phrases import content_terms
+from memsvc.core.greeting_phrases import has_content
 from memsvc.core.personal_questions import asks_knowledge, is_first_person
 from memsvc.core.ranking import Ranked
 from memsvc.core.topic_lexicon import shared_topics, topics_in
@@ -24,7 +24,6 @@ MESSAGES_MAX: Final = 60
 ENTRIES_MAX: Final = 300
 """Items of the sessions searched up to which messages of a memory are looked through."""
 MESSAGE_CHARS_MAX: Final = 600
-TERMS_MIN: Final = 2
 FACT_EXTRA: Final = 0.2
 FIRST_PERSON_EXTRA: Final = 0.5
 PART: Final = "small memory"
@@ -89,4 +88,4 @@ def remaining(
 
 
 def _is_without_content(text: str) -> bool:
-    return is_question(text) or asks_knowledge(text) or content_terms(text) < TERMS_MIN
+    return is_question(text) or asks_knowledge(text) or not has_content(text)
