@@ -178,13 +178,12 @@ def statements_in(
         end = own_end(text, pasted, start, sentence_end)
         if not 4 < end - start <= SENTENCE_CHARS_READ or within(pasted, start):
             continue
-        if is_greeting_phrase(text[start:end]):
-            continue
         known = {fact_id for at, fact_id in read_already if start <= at < end}
         for left, right in statement_parts(text, start, end) if has_text else ((start, end),):
             for found in _statements(text[left:right], left, known):
                 is_request = has_text and not STANDING.search(text[left:right].lower())
-                if not (is_request and found.topic is t.INSTRUCTION):
+                is_thanks = found.topic is t.STATEMENT and is_greeting_phrase(found.statement)
+                if not is_thanks and not (is_request and found.topic is t.INSTRUCTION):
                     yield found
 
 
