@@ -196,11 +196,13 @@ async def test_facts_are_found_by_the_model_that_the_settings_name(
             await call(served.url, key, "memory_after_turn", turn_id="t1", input_items=said)
             await asyncio.wait_for(endpoint.called.wait(), 30)
             recalled: list[str] = []
-            while not recalled:
-                prepared = await call(
-                    served.url, key, "memory_before_turn", current_input="What is the dog's name?"
-                )
-                recalled = prepared["structuredContent"]["recall_fact_ids"]
+            async with asyncio.timeout(60):
+                while not recalled:
+                    question = "What is the dog's name?"
+                    prepared = await call(
+                        served.url, key, "memory_before_turn", current_input=question
+                    )
+                    recalled = prepared["structuredContent"]["recall_fact_ids"]
             listed = await call(served.url, key, "memory_list_facts")
             [dog] = listed["structuredContent"]["facts"]
             assert (dog["fact_id"], [dog["record_id"]]) == ("dog_name", recalled)
