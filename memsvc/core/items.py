@@ -176,15 +176,20 @@ def canonical(item: Item) -> bytes:
 
 def item_hash(item: Item) -> int:
     """Return a signed 64-bit fingerprint, the same for items that are equal field by field."""
-    return int.from_bytes(
-        hashlib.blake2b(canonical(item), digest_size=8).digest(), "big", signed=True
-    )
+    return hash_of_content(canonical(item))
 
 
-def fingerprint(groups: Sequence[Sequence[Item]]) -> bytes:
-    """Return a 32-byte fingerprint of several lists of items: order and content count."""
+def hash_of_content(content: bytes) -> int:
+    """Return the fingerprint of an item by its canonical bytes."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big", signed=True)
+
+
+def fingerprint(groups: Sequence[Sequence[bytes]]) -> bytes:
+    """Return a 32-byte fingerprint of several lists of items: order and content count.
+
+    An item is given by its canonical bytes."""
     return hashlib.sha256(
-        orjson.dumps([[canonical(item).hex() for item in group] for group in groups])
+        orjson.dumps([[content.hex() for content in group] for group in groups])
     ).digest()
 
 

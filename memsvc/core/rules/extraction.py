@@ -78,7 +78,8 @@ def extract(
     chars_max: int = TURN_CHARS_READ,
 ) -> list[Claim]:
     """Return the claims in the user messages of a turn, in order (pairs of event id and item)."""
-    matches = read([item for _, item in items], chars_max)
+    texts = ["\n".join(text_parts(item)) if role_of(item) == "user" else "" for _, item in items]
+    matches = read(texts, chars_max)
     return claims_of(
         zip((event for event, _ in items), matches, strict=True),
         session=session,
@@ -87,17 +88,18 @@ def extract(
     )
 
 
-def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[ItemMatches]":
-    """Return what the rules find in each item, reading `chars_max` characters in all, newest first.
+def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[ItemMatches]":
+    """Return what the rules find in each text, reading `chars_max` characters in all, newest first.
 
-    Only user messages are read: the rules are in the first person, an assistant's "my name is" is
-    not about the user, and tool output or recalled memory is nobody's statement."""
+    The texts are those of user messages, "" for any other item: the rules are in the first person,
+    an assistant's "my name is" is not about the user, and tool output or recalled memory is
+    nobody's statement."""
     matches: list[ItemMatches] = []
-    for item in reversed(items):
+    for whole_text in reversed(texts):
         if chars_max <= 0:
             matches.append(())
             continue
-        text = _user_text(item, chars_max)
+        text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
         matches.append(_matches_in(text))
     return matches[::-1]
@@ -131,15 +133,6 @@ def _matches_in(text: str) -> "ItemMatches":
         for found in statements_in(text, pasted, read_already)
     ]
     return tuple(sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at))
-
-
-def _user_text(item: Item, chars_max: int) -> str:
-    """Return the text of a user message; "" for any other item."""
-    return (
-        ""
-        if role_of(item) != "user"
-        else _clean_text("\n".join(text_parts(item)), min(chars_max, TEXT_CHARS_READ))
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """Token costs of items, and what is dropped when a prompt does not fit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memsvc.core.background import LOOP_CHARS_MAX, run_in_count_thread
+from memsvc.core.background import run_in_count_thread
 from memsvc.core.errors import invalid
 from memsvc.core.items import Item, counted_texts, media_count
 from memsvc.core.ports import TokenCounter
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_items import TurnItem
 
 ITEM_TOKENS = 4
 """Tokens of an item beside its texts, for its role and delimiters."""
@@ -28,24 +29,19 @@ class Costs:
     An item costs the tokens of its texts, names, arguments and outputs, plus 4, plus a flat sum for
     each picture, file or sound."""
 
-    def __init__(
-        self, counter: TokenCounter, options: TurnOptions, known: Mapping[int, int] | None = None
-    ) -> None:
-        """Set up; `known` are the costs of items by their `id`."""
+    def __init__(self, counter: TokenCounter, options: TurnOptions) -> None:
         self._counter = counter
         self._options = options
-        self._known = known or {}
         self.text_chars_max = options.text_chars_max
 
-    async def counted(self, items: Sequence[Item]) -> "Costs":
-        """Return the same costs with these items counted, in a thread if they are long."""
-        chars = sum(len(text) for item in items for text in counted_texts(item)) // COUNT_FACTOR
-        if chars <= LOOP_CHARS_MAX:
-            return self
-        known = await run_in_count_thread(
-            chars, lambda: {id(item): self.item(item) for item in items}
+    async def count(self, items: Sequence[TurnItem]) -> None:
+        """Count the tokens of these items, in a thread if they are long."""
+        chars = sum(len(text) for item in items for text in counted_texts(item.item))
+        counts = await run_in_count_thread(
+            chars // COUNT_FACTOR, lambda: [self.item(item.item) for item in items]
         )
-        return Costs(self._counter, self._options, known)
+        for item, tokens in zip(items, counts, strict=True):
+            item.tokens = tokens
 
     def text(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -57,9 +53,6 @@ class Costs:
 
     def item(self, item: Item) -> int:
         """Return the tokens of an item."""
-        known = self._known.get(id(item))
-        if known is not None:
-            return known
         return (
             ITEM_TOKENS
             + sum(map(self.text, counted_texts(item)))

@@ -8,8 +8,9 @@ from typing import Final
 
 import orjson
 
-from memsvc.core.items import Item, item_hash, role_of
+from memsvc.core.items import Item, role_of
 from memsvc.store.context import StoredItem
+from memsvc.styles.turns.turn_items import TurnItem
 
 ECHO_ITEMS_MIN: Final = 3
 """User items that count as an echo when they are all of what before_turn shows: nobody repeats
@@ -26,12 +27,12 @@ class Conversation:
     Items in `trailing` follow the turn, such as an answer that is to be generated again: they are
     neither sent to the model nor stored."""
 
-    history: list[Item]
-    current: list[Item]
-    trailing: list[Item] = field(default_factory=list)
+    history: list[TurnItem]
+    current: list[TurnItem]
+    trailing: list[TurnItem] = field(default_factory=list)
 
 
-def split_conversation(items: Sequence[Item], start: int, count: int) -> Conversation:
+def split_conversation(items: Sequence[TurnItem], start: int, count: int) -> Conversation:
     """Split a whole conversation in three.
 
     `start` and `count` are clamped, a `count` of 0 or less means the rest."""
@@ -41,8 +42,13 @@ def split_conversation(items: Sequence[Item], start: int, count: int) -> Convers
 
 
 def delta(
-    items: Sequence[Item], stored: Sequence[int], *, window: int, block_found: bool, has_more: bool
-) -> list[Item]:
+    items: Sequence[TurnItem],
+    stored: Sequence[int],
+    *,
+    window: int,
+    block_found: bool,
+    has_more: bool,
+) -> list[TurnItem]:
     """Return the given input without the recalled context before it.
 
     `stored` are the digests of the session's latest items, oldest first; `has_more` means that
@@ -52,9 +58,9 @@ def delta(
     when a memory block proves that the input was prepared by before_turn; or the whole recent
     context. Instructions may come before it, and so may older parts of a long conversation. The
     input is never emptied."""
-    digests = [item_hash(item) for item in items]
-    is_reply = [role_of(item) == "assistant" for item in items]
-    lead = next((at for at, item in enumerate(items) if role_of(item) not in _INSTRUCTION_ROLES), 0)
+    digests = [item.digest for item in items]
+    is_reply = [item.role == "assistant" for item in items]
+    lead = next((at for at, item in enumerate(items) if item.role not in _INSTRUCTION_ROLES), 0)
     known = set(stored)
     for start in (lead, 0):
         size = _whole_store(digests[start:], is_reply[start:], stored) if has_more else 0
@@ -117,8 +123,8 @@ def new_positions(
         if conversation.trailing
         else conversation.history
     )
-    stored, item_hash_list = list(digests), [item_hash(item) for item in existing]
-    current_hash_list = [item_hash(item) for item in conversation.current]
+    stored, item_hash_list = list(digests), [item.digest for item in existing]
+    current_hash_list = [item.digest for item in conversation.current]
     if (
         not conversation.trailing
         and current_hash_list
@@ -143,7 +149,10 @@ def new_positions(
 
 
 def _replaced(
-    recent: Sequence[Item], existing: Sequence[Item], pairs: Sequence[tuple[int, int]], stop: int
+    recent: Sequence[Item],
+    existing: Sequence[TurnItem],
+    pairs: Sequence[tuple[int, int]],
+    stop: int,
 ) -> set[int]:
     """Return the stored items, none of a user, for which the caller has other ones.
 
@@ -151,10 +160,10 @@ def _replaced(
     is out of sight."""
     replaced: set[int] = set()
     spans = list(pairwise([*pairs, (stop, len(existing))]))
-    if pairs and pairs[0][1] and role_of(existing[pairs[0][1] - 1]) != "user":
+    if pairs and pairs[0][1] and existing[pairs[0][1] - 1].role != "user":
         spans.append(((-1, pairs[0][1] - 2), pairs[0]))
     for (position, at), (next_position, next_at) in spans:
-        if at + 1 < next_at and role_of(existing[at + 1]) != "user":
+        if at + 1 < next_at and existing[at + 1].role != "user":
             responses = takewhile(
                 lambda one: role_of(recent[one]) != "user", range(position + 1, next_position)
             )

@@ -6,23 +6,26 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.items import Item, canonical, is_empty_message, normalize_item, user_message
+from memsvc.core.items import is_empty_message, normalize_item, user_message
 from memsvc.styles.turns.history import Conversation, split_conversation
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_items import TurnItem
 from memsvc.styles.turns.turn_models import BeforeTurnArguments
 
 
-def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[Item]:
+def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[TurnItem]:
     """Return the normalised items of the argument `name`.
 
     INVALID_ARGUMENT names the first invalid item, PAYLOAD_TOO_LARGE the first that no file could
     hold."""
     if len(values) > options.items_max:
         raise invalid(f"{name} may hold {options.items_max} items at the most, not {len(values)}")
-    items = [normalize_item(item, f"{name}[{index}]") for index, item in enumerate(values)]
+    items = [
+        TurnItem(normalize_item(item, f"{name}[{index}]")) for index, item in enumerate(values)
+    ]
     bytes_max = options.item_bytes_max
     for index, item in enumerate(items):
-        if (size_bytes := len(canonical(item))) > bytes_max:
+        if (size_bytes := len(item.content)) > bytes_max:
             raise MemsvcError(
                 Code.PAYLOAD_TOO_LARGE,
                 f"{name}[{index}] has {size_bytes} bytes; {bytes_max} at the most",
@@ -30,13 +33,13 @@ def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[Ite
     return items
 
 
-def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[Item]:
+def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[TurnItem]:
     """Return the model's output items, as `items_of`.
 
     INVALID_ARGUMENT for a message without content."""
     items = items_of(values, "output_items", options)
     for index, item in enumerate(items):
-        if is_empty_message(item):
+        if is_empty_message(item.item):
             raise invalid(
                 f"output_items[{index}].content is required: a message without it says nothing"
             )

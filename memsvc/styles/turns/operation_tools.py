@@ -10,6 +10,7 @@ from memsvc.core.tools import Arguments, Tool
 from memsvc.styles.turns.input_parsing import conversation_of, new_turn_id, output_items_of
 from memsvc.styles.turns.operations import TurnOperation, TurnTokens
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_items import TurnItem
 from memsvc.styles.turns.turn_models import (
     AfterTurnResult,
     BeforeTurnArguments,
@@ -53,7 +54,7 @@ class OperationTools:
 
     async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
         turn = args.turn_id or new_turn_id(self._clock.now())
-        current = conversation_of(args, self._options).current
+        current = [item.item for item in conversation_of(args, self._options).current]
         operation = TurnOperation(args.session_id, turn, args.user_id, current)
         token, expires_at = await self._operations.issue(scope, operation)
         prepared = await self._turns.before_turn(scope, args.model_copy(update={"turn_id": turn}))
@@ -67,7 +68,7 @@ class OperationTools:
             session=operation.session,
             turn=operation.turn,
             user=operation.user,
-            input_items=operation.current,
+            input_items=[TurnItem(item) for item in operation.current],
             exact=True,
             output_items=output_items,
         )

@@ -10,6 +10,7 @@ from typing import Any, Final
 from memsvc.core.items import Item
 from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import RankedRecall
+from memsvc.styles.turns.turn_items import TurnItem
 
 CACHE_ENTRIES_MAX: Final = 4096
 """Summaries whose cost is cached."""
@@ -44,14 +45,14 @@ class PromptParts:
     and a block of it alone costs `summary_cost`."""
 
     recalled: RankedRecall
-    history: list[Item]
+    history: list[TurnItem]
     history_line: budget.ItemSequence
     recent: list[Item]
     recent_refs: list[str]
     recent_line: budget.ItemSequence
     older: int
     last_exchange: int
-    current: list[Item]
+    current: list[TurnItem]
     current_cost: int
     summary: dict[str, Any] | None = None
     summary_cost: int = 0
@@ -164,7 +165,8 @@ class PromptBuilder:
         )
         if fitted.cost > kept.block_room:  # only a summary is left, and that is too long
             return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
-        before = parts.history[len(parts.history) - kept.history :]
+        before = [item.item for item in parts.history[len(parts.history) - kept.history :]]
+        current = [item.item for item in parts.current]
         start = len(parts.recent) - kept.recent
         older, newer = parts.recent[start : parts.older], parts.recent[max(start, parts.older) :]
         duplicates = recalled.refs_in_first(fitted.count, set(parts.recent_refs[start:]))
@@ -185,7 +187,7 @@ class PromptBuilder:
             "recent_dropped": start,
         }
         return PreparedPrompt(
-            input_items=[*fitted.memory, *older, *before, *newer, *parts.current],
+            input_items=[*fitted.memory, *older, *before, *newer, *current],
             tokens=fitted.cost
             + parts.history_line.cost(kept.history)
             + parts.recent_line.cost(kept.recent)

@@ -1,16 +1,17 @@
 """A turn to be stored: its items as events, as lines of a file and as entries of the index."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from memsvc.core.analysis import CHANGE_MARK
-from memsvc.core.items import Item, item_hash, message_at, role_of, speaker_of, text_of
+from memsvc.core.items import message_at, speaker_of
 from memsvc.store.append_log import LogPosition
 from memsvc.store.index import NewEntry
 from memsvc.styles.turns import file_layout
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.turn_items import TurnItem
 
 TOOL_TEXT_CHARS_MAX = 2000
 _INDEXED_ROLES = frozenset({"user", "assistant", "tool"})
@@ -23,10 +24,10 @@ class Turn:
     session: str
     turn: str
     user: str
-    inputs: Sequence[Item]
-    output_items: Sequence[Item]
+    inputs: Sequence[TurnItem]
+    output_items: Sequence[TurnItem]
 
-    def items(self) -> list[tuple[str, Item]]:
+    def items(self) -> list[tuple[str, TurnItem]]:
         """Return each item with its event id, inputs first."""
         return [(event, item) for event, _, item in self._events()]
 
@@ -35,30 +36,25 @@ class Turn:
         events = self._events()
         results = [None] * (len(events) - 1) + [result]
         return [
-            file_layout.event_line(event, self.turn, self.user, direction, item, now, result=one)
-            for (event, direction, item), one in zip(events, results, strict=True)
+            file_layout.event_line(
+                event, self.turn, self.user, direction, item.item, now, result=item_result
+            )
+            for (event, direction, item), item_result in zip(events, results, strict=True)
         ]
 
     def entries(
-        self,
-        lines: Sequence[bytes],
-        span: LogPosition,
-        costs: Costs,
-        now: datetime,
-        changes: Container[int],
+        self, lines: Sequence[bytes], span: LogPosition, costs: Costs, now: datetime
     ) -> list[NewEntry]:
-        """Return the entry of each item; the lines follow each other from the start of the span.
-
-        `changes` are the ids of the items that say a change."""
+        """Return the entry of each item; the lines follow each other from the start of the span."""
         entries = []
         start = span.start
         for (event, item), line in zip(self.items(), lines, strict=True):
             place = (span.stream, start, len(line))
-            entries.append(entry_of(event, item, place, costs, now, changes))
+            entries.append(entry_of(event, item, place, costs, now))
             start += len(line)
         return entries
 
-    def _events(self) -> list[tuple[str, str, Item]]:
+    def _events(self) -> list[tuple[str, str, TurnItem]]:
         sources = (("in", self.inputs), ("out", self.output_items))
         return [
             (file_layout.event_id(self.turn, direction, number), direction, item)
@@ -68,28 +64,22 @@ class Turn:
 
 
 def entry_of(
-    event: str,
-    item: Item,
-    place: tuple[int, int, int],
-    costs: Costs,
-    now: datetime,
-    changes: Container[int],
+    event: str, item: TurnItem, place: tuple[int, int, int], costs: Costs, now: datetime
 ) -> NewEntry:
-    """Return the entry of an item; `place` is the stream, start and size of its line.
+    """Return the entry of an item that was counted and whose changes were read.
 
-    `changes` are the ids of the items that say a change."""
-    role = role_of(item)
-    text = text_of(item) if role in _INDEXED_ROLES else ""
+    `place` is the stream, start and size of its line."""
+    text = item.text if item.role in _INDEXED_ROLES else ""
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
-        keywords=CHANGE_MARK if id(item) in changes else "",
-        text=text[: TOOL_TEXT_CHARS_MAX if role == "tool" else costs.text_chars_max],
-        message_at=message_at(item) or now,
-        role=role,
-        speaker=speaker_of(item),
-        digest=item_hash(item),
-        tokens=costs.item(item),
+        keywords=CHANGE_MARK if item.changes else "",
+        text=text[: TOOL_TEXT_CHARS_MAX if item.role == "tool" else costs.text_chars_max],
+        message_at=message_at(item.item) or now,
+        role=item.role,
+        speaker=speaker_of(item.item),
+        digest=item.digest,
+        tokens=item.tokens,
         stream=stream,
         start=start,
         size_bytes=size_bytes,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_concurrently
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.items import Item, fingerprint, item_hash
+from memsvc.core.items import Item, fingerprint
 from memsvc.core.personal_questions import is_personal
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.rules.changes import questioned
@@ -21,7 +21,12 @@ from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.sessions import StoredTurn
 from memsvc.styles.turns import block, budget, file_layout, history, turn_index
-from memsvc.styles.turns.facts.extraction import Findings, claims_of, doubts_of, find_matches
+from memsvc.styles.turns.facts.extraction import (
+    claims_of,
+    doubts_of,
+    may_change_facts,
+    read_statements,
+)
 from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
@@ -32,6 +37,7 @@ from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.recall.recalled_turns import RankedMatches
 from memsvc.styles.turns.turn import Turn
+from memsvc.styles.turns.turn_items import TurnItem
 
 LATEST_FACTS: Final = 200
 """Facts of each index that a sentence of change may put in doubt."""
@@ -104,12 +110,13 @@ class TurnMemory:
         valid then."""
         before, _ = block.strip(conversation.history)
         current = block.strip(conversation.current)[0] or conversation.current
-        costs = await self._costs.counted([*before, *current])
-        current_cost = sum(map(costs.item, current))
-        capacity = max_input_tok - current_cost - await costs.counted_text(instructions)
+        await self._costs.count([*before, *current])
+        current_cost = sum(item.tokens for item in current)
+        capacity = max_input_tok - current_cost - await self._costs.counted_text(instructions)
         budget.check_limit(max_input_tok - capacity, max_input_tok)
         history_line = budget.ItemSequence(
-            [costs.item(item) for item in before], history.start_positions(before, truncated=False)
+            [item.tokens for item in before],
+            history.start_positions([item.item for item in before], truncated=False),
         )
         kept = history_line.kept(capacity)
         input_items = [*before[len(before) - kept :], *current]
@@ -135,7 +142,7 @@ class TurnMemory:
             summary_cost = self._prompts.summary_cost(summary)
             in_prompt = self._in_prompt(recent, capacity - history_line.cost(kept), summary_cost)
             request = replace(
-                request, known={item_hash(item) for item in input_items}, prompt=in_prompt
+                request, known={item.digest for item in input_items}, prompt=in_prompt
             )
             recalled = await self._recall.gather(tx, request, ranked)
         parts = PromptParts(
@@ -187,9 +194,9 @@ class TurnMemory:
         session: str,
         turn: str,
         user: str,
-        input_items: Sequence[Item],
+        input_items: Sequence[TurnItem],
         exact: bool,
-        output_items: Sequence[Item],
+        output_items: Sequence[TurnItem],
     ) -> dict[str, Any]:
         """Store a turn: its items, the facts in them, and their index entries.
 
@@ -200,10 +207,10 @@ class TurnMemory:
         inputs, block_found = block.strip(input_items)
         new_output_items, _ = block.strip(output_items)
         target_index = turn_index.turns(session)
-        found = await find_matches([*inputs, *new_output_items])
-        costs = await self._costs.counted([*inputs, *new_output_items])
+        await read_statements([*inputs, *new_output_items])
+        await self._costs.count([*inputs, *new_output_items])
         locks = [session_lock(session)]
-        if found.needs_facts:
+        if may_change_facts([*inputs, *new_output_items]):
             locks += [index_lock(fact_index.name) for fact_index in turn_index.facts(session, user)]
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -224,7 +231,9 @@ class TurnMemory:
                 raise MemsvcError(
                     Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory"
                 )
-            content_hash = fingerprint([inputs, new_output_items])
+            content_hash = fingerprint(
+                [[item.content for item in items] for items in (inputs, new_output_items)]
+            )
             if status.guard is not None:
                 return {"turn_id": turn} | self._repeated(status.guard, content_hash)
             policy = policy_of(status.policy, self._options)
@@ -233,7 +242,7 @@ class TurnMemory:
             is_now_shared = bool(user and status.only_user and user != status.only_user)
             stored = Turn(session, turn, user, inputs, new_output_items)
             result, merge = await self._store(
-                tx, stored, found, costs, content_hash, policy, follow_up=is_now_shared
+                tx, stored, content_hash, policy, follow_up=is_now_shared
             )
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
@@ -254,8 +263,6 @@ class TurnMemory:
         self,
         tx: Tx,
         turn: Turn,
-        found: Findings,
-        costs: budget.Costs,
         content_hash: bytes,
         policy: SessionPolicy,
         *,
@@ -263,7 +270,7 @@ class TurnMemory:
     ) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
         fact_index = turn_index.new_facts(turn.session, turn.user)
-        merge = await self._merged(tx, turn, found, now)
+        merge = await self._merged(tx, turn, now)
         new_facts = [
             StatementWithExpiry(
                 statement,
@@ -280,7 +287,7 @@ class TurnMemory:
         lines = turn.lines(now, result)
         lines_by_path = {events: b"".join(lines)} | file_layout.fact_lines(merge, new_facts, now)
         spans = await append(tx, lines_by_path, owner=file_layout.OWNER, now=now)
-        entries = turn.entries(lines, spans[events], costs, now, found.changes)
+        entries = turn.entries(lines, spans[events], self._costs, now)
         item_index = turn_index.turns(turn.session)
         additions = {item_index.name: entries} | (
             {fact_index.name: facts.entries(new_facts, now)} if new_facts else {}
@@ -306,12 +313,11 @@ class TurnMemory:
         )
         return result, merge
 
-    async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:
+    async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
-        claims = claims_of(
-            found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user, now=now
-        )
-        doubts = doubts_of(found, turn.items(), session=turn.session, turn=turn.turn, now=now)
+        items = turn.items()
+        claims = claims_of(items, session=turn.session, turn=turn.turn, user=turn.user, now=now)
+        doubts = doubts_of(items, session=turn.session, turn=turn.turn, now=now)
         if not claims and not doubts:
             return fact_rules.Merge((), (), 0)
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from gzip import decompress
 from importlib.resources import files
@@ -18,6 +18,7 @@ from memsvc.store.recall_content import EntryPlace
 from memsvc.store.schema import metadata
 from memsvc.styles.turns import block
 from memsvc.styles.turns.recall.recalled import Kind, RecalledChunk
+from memsvc.styles.turns.turn_items import TurnItem
 from tests.door import Door
 
 _RANKS = decompress(files("memsvc.adapters").joinpath(tokens.ENCODING_FILE).read_bytes()).split()
@@ -174,9 +175,20 @@ def recalled(kind: Kind, **fields: Any) -> RecalledChunk:
     return RecalledChunk(kind, told, "r", 1.0, {}, 10, id="r", place=place)
 
 
+def turn_items(items: Sequence[Item]) -> list[TurnItem]:
+    """Return items as they come from the door."""
+    return [TurnItem(item) for item in items]
+
+
+def stripped(items: Sequence[Item]) -> tuple[list[Item], bool]:
+    """Return the items without any memory block, and whether there was one."""
+    kept, found = block.strip(turn_items(items))
+    return [item.item for item in kept], found
+
+
 def unblocked(prepared: dict[str, Any]) -> list[Item]:
     """The prepared input without its memory block."""
-    return block.strip(prepared["input_items"])[0]
+    return stripped(prepared["input_items"])[0]
 
 
 def counted(items: list[Item]) -> int:

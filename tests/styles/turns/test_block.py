@@ -19,6 +19,7 @@ from tests.styles.turns.talk import (
     assistant,
     developer,
     recalled,
+    stripped,
     texts,
     user,
 )
@@ -108,14 +109,15 @@ def test_a_block_without_a_summary_is_one_part() -> None:
 @given(st.one_of(st.sampled_from(HOSTILE), st.text()))
 def test_a_block_is_taken_out_again_wherever_it_stands(text: str) -> None:
     before, after = developer("Be brief."), user(text)
-    assert block.strip([before, *built(text), after, *built(text)]) == ([before, after], True)
+    assert stripped([before, *built(text), after, *built(text)]) == ([before, after], True)
 
 
 def test_a_block_is_known_again_after_a_client_added_fields_to_it() -> None:
     policy, data = built("x")
-    assert block.strip(
-        [policy | {"id": "msg_1"}, data | {"id": "msg_2", "status": "completed"}]
-    ) == ([], True)
+    assert stripped([policy | {"id": "msg_1"}, data | {"id": "msg_2", "status": "completed"}]) == (
+        [],
+        True,
+    )
 
 
 def test_a_block_of_an_earlier_version_is_taken_out_too() -> None:
@@ -129,8 +131,8 @@ def test_a_block_of_an_earlier_version_is_taken_out_too() -> None:
         '"s1","turn":"t1","time":"2026-01-05T12:00:00Z","role":"user","text":"My name is Ada."}]}'
     )
     data = user(OPEN + body + CLOSE)
-    assert block.strip([developer(policy), data, user("Hi.")]) == ([user("Hi.")], True)
-    assert block.strip([POLICY_ITEM, data]) == ([], True)
+    assert stripped([developer(policy), data, user("Hi.")]) == ([user("Hi.")], True)
+    assert stripped([POLICY_ITEM, data]) == ([], True)
 
 
 def test_items_stand_by_turn_in_the_order_in_which_they_were_said() -> None:
@@ -213,10 +215,10 @@ def test_the_day_of_a_fact_is_said_where_it_changes() -> None:
 
 def test_a_long_block_is_known_again_too() -> None:
     items = built("x" * block.CHARS_MAX)
-    assert block.strip(items) == ([], True)
-    assert block.strip([items[0], user(texts(items[1:])[0] + " Hi.")])[1] is False
+    assert stripped(items) == ([], True)
+    assert stripped([items[0], user(texts(items[1:])[0] + " Hi.")])[1] is False
     assert (
-        block.strip([items[0], user(OPEN + '{"kind":"other"}' + " " * block.CHARS_MAX + CLOSE)])[1]
+        stripped([items[0], user(OPEN + '{"kind":"other"}' + " " * block.CHARS_MAX + CLOSE)])[1]
         is False
     )
 
@@ -243,4 +245,4 @@ POLICY_ITEM, DATA_ITEM = built("x")
     ],
 )
 def test_what_only_looks_like_a_block_is_kept(items: list[Any]) -> None:
-    assert block.strip(items) == (items, False)
+    assert stripped(items) == (items, False)

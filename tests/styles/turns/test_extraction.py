@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memsvc.core.facts import FactTier, Statement
-from memsvc.core.items import Item
+from memsvc.core.items import Item, text_of
 from memsvc.core.rules import extraction
 from memsvc.core.rules.extraction import STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ, extract
 from memsvc.styles.turns import block
@@ -189,5 +189,5 @@ def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
     assert found(old, old, *[user("x " * 10_000)] * 3) == []
     assert sum(chars) <= TURN_CHARS_READ
     chars.clear()
-    assert extraction.read([old, old], rest) == [(), ()]
+    assert extraction.read([text_of(old), text_of(old)], rest) == [(), ()]
     assert sum(chars) <= rest

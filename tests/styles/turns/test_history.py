@@ -5,7 +5,7 @@ import pytest
 from memsvc.core.items import Item, item_hash
 from memsvc.styles.turns import history
 from memsvc.styles.turns.history import Conversation
-from tests.styles.turns.talk import assistant, developer, user
+from tests.styles.turns.talk import assistant, developer, turn_items, user
 
 ONE, TWO, THREE = user("one"), user("two"), user("three")
 FIRST, SECOND = assistant("first"), assistant("second")
@@ -24,13 +24,16 @@ def delta(
     block: bool = False,
     older: bool = False,
 ) -> list[Item]:
-    return history.delta(given, digests(*stored), window=window, block_found=block, has_more=older)
+    fresh = history.delta(
+        turn_items(given), digests(*stored), window=window, block_found=block, has_more=older
+    )
+    return [item.item for item in fresh]
 
 
 def unseen(
     recent: list[Item], before: list[Item], current: list[Item], behind: list[Item] | None = None
 ) -> list[int]:
-    told = Conversation(before, current, behind or [])
+    told = Conversation(turn_items(before), turn_items(current), turn_items(behind or []))
     return history.new_positions(recent, digests(*recent), told)[0]
 
 
@@ -51,8 +54,9 @@ def unseen(
 def test_a_conversation_is_cut_where_the_caller_says_with_bounds_kept(
     start: int, count: int, before: list[Item], now: list[Item]
 ) -> None:
-    conversation = history.split_conversation([ONE, TWO, THREE], start, count)
-    assert (conversation.history, conversation.current) == (before, now)
+    conversation = history.split_conversation(turn_items([ONE, TWO, THREE]), start, count)
+    assert [item.item for item in conversation.history] == before
+    assert [item.item for item in conversation.current] == now
 
 
 def test_an_input_without_echo_is_new_as_a_whole() -> None:

@@ -15,7 +15,7 @@ from memsvc.styles.turns import history
 from memsvc.styles.turns.history import Conversation
 from tests.door import Door
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import assistant, events, unblocked, user
+from tests.styles.turns.talk import assistant, events, turn_items, unblocked, user
 
 RECENT = 6
 LOOKED_AT = RECENT * 2 + 8
@@ -36,7 +36,10 @@ def prepared(stored: list[Item], told: Conversation) -> list[Item]:
     recent = stored[-RECENT:]
     positions, older = history.new_positions(recent, list(map(item_hash, recent)), told)
     unsent = [recent[at] for at in positions]
-    return [*unsent[:older], *told.history, *unsent[older:], *told.current]
+    history_items, current = (
+        [item.item for item in items] for items in (told.history, told.current)
+    )
+    return [*unsent[:older], *history_items, *unsent[older:], *current]
 
 
 def sent(way: str, stored: list[Item], said: list[Item]) -> list[Item]:
@@ -47,9 +50,11 @@ def sent(way: str, stored: list[Item], said: list[Item]) -> list[Item]:
         case "everything":
             return [*stored, *said]
         case "prepared":
-            return prepared(stored, Conversation([], said))
+            return prepared(stored, Conversation([], turn_items(said)))
         case _:
-            return prepared(stored, Conversation(stored[-RECENT - 3 :], said))
+            return prepared(
+                stored, Conversation(turn_items(stored[-RECENT - 3 :]), turn_items(said))
+            )
 
 
 @pytest.mark.slow
@@ -65,9 +70,14 @@ def test_a_client_of_any_kind_has_every_item_stored_once_and_in_order(
         # a block comes with what before_turn prepared and with nothing else
         found = block and way.startswith("prepared") and bool(stored)
         older = len(marks) == LOOKED_AT
-        inputs = history.delta(
-            sent(way, stored, said), marks, window=RECENT, block_found=found, has_more=older
+        fresh = history.delta(
+            turn_items(sent(way, stored, said)),
+            marks,
+            window=RECENT,
+            block_found=found,
+            has_more=older,
         )
+        inputs = [item.item for item in fresh]
         stored += [*inputs, *answered]
         spoken += [*said, *answered]
         assert stored == spoken
@@ -80,7 +90,7 @@ def test_nothing_is_shown_more_often_than_it_was_said(
 ) -> None:
     stored = [item for asked, answered in turns for item in (*asked, *answered)]
     held = stored[first : len(stored) - last] if first < len(stored) - last else []
-    shown = prepared(stored, Conversation(held, said))
+    shown = prepared(stored, Conversation(turn_items(held), turn_items(said)))
     often = Counter(map(canonical, [*stored, *said]))
     assert all(count <= often[item] for item, count in Counter(map(canonical, shown)).items())
     assert shown[len(shown) - len(said) :] == said
@@ -93,7 +103,7 @@ def test_a_client_that_holds_everything_is_shown_what_it_holds(
     turns: list[tuple[list[Item], list[Item]]], said: list[Item]
 ) -> None:
     stored = [item for asked, answered in turns for item in (*asked, *answered)]
-    assert prepared(stored, Conversation(stored, said)) == [*stored, *said]
+    assert prepared(stored, Conversation(turn_items(stored), turn_items(said))) == [*stored, *said]
 
 
 @settings(max_examples=300, deadline=None)
@@ -105,7 +115,10 @@ def test_an_answer_that_was_generated_anew_is_shown_instead_of_the_old_one(
     answers = [at for at in range(len(stored)) if stored[at] == assistant("so be it")]
     at = data.draw(st.sampled_from(answers))
     told = [*stored[:at], assistant("anew"), *stored[at + 1 :]]
-    assert prepared(stored, Conversation(told, [user("next")])) == [*told, user("next")]
+    assert prepared(stored, Conversation(turn_items(told), turn_items([user("next")]))) == [
+        *told,
+        user("next"),
+    ]
 
 
 @settings(max_examples=300, deadline=None)
@@ -120,7 +133,7 @@ def test_a_turn_that_is_asked_again_in_the_middle_is_not_shown_beside_itself(
         stored += [*asked, *answered]
     start, count = bounds[which % len(bounds)]
     assert (
-        prepared(stored, history.split_conversation(stored, start, count))
+        prepared(stored, history.split_conversation(turn_items(stored), start, count))
         == stored[: start + count]
     )
 

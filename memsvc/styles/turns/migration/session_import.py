@@ -13,7 +13,7 @@ import orjson
 from anyio import to_thread
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.items import fingerprint
+from memsvc.core.items import canonical, fingerprint
 from memsvc.core.ports import Clock, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.store import derived, guard, index, sessions
@@ -23,7 +23,7 @@ from memsvc.store.derived import DoneTurn
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.styles.turns import budget, file_layout, turn_index
-from memsvc.styles.turns.facts.extraction import find_changes
+from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy_facts, legacy_turns
 from memsvc.styles.turns.migration.imported_facts import import_facts
@@ -39,6 +39,7 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.turn import entry_of
+from memsvc.styles.turns.turn_items import TurnItem
 
 BATCH_EVENTS = 200
 BATCH_BYTES = 4 * 1024 * 1024
@@ -179,9 +180,9 @@ class SessionImport:
                 lines[path].append(line)
         content_by_path = {path: b"".join(path_lines) for path, path_lines in lines.items()}
         spans = await append(tx, content_by_path, owner=file_layout.OWNER, now=now)
-        items = [event.item for turn in turns for event in turn.events]
-        costs = await self._costs.counted(items)
-        changes = await find_changes(items)
+        items = {id(event): TurnItem(event.item) for turn in turns for event in turn.events}
+        await self._costs.count(list(items.values()))
+        await read_changes(list(items.values()))
         entries: list[NewEntry] = []
         first_positions: dict[str, int] = {}
         offset_by_path = {path: span.start for path, span in spans.items()}
@@ -190,7 +191,7 @@ class SessionImport:
             first_positions.setdefault(turn.turn, len(entries))
             place = (spans[path].stream, offset_by_path[path], len(line))
             entries.append(
-                entry_of(event.event, event.item, place, costs, event.message_at, changes)
+                entry_of(event.event, items[id(event)], place, self._costs, event.message_at)
             )
             offset_by_path[path] += len(line)
         target_index = turn_index.turns(session)
@@ -360,7 +361,7 @@ def _batches(turns: Sequence[OldTurn]) -> Iterator[list[OldTurn]]:
 
 
 def _content_hash(turn: OldTurn) -> bytes:
-    return fingerprint([turn.items("in"), turn.items("out")])
+    return fingerprint([list(map(canonical, turn.items(way))) for way in ("in", "out")])
 
 
 def _result(turn: OldTurn, facts_by_turn: dict[str, list[str]]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class ShadowTools:
         }
         client_tokens = args.own_token_count
         if client_tokens is None and client_items:
-            client_tokens = sum(map(self._costs.item, client_items))
+            client_tokens = sum(self._costs.item(item.item) for item in client_items)
         server_tokens = prepared.context_token_count
         listed = [
             ClientFile(client_fact.path, client_fact.size, client_fact.lines)

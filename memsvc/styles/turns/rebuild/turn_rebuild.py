@@ -32,7 +32,7 @@ from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import budget, turn_index
-from memsvc.styles.turns.facts.extraction import find_changes
+from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT
 from memsvc.styles.turns.maintenance.event_files import (
     FILES_A_PAGE,
@@ -50,6 +50,7 @@ from memsvc.styles.turns.rebuild.rebuilt_index import compare_index
 from memsvc.styles.turns.rebuild.walk import Walk, WalkStatus, done, session_counts, with_result
 from memsvc.styles.turns.turn import entry_of
 from memsvc.styles.turns.turn_index import TurnIndex
+from memsvc.styles.turns.turn_items import TurnItem
 
 ATTEMPTS_MAX: Final = 5
 """Attempts to read a session whose older files change meanwhile."""
@@ -252,13 +253,13 @@ class TurnRebuild:
         turns: dict[str, list[tuple[int, EventLine]]] = {}
         begin = walk.stop
         lines = await lines_of(tx, file)
-        changes = await find_changes([line.item for line in lines])
-        for line in lines:
+        items = [TurnItem(line.item) for line in lines]
+        await self._costs.count(items)
+        await read_changes(items)
+        for line, item in zip(lines, items, strict=True):
             number = walk.number(line.event)
             walk.stop = number + 1
-            expected[number] = entry_of(
-                line.event, line.item, line.place, self._costs, line.message_at, changes
-            )
+            expected[number] = entry_of(line.event, item, line.place, self._costs, line.message_at)
             if line.turn in walk.forgotten:
                 hidden.add(number)
             turns.setdefault(line.turn, []).append((number, line))

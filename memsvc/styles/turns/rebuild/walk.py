@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from memsvc.core.items import fingerprint
+from memsvc.core.items import canonical, fingerprint
 from memsvc.store import guard
 from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
 from memsvc.store.sessions import StoredSession
@@ -45,8 +45,8 @@ class Walk:
 
 def done(turn: str, lines_by_number: Sequence[tuple[int, EventLine]]) -> DoneTurn:
     """Return the guard of a turn, from its lines."""
-    inputs = [line.item for _, line in lines_by_number if line.direction == "in"]
-    output_items = [line.item for _, line in lines_by_number if line.direction == "out"]
+    inputs = [canonical(line.item) for _, line in lines_by_number if line.direction == "in"]
+    output_items = [canonical(line.item) for _, line in lines_by_number if line.direction == "out"]
     last = lines_by_number[-1][1]
     return DoneTurn(
         turn,

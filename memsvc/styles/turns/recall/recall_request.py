@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from memsvc.core.greeting_phrases import is_greeting_phrase
-from memsvc.core.items import Item, text_of
 from memsvc.store.recall_content import EntryPlace
 from memsvc.store.search import QueryEmbedding
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.recall.passage_quotes import Quote
+from memsvc.styles.turns.turn_items import TurnItem
 
 QUESTION_CHARS_MAX: Final = 20_000
 DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
@@ -69,11 +69,11 @@ class RecallRequest:
         )
 
 
-def question_of(items: Sequence[Item]) -> str:
+def question_of(items: Sequence[TurnItem]) -> str:
     """Return the question in the items: their texts, or "" for thanks, greetings and the like.
 
     Of a long text the start and the end, where people put their question."""
-    text = "\n".join(filter(None, map(text_of, items)))
+    text = "\n".join(filter(None, (item.text for item in items)))
     if is_greeting_phrase(text):
         return ""
     side_chars = QUESTION_CHARS_MAX // 2
