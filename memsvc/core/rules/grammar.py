@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from memsvc.core.rules.health_lexicon import words_of
 from memsvc.core.rules.idioms import is_idiom
 from memsvc.core.rules.rule import Topic
 
@@ -41,6 +42,7 @@ class Grammar:
     (`style`) last by themselves, `once` are words about this one answer. `topics` are what is
     told by class, each with the words of which it needs one, if it does."""
 
+    language: str
     whole_words: bool
     common: str
     markers: str
@@ -84,8 +86,13 @@ class Grammar:
     @cached_property
     def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str], frozenset[str]], ...]:
         """Return the compiled patterns of what is told by class, with the words that they need."""
+        languages = "(?:" + "|".join(words_of("language", self.language)) + ")"
         return tuple(
-            (topic, re.compile(pattern), frozenset(" ".join(required).split()))
+            (
+                topic,
+                re.compile(pattern.replace("{language}", languages)),
+                frozenset(" ".join(required).split()),
+            )
             for topic, pattern, *required in self.topics
         )
 

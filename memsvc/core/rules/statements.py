@@ -12,6 +12,7 @@ from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
 from memsvc.core.rules.grammar import Grammar
+from memsvc.core.rules.health_lexicon import has_health_words, health_topics
 from memsvc.core.rules.idioms import is_work_issue
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
@@ -196,7 +197,11 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
         implicit, conditional = grammar.patterns["implicit"], grammar.patterns["conditional"]
         if (
             not body
-            or not (grammar.has_any(grammar.cue_words, low, words) or implicit.match(body))
+            or not (
+                grammar.has_any(grammar.cue_words, low, words)
+                or implicit.match(body)
+                or has_health_words(grammar.language, body)
+            )
             or conditional.search(low[indent:end])
             or conditional.search(body)
         ):
@@ -207,7 +212,7 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
             if not body or grammar.is_not_literal(body, words) or not _is_order(body, grammar):
                 continue
             known = known | {"user_statement"}
-        topics = _topics_of(body, words, grammar)
+        topics = _topics_of(sentence, body, words, grammar)
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
             if "user_nickname" in known and not _is_order(_NAMING.sub("", body), grammar):
@@ -273,7 +278,7 @@ def _asked_from(low: str, start: int, grammar: Grammar) -> int:
     return 0
 
 
-def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
+def _topics_of(sentence: str, body: str, words: set[str], grammar: Grammar) -> list[Topic]:
     """Return what a sentence states something about; nothing if it states nothing that lasts."""
     patterns = grammar.patterns
     once = patterns["once"].search(body) is not None
@@ -281,10 +286,12 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
     for topic, pattern, required in grammar.topic_patterns:
         if topic in topics or (required and words.isdisjoint(required)):
             continue
-        if topic in _FOOD and not _FOOD.isdisjoint(topics):
+        if topic.fact_id == "user_instruction" and once:
             continue
-        if (topic.fact_id != "user_instruction" or not once) and pattern.search(body):
+        match = pattern.search(body)
+        if match is not None and _is_capitalised(match, sentence):
             topics.append(topic)
+    topics += health_topics(grammar.language, body)
     if not once and t.ANSWER_LANGUAGE not in topics and _is_order(body, grammar):
         topics.append(t.INSTRUCTION)
     if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
@@ -295,8 +302,14 @@ def _topics_of(body: str, words: set[str], grammar: Grammar) -> list[Topic]:
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
     if patterns["implicit"].match(body) or (has_marker and patterns["states"].search(body)):
-        return [t.STATEMENT]
+        return health_topics(grammar.language, body, is_personal=True) or [t.STATEMENT]
     return []
+
+
+def _is_capitalised(match: re.Match[str], sentence: str) -> bool:
+    """Return whether what a pattern takes for a name is written like one."""
+    names = [name for group, name in match.groupdict().items() if "name" in group and name]
+    return not names or any(name.capitalize() in sentence for name in names)
 
 
 def _is_order(body: str, grammar: Grammar) -> bool:
