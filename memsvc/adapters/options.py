@@ -205,7 +205,10 @@ class TracingOptions(BaseModel):
     )
     flush_every_s: float = Field(2.0, gt=0, le=300, description="how often what waits is sent")
     queue_max: int = Field(
-        4096, ge=1, le=1_000_000, description="spans that wait at the most; further ones are lost"
+        4096,
+        ge=1,
+        le=1_000_000,
+        description="spans that wait at the most; older ones are lost",
     )
 
     @field_validator("endpoint")

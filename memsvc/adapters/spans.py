@@ -1,22 +1,23 @@
 """Traces by OpenTelemetry, sent to a collector in the background; importing this takes a while."""
 
-import asyncio
 import logging
 import re
-from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
 import anyio
-import httpx
+import requests
 import structlog
 from anyio import to_thread
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import (
     Link,
@@ -33,7 +34,6 @@ from opentelemetry.trace import Span as OtelSpan
 
 from memsvc.adapters.options import TracingOptions
 from memsvc.core import call_context
-from memsvc.core.background import wait_for_event
 from memsvc.core.call_context import NO_ATTRIBUTES, AttributeValue, TraceSpan
 from memsvc.core.ports import Meter
 
@@ -82,7 +82,6 @@ _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
 )
 _EMPTY_CONTEXT: Final = Context()
-_TRANSIENT_STATUS: Final = frozenset({408, 429, 502, 503, 504})
 _OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_EMPTY_CONTEXT)
 
 
@@ -90,13 +89,15 @@ class OtelTracer:
     """The `Tracer` of one process.
 
     A trace is sampled by its id and `sample_ratio`, even if a client samples its own, but never if
-    the client says that it does not. Nothing of the environment or of other libraries is used.
+    the client says that it does not. Nothing of the environment or of other libraries is used but
+    the certificates that OTEL_EXPORTER_OTLP_CERTIFICATE and the variables beside it name.
     """
 
     def __init__(self, options: TracingOptions, meter: Meter, version: str) -> None:
         # errors are logged here, once
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        self._export = _Export(options, meter)
+        for name in ("opentelemetry", "urllib3"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._processor = _Processor(options, meter)
         rate = TraceIdRatioBased(options.sample_ratio)
         provider = TracerProvider(
             sampler=ParentBased(
@@ -108,7 +109,7 @@ class OtelTracer:
             shutdown_on_exit=False,
             span_limits=SpanLimits(max_span_attribute_length=TEXT_CHARS_MAX),
         )
-        provider.add_span_processor(self._export)
+        provider.add_span_processor(self._processor)
         self._tracer = provider.get_tracer("memsvc", version)
 
     @property
@@ -173,9 +174,11 @@ class OtelTracer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send in the background, and once more at the end."""
-        async with self._export.running():
+        """Send once more at the end; a thread sends until then."""
+        try:
             yield
+        finally:
+            await self._processor.stop()
 
 
 class _SpanAttributes:
@@ -199,110 +202,99 @@ def _read(traceparent: str) -> SpanContext | None:
     )
 
 
-class _Export(SpanProcessor):
-    """Queues ended spans up to a limit, and sends them in batches.
+class _Session(requests.Session):
+    """A session without the environment's proxies and headers that reads only the status."""
 
-    A collector that is down is logged once, and so is its return; its batch is retried like a new
-    one. Of its answers only the status is read.
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.stream = True
+        self.outcome = ""
+        self._own_headers = {"Content-Type": "application/x-protobuf", **headers}
+
+    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """Send a request, and keep in words what came of it."""
+        try:
+            response = super().request(*args, **kwargs | {"headers": self._own_headers})
+        except requests.RequestException as error:
+            self.outcome = f"out of reach ({type(error).__name__})"
+            raise
+        self.outcome = f"answered with status {response.status_code}"
+        return response
+
+
+class _Exporter(SpanExporter):
+    """The exporter of OTLP over HTTP, with metrics of what it sent and lost.
+
+    A collector that takes nothing is logged once, and so is its return.
     """
+
+    def __init__(self, options: TracingOptions, meter: Meter) -> None:
+        self.exported = 0
+        self._meter = meter
+        self._is_down = False
+        self._session = _Session(dict(header.partition("=")[::2] for header in options.headers))
+        self._otlp = OTLPSpanExporter(
+            options.url,
+            timeout=options.timeout_ms / 1000,
+            compression=Compression.NoCompression,
+            session=self._session,
+        )
+        self._close: Callable[[], None] = self._otlp.shutdown
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send a batch, with retries within its time limit."""
+        self.exported += len(spans)
+        result: SpanExportResult = self._otlp.export(spans)
+        is_down = result is not SpanExportResult.SUCCESS
+        if is_down and not self._is_down:
+            log.warning("the collector of traces takes none", reason=self._session.outcome)
+        elif self._is_down and not is_down:
+            log.info("the collector of traces takes them again")
+        self._is_down = is_down
+        outcome = "lost" if is_down else "sent"
+        self._meter.add("memsvc_trace_spans_total", len(spans), outcome=outcome)
+        return result
+
+    def shutdown(self) -> None:
+        """Close the connections, and send nothing more."""
+        self._close()
+
+
+class _Processor(BatchSpanProcessor):
+    """The batch processor, whose full queue loses its oldest span, with a metric of these."""
 
     def __init__(self, options: TracingOptions, meter: Meter) -> None:
         self._options = options
         self._meter = meter
-        self._waiting: deque[ReadableSpan] = deque()
-        self._batch_ready = asyncio.Event()
-        self._stopped = False
-        self._is_down = False
+        self._exporter = _Exporter(options, meter)
+        self._ended = 0
+        super().__init__(
+            self._exporter,
+            max_queue_size=options.queue_max,
+            schedule_delay_millis=options.flush_every_s * 1000,
+            max_export_batch_size=min(BATCH_SPANS, options.queue_max),
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of spans in the queue."""
+        return self._ended - self._exporter.exported
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Queue a span, if there is space."""
-        if len(self._waiting) >= self._options.queue_max:
+        """Queue a span."""
+        if self.waiting >= self._options.queue_max:
             self._meter.add("memsvc_trace_spans_total", outcome="lost")
-            return
-        self._waiting.append(span)
-        if len(self._waiting) == BATCH_SPANS and not self._is_down:
-            self._batch_ready.set()
+        else:
+            self._ended += 1
+        super().on_end(span)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Send in the background, and the rest at the end, within the time limit of a batch."""
-        headers = dict(header.partition("=")[::2] for header in self._options.headers)
-        async with httpx.AsyncClient(
-            headers={
-                **headers,
-                "Content-Type": "application/x-protobuf",
-                "Accept-Encoding": "identity",
-            },
-            timeout=None,  # noqa: S113 a whole request has its time limit
-            trust_env=False,
-        ) as client:
-            task = asyncio.create_task(self._send_until_stopped(client))
-            try:
-                yield
-            finally:
-                self._stopped = True
-                self._batch_ready.set()
-                with (
-                    anyio.CancelScope(shield=True),
-                    anyio.move_on_after(self._options.timeout_ms / 1000),
-                ):
-                    await asyncio.wait({task})
-                task.cancel()
-                await asyncio.wait({task})
-                if self._waiting:
-                    self._meter.add("memsvc_trace_spans_total", len(self._waiting), outcome="lost")
-                    log.warning("spans were lost at the end", spans=len(self._waiting))
-
-    async def _send_until_stopped(self, client: httpx.AsyncClient) -> None:
-        while not self._stopped:
-            await wait_for_event(self._batch_ready, self._options.flush_every_s)
-            self._batch_ready.clear()
-            await self._flush(client)
-        await self._flush(client)
-
-    async def _flush(self, client: httpx.AsyncClient) -> None:
-        while batch := [
-            self._waiting.popleft() for _ in range(min(BATCH_SPANS, len(self._waiting)))
-        ]:
-            try:
-                reason, transient = await self._send(client, batch)
-            except asyncio.CancelledError:
-                self._waiting.extendleft(reversed(batch))
-                raise
-            self._log_status(reason)
-            if reason and transient:
-                capacity = self._options.queue_max - len(self._waiting)
-                self._waiting.extendleft(reversed(batch[:capacity]))
-                batch = batch[max(0, capacity) :]
-            outcome = "lost" if reason else "sent"
-            self._meter.add("memsvc_trace_spans_total", len(batch), outcome=outcome)
-            if reason or len(self._waiting) < BATCH_SPANS:
-                return
-
-    async def _send(
-        self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]
-    ) -> tuple[str, bool]:
-        """Send a batch; return why it failed ("" for success), and whether a retry may help."""
-        body = await to_thread.run_sync(_encoded, batch)
-        try:
-            with anyio.fail_after(self._options.timeout_ms / 1000):
-                async with client.stream("POST", self._options.url, content=body) as response:
-                    status = response.status_code
-        except TimeoutError:
-            return "too slow", True
-        except httpx.HTTPError as error:
-            return f"out of reach ({type(error).__name__})", True
-        return (
-            "" if status in (200, 202) else f"answered with status {status}"
-        ), status in _TRANSIENT_STATUS
-
-    def _log_status(self, reason: str) -> None:
-        if reason and not self._is_down:
-            log.warning("the collector of traces takes none", reason=reason)
-        elif not reason and self._is_down:
-            log.info("the collector of traces takes them again")
-        self._is_down = bool(reason)
-
-
-def _encoded(batch: Sequence[ReadableSpan]) -> bytes:
-    return bytes(encode_spans(batch).SerializeToString())
+    async def stop(self) -> None:
+        """Send what waits, within the time limit of a batch."""
+        stopping = threading.Thread(target=self.shutdown, daemon=True)
+        stopping.start()
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(stopping.join, self._options.timeout_ms / 1000)
+        if self.waiting:
+            self._meter.add("memsvc_trace_spans_total", self.waiting, outcome="lost")
+            log.warning("spans were lost at the end", spans=self.waiting)

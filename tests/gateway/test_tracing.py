@@ -212,8 +212,9 @@ async def test_a_failed_call_is_told_by_its_code_alone(
 
 
 async def test_headers_go_to_the_collector_and_health_is_not_traced(
-    database_urls: DatabaseUrls, admin: asyncpg.Connection
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"x-of-others={SECRET}")
     async with collecting() as collector:
         options = tracing(
             collector, headers=("authorization=Bearer of-the-collector",), service_name="mine"
@@ -225,6 +226,7 @@ async def test_headers_go_to_the_collector_and_health_is_not_traced(
             await collector.until("request POST")
         assert {head.split()[1] for head in collector.heads} == {"/v1/traces"}
         assert all("authorization: Bearer of-the-collector" in head for head in collector.heads)
+        assert not any(SECRET in head for head in collector.heads)
         assert b"mine" in collector.bodies[0]
         assert "request GET" not in {span.name for span in collector.spans}
 
