@@ -1,10 +1,12 @@
 """The prompt of a turn: memory block, history, recent context and input, within a token limit."""
 
+import re
+from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from typing import Any, Final
 
 from memsvc.core.items import Item
@@ -14,6 +16,8 @@ from memsvc.styles.turns.turn_items import TurnItem
 
 CACHE_ENTRIES_MAX: Final = 4096
 """Summaries whose cost is cached."""
+_KEY_END: Final = re.compile(r'(?<=[A-Za-z0-9])(?=":)')
+"""Where a block may be split: the tokens of the parts add up to those of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +109,12 @@ class PromptBuilder:
         A summary of older context comes on top of recall."""
         return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
-    def _first_cost(self, memory: list[Item]) -> int:
-        """Return the cost of a block without its summary."""
-        return (
-            self._policy_cost
-            + budget.ITEM_TOKENS
-            + self._costs.text(block.split_summary(memory[1])[0])
-        )
+    def _first_cost(self, memory: list[Item], known: dict[str, int] | None = None) -> int:
+        """Return the cost of a block without its summary; `known` are tokens of parts of others."""
+        known = {} if known is None else known
+        parts = _KEY_END.split(block.split_summary(memory[1])[0])
+        known |= {part: self._costs.text(part) for part in parts if part not in known}
+        return self._policy_cost + budget.ITEM_TOKENS + sum(known[part] for part in parts)
 
     def _fitted(
         self, recalled: RankedRecall, summary: dict[str, Any] | None, summary_cost: int, room: int
@@ -119,30 +122,28 @@ class PromptBuilder:
         """Return the block of as many chunks as fit into the room, counted exactly."""
         chunks = recalled.chunks
         summary_tokens = summary_cost - self._without_summary if summary_cost else 0
+        estimates = [*accumulate((chunk.tokens for chunk in chunks), initial=0)]
+        known: dict[str, int] = {}
 
         def block_of(count: int) -> _FittedBlock:
             memory = block.build(chunks[:count], summary=summary)
-            cost = self._first_cost(memory) + summary_tokens if memory else 0
+            cost = self._first_cost(memory, known) + summary_tokens if memory else 0
             return _FittedBlock(count, memory, cost)
 
-        def more(count: int, spare: int) -> int:
-            """Return how many chunks after the first ones probably fit into the spare room."""
-            costs = accumulate(chunk.tokens for chunk in chunks[count:])
-            return sum(1 for _ in takewhile(lambda cost: cost <= spare, costs))
-
-        fitted = block_of(more(0, room - budget.BLOCK_TOKENS - summary_tokens))
-        while fitted.cost > room and fitted.count:
-            over = fitted.cost - room
-            least = more(0, sum(chunk.tokens for chunk in chunks[: fitted.count]) - over)
-            fitted = block_of(min(least, fitted.count - 1))
-        too_many = len(chunks) + 1
-        while fitted.count + 1 < too_many and fitted.cost <= room:
-            step = min(max(1, more(fitted.count, room - fitted.cost)), too_many - fitted.count - 1)
-            larger = block_of(fitted.count + step)
-            if larger.cost <= room:
-                fitted = larger
+        fitted, too_many = _FittedBlock(-1, [], 0), len(chunks) + 1
+        estimate = float(room - budget.BLOCK_TOKENS - summary_tokens)
+        while fitted.count + 1 < too_many:
+            count = bisect_right(estimates, estimate) - 1
+            tried = block_of(min(max(count, fitted.count + 1), too_many - 1))
+            if tried.cost <= room or not tried.count:
+                fitted = tried
             else:
-                too_many = larger.count
+                too_many = tried.count
+            # what the chunks so far cost beside their estimate, the others probably do as well
+            chunks_cost = max(1, tried.cost - summary_tokens - budget.BLOCK_TOKENS)
+            estimate = (room - summary_tokens - budget.BLOCK_TOKENS) * (
+                estimates[tried.count] / chunks_cost
+            )
         return fitted
 
     def within_limit(self, parts: PromptParts, capacity: int) -> PreparedPrompt:

@@ -1,8 +1,9 @@
 """Changes that are told with the older items and facts that they may end."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
@@ -109,6 +110,7 @@ def with_changes(
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks} - {""}
     told |= {said.change.text for said in changes if said.place in shown}
+    words_of = _words()
     for chunk in chunks:
         text = items.get(chunk.place) if chunk.kind == "turn" and chunk.place else None
         if text is None:
@@ -124,7 +126,7 @@ def with_changes(
             for said in changes
             if said.change.text not in told
             and said.is_after(chunk, text)
-            and _is_outdated(said, text)
+            and _is_outdated(said, text, words_of)
         ]
         by = "; ".join(dict.fromkeys(filter(None, ended or later[-1:])))
         told |= {*later[-1:], *ended}
@@ -142,26 +144,30 @@ def following(
     surer ones, those that share a word, then the later."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks}
-    statements = [normalized_text(str(chunk.fields.get("statement", ""))) for chunk in chunks]
     found: dict[EntryPlace, tuple[bool, bool, SaidChange]] = {}
+    words_of = _words()
+    changes = [said for said in changes if said.place not in shown and said.change.text not in told]
     for chunk in chunks:
         if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
             continue
         for said in changes:
             distance = _distance(chunk.place, said, facts.get(chunk.place))
             distance_max = FOLLOWING_ENTRIES // (10 if said.change.weak else 1)
-            if 0 < distance <= distance_max and said.place not in shown:
-                words = terms(str(chunk.fields.get("statement") or chunk.fields.get("text", "")))
+            best = found.get(said.place)
+            can_be_surer = best is None or (said.change.weak, False) < best[:2]
+            if 0 < distance <= distance_max and can_be_surer:
+                words = words_of(str(chunk.fields.get("statement") or chunk.fields.get("text", "")))
                 rank = (said.change.weak, said.change.terms.isdisjoint(words))
-                if said.place not in found or rank < found[said.place][:2]:
+                if best is None or rank < best[:2]:
                     found[said.place] = (*rank, said)
     latest_first = sorted(found.values(), key=lambda one: one[2].text.message_at, reverse=True)
     ranked = sorted(latest_first, key=lambda one: one[:2])
-    return [
-        said
-        for *_, said in ranked
-        if said.change.text not in told and not _is_stated(said.text.text, statements)
-    ][:FOLLOWING_MAX]
+    if not ranked:
+        return []
+    statements = [normalized_text(chunk.fields.get("statement", "")) for chunk in chunks]
+    return [said for *_, said in ranked if not _is_stated(said.text.text, statements)][
+        :FOLLOWING_MAX
+    ]
 
 
 def _is_stated(message: str, statements: Sequence[str]) -> bool:
@@ -181,14 +187,19 @@ def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
     return int(session_index == said.place.index_id and fact.valid_from < said.text.message_at)
 
 
-def _is_outdated(said: SaidChange, text: Text) -> bool:
+def _words() -> Callable[[str], frozenset[str]]:
+    """Return a function that returns the terms of a text, and reads each text once."""
+    return cache(lambda text: frozenset(terms(text)))
+
+
+def _is_outdated(said: SaidChange, text: Text, words_of: Callable[[str], frozenset[str]]) -> bool:
     """Return whether a change names what an item says, in a good part of its own words.
 
     One that ends a topic ends no item about another."""
     change = said.change
     if change.weak or len(text.text) > NAMED_CHARS_MAX:
         return False
-    shared = change.terms.intersection(terms(text.text))
+    shared = change.terms & words_of(text.text)
     return (
         NAMED_PART * len(shared) >= len(change.terms)
         and names(change, text.text)
