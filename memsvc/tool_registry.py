@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.adapters.embedder import embedder
-from memsvc.adapters.instrumented_models import (
+from memsvc.adapters.embeddings import embedder
+from memsvc.adapters.models import (
     InstrumentedEmbedder,
     InstrumentedLlm,
     InstrumentedReranker,
+    llm,
+    reranker,
 )
-from memsvc.adapters.llm import llm
 from memsvc.adapters.options import ModelOptions
-from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.administration import tools as administration
 from memsvc.administration.archive_restore import FileQuotas

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from benchmarks.peers.child import PeerError
 from benchmarks.service import free_port
-from memsvc.adapters.local_embeddings import LocalEmbedder
+from memsvc.adapters.embeddings import LocalEmbedder
 from memsvc.adapters.options import EmbeddingOptions
 from tests.endpoints import vector_of
 

@@ -27,8 +27,13 @@ from memsvc.adapters.postgres_cluster import (
     PostgresCluster,
     program_dir,
 )
-from memsvc.adapters.postgres_setup import EmbeddedPostgresError
-from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, write
+from memsvc.adapters.postgres_setup import (
+    EmbeddedPostgresError,
+    ServerUser,
+    open_to,
+    server_user_of,
+    write,
+)
 from memsvc.core.errors import Code, MemsvcError
 
 if sys.platform != "win32":

@@ -1,5 +1,7 @@
 """Backups of the embedded PostgreSQL: taken while it runs, and restored as of a point in time."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -7,9 +9,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from memsvc.adapters import postgres_setup as setup
@@ -27,12 +30,17 @@ from memsvc.adapters.backup_folder import (
     drop_old,
     locked,
 )
-from memsvc.adapters.backup_manifest import CHECKSUMS, find_errors, wal_range
 from memsvc.adapters.postgres import EmbeddedPostgres
 from memsvc.adapters.postgres_archive import MARK_FILE, archived_to, recovery_settings
 from memsvc.adapters.postgres_cluster import POLL_S, PostgresCluster, program_dir
-from memsvc.adapters.postgres_setup import EmbeddedPostgresError
-from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, set_owner, write
+from memsvc.adapters.postgres_setup import (
+    EmbeddedPostgresError,
+    ServerUser,
+    open_to,
+    server_user_of,
+    set_owner,
+    write,
+)
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 
@@ -281,3 +289,66 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+MANIFEST: Final = "backup_manifest"
+CHECKSUMS: Final = "SHA256"
+"""Checksums that a copy is taken with."""
+_SEGMENT_BITS: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class WalRange:
+    """The log that a copy needs to be complete, from `start` to `end` on a timeline."""
+
+    timeline: int
+    start: str
+    end: str
+
+    @property
+    def last_segment(self) -> str:
+        """Return the name of the segment in which it ends."""
+        high, low = (int(part, 16) for part in self.end.split("/"))
+        # one less: at the end of a segment, the next has not begun
+        number = ((high << 32 | low) - 1) >> _SEGMENT_BITS
+        return f"{self.timeline:08X}{number >> 8:08X}{number & 0xFF:08X}"
+
+
+def wal_range(data: Path) -> WalRange:
+    """Return the log that the copy in this folder needs."""
+    (one,) = _manifest(data)["WAL-Ranges"]
+    return WalRange(one["Timeline"], one["Start-LSN"], one["End-LSN"])
+
+
+def find_errors(data: Path) -> str | None:
+    """Return a short description of the damage of a copy, or None; read all of it but its log."""
+    if not (data / MANIFEST).is_file():
+        return f"{MANIFEST} is missing"
+    text = (data / MANIFEST).read_bytes()
+    body, _, rest = text.rpartition(b'"Manifest-Checksum"')
+    try:
+        checksum = json.loads(b"{" + b'"Manifest-Checksum"' + rest)["Manifest-Checksum"]
+    except ValueError:
+        checksum = None
+    if hashlib.sha256(body).hexdigest() != checksum:
+        return f"{MANIFEST} is damaged"
+    for file in json.loads(text)["Files"]:
+        name = (
+            file["Path"]
+            if "Path" in file
+            else bytes.fromhex(file["Encoded-Path"]).decode(errors="surrogateescape")
+        )
+        path = data / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != file["Size"]:
+            return f"{name} has another size"
+        with path.open("rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != file["Checksum"]:
+                return f"{name} has another content"
+    return None
+
+
+def _manifest(data: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((data / MANIFEST).read_bytes())
+    return manifest

@@ -18,8 +18,7 @@ from typing import Final
 
 from memsvc.adapters import postgres_setup as setup
 from memsvc.adapters.postgres_archive import archive_settings
-from memsvc.adapters.postgres_setup import EmbeddedPostgresError
-from memsvc.adapters.postgres_user import ServerUser, set_owner, write
+from memsvc.adapters.postgres_setup import EmbeddedPostgresError, ServerUser, set_owner, write
 
 START_WAIT_S: Final = 120.0
 """Crash recovery may take this long."""

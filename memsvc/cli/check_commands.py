@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.adapters.embedder import embedder
+from memsvc.adapters.embeddings import embedder
 from memsvc.cli.options import settings_of
 from memsvc.cli.tool_client import (
     Config,

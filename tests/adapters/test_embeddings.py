@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memsvc.adapters.embedder import embedder
-from memsvc.adapters.embeddings import HttpEmbedder, batches, unit
+from memsvc.adapters.embeddings import HttpEmbedder, batches, embedder, unit
 from memsvc.adapters.options import EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError
 from tests.endpoints import DIMENSIONS, Fault, Provider, provider, vector_of

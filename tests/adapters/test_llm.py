@@ -12,8 +12,8 @@ import httpx2
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from memsvc.adapters.llm import llm
 from memsvc.adapters.model_client import ModelClient
+from memsvc.adapters.models import llm
 from memsvc.adapters.options import KEYS, ModelOptions
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from tests.endpoints import Fault, Provider, provider
@@ -344,7 +344,7 @@ def test_options_never_show_their_key() -> None:
 @pytest.mark.slow
 def test_starting_without_a_model_imports_none_of_its_packages() -> None:
     code = (
-        "import asyncio, sys; import memsvc.app; from memsvc.adapters.llm import llm\n"
+        "import asyncio, sys; import memsvc.app; from memsvc.adapters.models import llm\n"
         "from memsvc.adapters.options import ModelOptions\n"
         "async def none():\n    async with llm(ModelOptions(), None) as made: assert made is None\n"
         "asyncio.run(none())\n"

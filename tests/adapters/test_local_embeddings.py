@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.adapters.embedder import embedder
-from memsvc.adapters.local_embeddings import LocalEmbedder
+from memsvc.adapters.embeddings import LocalEmbedder, embedder
 from memsvc.adapters.options import EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError
 
@@ -181,7 +180,7 @@ async def test_without_the_extra_it_says_what_to_install(
     def absent(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr("memsvc.adapters.local_embeddings.importlib.import_module", absent)
+    monkeypatch.setattr("memsvc.adapters.embeddings.importlib.import_module", absent)
     for name in ("model.onnx", "tokenizer.json"):
         (tmp_path / name).touch()
     assert (await unusable(options(tmp_path))).recovery == "install memsvc[local]"

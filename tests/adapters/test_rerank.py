@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from memsvc.adapters.models import TEXT_CHARS_MAX, reranker
 from memsvc.adapters.options import RerankOptions
-from memsvc.adapters.rerank import TEXT_CHARS_MAX, reranker
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Reranker
 from tests.endpoints import Fault, Provider, provider

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, set_owner
+from memsvc.adapters.postgres_setup import ServerUser, open_to, server_user_of, set_owner
 from memsvc.core.scope import Scope
 from tests.e2e.restored import Writers, judged, served
 from tests.servers import TestServer, in_memory

@@ -8,7 +8,7 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.adapters.llm import llm
+from memsvc.adapters.models import llm
 from memsvc.adapters.options import ModelOptions
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions

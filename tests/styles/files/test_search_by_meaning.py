@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from memsvc.adapters.models import reranker
 from memsvc.adapters.options import RerankOptions
-from memsvc.adapters.rerank import reranker
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Embedder, Reranker
 from memsvc.core.scope import Scope

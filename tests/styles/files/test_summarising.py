@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memsvc.adapters.llm import llm
+from memsvc.adapters.models import llm
 from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Llm

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.adapters.llm import llm as model_of
+from memsvc.adapters.models import llm as model_of
 from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.store.changes import change_key

@@ -6,7 +6,7 @@ from contextlib import suppress
 import asyncpg
 import pytest
 
-from memsvc.adapters.llm import llm
+from memsvc.adapters.models import llm
 from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.styles.turns.models.model_budget import PAUSE_S

@@ -1,0 +1,193 @@
+"""Models that the settings name: their openers, reranking, and measurement of their time."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from math import isfinite
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+
+from memsvc.adapters.endpoint import Endpoint
+from memsvc.adapters.options import KEYS, ModelOptions, RerankOptions
+from memsvc.core.call_context import current_call
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Embedder, Llm, Meter, Output, Reranker
+
+if TYPE_CHECKING:
+    from memsvc.adapters.model_client import ModelClient
+
+_DEFAULT_HOSTS: Final = frozenset(("", "api.openai.com", "api.anthropic.com"))
+
+
+@asynccontextmanager
+async def llm(
+    options: ModelOptions, meter: Meter, section: str = "model"
+) -> AsyncIterator["ModelClient | None"]:
+    """Open the model, or None without a name; its connections are closed with the block.
+
+    `section` is its section of the settings, for messages. Raises INVALID_ARGUMENT where the
+    packages that it needs are missing, or the key that a provider's own endpoint always requires;
+    an endpoint is not called before it is needed. The model packages are imported here and not
+    before: they take seconds and tens of megabytes.
+    """
+    if not options.model:
+        yield None
+        return
+    if not options.key and (urlsplit(options.base_url).hostname or "") in _DEFAULT_HOSTS:
+        variable = KEYS[options.model.partition(":")[0]]
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT,
+            f"the model of {section} has no key",
+            recovery=f"set {section}.api_key or {variable}",
+        )
+    async with await to_thread.run_sync(_client, options, meter, section) as client:
+        yield client
+
+
+def _client(options: ModelOptions, meter: Meter, section: str) -> "ModelClient":
+    try:
+        from memsvc.adapters.model_client import ModelClient  # noqa: PLC0415
+    except ImportError as error:
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT,
+            "a model needs packages that are missing",
+            recovery="install memsvc[model]",
+        ) from error
+    return ModelClient(options, meter, section)
+
+
+SECTION: Final = "rerank"
+TEXT_CHARS_MAX: Final = 8000
+"""Characters of a question or text that are sent; models of this kind read less."""
+ANSWER_BYTES_BASE: Final = 2**20
+RESULT_BYTES_MAX: Final = 16 * TEXT_CHARS_MAX
+"""Bytes for one result of an endpoint that repeats the text."""
+
+
+@asynccontextmanager
+async def reranker(options: RerankOptions) -> AsyncIterator[Reranker | None]:
+    """Open the reranker, or None without an endpoint; it is closed with the block."""
+    if not options.endpoint:
+        yield None
+        return
+    async with Endpoint(SECTION, options.endpoint, options.api_key) as endpoint:
+        yield HttpReranker(endpoint, options)
+
+
+class HttpReranker:
+    """The `Reranker` that calls an endpoint, once, within its time limit."""
+
+    def __init__(self, endpoint: Endpoint, options: RerankOptions) -> None:
+        self._endpoint = endpoint
+        self._options = options
+
+    async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return scores in the order of the texts; any failure is UNAVAILABLE."""
+        if not texts:
+            return []
+        body = {
+            "model": self._options.model,
+            "query": _sent(question),
+            "documents": [_sent(text) for text in texts],
+            "top_n": len(texts),
+        }
+        try:
+            answer = await self._endpoint.post(
+                body,
+                timeout_s=self._options.timeout_ms / 1000,
+                answer_bytes_max=ANSWER_BYTES_BASE + len(texts) * RESULT_BYTES_MAX,
+            )
+        except MemsvcError as error:
+            if error.code is Code.UNAVAILABLE:
+                raise
+            raise MemsvcError(Code.UNAVAILABLE, error.message, recovery=error.recovery) from error
+        scores = _scores(answer, len(texts))
+        if scores is None:
+            raise self._endpoint.unavailable("answered other results than one score for each text")
+        return scores
+
+
+def _scores(answer: Any, count: int) -> list[float] | None:
+    """Return the scores by index; None unless each text has one finite score."""
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if (
+        not isinstance(results, list)
+        or len(results) != count
+        or not all(isinstance(one, dict) for one in results)
+    ):
+        return None
+    scores: dict[int, float] = {}
+    for one in results:
+        index, score = one.get("index"), one.get("relevance_score")
+        if type(index) is not int or type(score) not in (int, float) or not isfinite(score):
+            return None
+        scores[index] = float(score)
+    return [scores[at] for at in range(count)] if scores.keys() == set(range(count)) else None
+
+
+def _sent(text: str) -> str:
+    return text[:TEXT_CHARS_MAX].encode(errors="replace").decode()
+
+
+class InstrumentedLlm:
+    """The same model, measured."""
+
+    def __init__(self, llm: Llm) -> None:
+        self.model = llm.model
+        self._llm = llm
+
+    async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
+        """Return what the model writes."""
+        with current_call().timer("model", "model", "complete", model=self.model):
+            return await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
+
+    async def extract(
+        self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int
+    ) -> Output:
+        """Return what the model finds."""
+        with current_call().timer("model", "model", "extract", model=self.model):
+            return await self._llm.extract(
+                instructions, text, output, output_tokens_max=output_tokens_max
+            )
+
+
+class InstrumentedEmbedder:
+    """The same embedder, measured."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.model = embedder.model
+        self._embedder = embedder
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text."""
+        with current_call().timer(
+            "model", "embedding", "document", model=self.model, texts=len(texts)
+        ):
+            return await self._embedder.embed(texts)
+
+    async def embed_question(self, text: str) -> list[float]:
+        """Return the vector of a question."""
+        with current_call().timer("model", "embedding", "question", model=self.model, texts=1):
+            return await self._embedder.embed_question(text)
+
+
+class InstrumentedReranker:
+    """The same reranker, measured and counted."""
+
+    def __init__(self, reranker: Reranker, meter: Meter) -> None:
+        self._reranker = reranker
+        self._meter = meter
+
+    async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each text."""
+        started, status = perf_counter(), "error"
+        try:
+            with current_call().timer("model", "rerank", texts=len(texts)):
+                scores = await self._reranker(question, texts)
+            status = "success"
+        finally:
+            self._meter.add("memsvc_rerank_calls_total", status=status)
+            self._meter.add("memsvc_rerank_duration_ms", (perf_counter() - started) * 1000)
+        return scores
