@@ -7,6 +7,21 @@ from memsvc.core.rules.own_words import own_end, own_spans, pasted_spans, statem
 
 # a message, with ⟦ ⟧ around the text that is worked on
 DIVIDED = [
+    "Here's what the caretaker left on my voicemail.⟦ Hiya, it's Dom. I live in Didsbury. I'm asthmatic.⟧",
+    (
+        "⟦I wake at five. I feed the goats. My husband sleeps till nine. ⟧What tense is this in? I teach"
+        " writing on Thursdays"
+    ),
+    "Jette schreibt:⟦ ich bin jetzt Veganerin und ziehe nach Lübeck.⟧",
+    (
+        "Short firm reply to my lodger please, I run a guest house.⟦ Hi, it's Kwame in room 2. I'm allergic to"
+        " feathers.⟧"
+    ),
+    "⟦这家店我从大连跑来吃的。我对虾过敏。服务员还给我上虾。⟧\n\n这条差评咋回？我开小饭馆的。",
+    (
+        "on tient un gîte à deux et voilà ce qu'on a reçu, tu répondrais quoi ?⟦ Je suis venue de Metz avec mon"
+        " bébé. Je ne supporte pas les chats. Personne ne m'a prévenue.⟧"
+    ),
     "How do you say ⟦'I live in Rome'⟧ in French?",
     "Translate:⟦ I live in Paris.⟧",
     (
@@ -25,7 +40,7 @@ DIVIDED = [
         "My daughter has to learn this poem, what's it about?\n\n⟦I am the river, I am the stone,\n"
         "I live in the valley and I sleep alone.\nMy mother is rain and my father is snow.⟧"
     ),
-    "⟦> I moved to Lisbon⟧\n⟦> and I regret it⟧\n\nHow would you answer him? I moderate the forum.",
+    "⟦> I moved to Lisbon\n> and I regret it⟧\n\nHow would you answer him? I moderate the forum.",
     "⟦```\nI live in a box\n```⟧\nlint this, we use 2 spaces",
     'Play this character, I want to rehearse:⟦ "I run a sawmill. I\'m diabetic."⟧ I sell hydraulics.',
     "⟦You are Mabel, a concierge in Sarasota. I speak only in rhymes.⟧",
@@ -48,6 +63,10 @@ DIVIDED = [
 ]
 
 OWN = [
+    "How should I reply to a recruiter? I'm a nurse in Leeds. I work nights. I have two kids.",
+    "What does BATNA mean? I'm doing an MBA part time. I live in Porto. My wife is a lawyer.",
+    "My dentist recommended this toothpaste. I have sensitive teeth. I drink a lot of tea.",
+    "我在成都开了家面馆。我老婆是重庆人。我们有两个女儿。怎么说服房东降租？",
     "Short version: my name is Imre",
     "btw: I moved to Bergen last week",
     "Kurz: ich heiße Fiete.",

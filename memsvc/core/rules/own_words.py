@@ -122,9 +122,8 @@ def statement_parts(text: str, start: int, end: int) -> Iterator[Span]:
     if len(parts) == 1 and sentence.rstrip().endswith((":", "：")):
         return  # it leads to the text
     for part in parts:
-        if words.FIRST_PERSON.search(part["told"].lower()) and not words.is_about_text(
-            part["told"]
-        ):
+        told = part["told"].lower()
+        if words.is_statement(told) and not words.is_about_text(told):
             yield start + part.start("told"), start + part.end("told")
 
 
@@ -256,6 +255,12 @@ def _given(text: str, paragraphs: Sequence[Lines]) -> Iterator[Span]:
         else paragraphs[number + 1 :]
     )
     before = [*paragraphs[:number], paragraph[: split - 1]] if split > 1 else paragraphs[:number]
+    if (
+        len(before) == 1
+        and len(_own(before[0])) < TITLE_CHARS_MAX
+        and words.GREETING.match(_own(before[0]))
+    ):
+        before = []
     ends_in_colon = line.own.rstrip().endswith((":", "："))
     if after and (
         not before
@@ -342,10 +347,22 @@ def _in_line(line: _Line) -> Iterator[Span]:
     if line.request < 2 or " " * QUOTED_TEXT_CHARS in line.own:
         return
     after = [match.end() for match in words.SENTENCE_END.finditer(line.own, line.at)]
-    if after and not words.COMMENT.search(line.own, after[0]):
-        if len(after) > (TEXT_SENTENCES if line.request < 3 else 1):
-            yield line.start + len(line.own[: after[0]].rstrip()), line.end
-    elif line.at and line.request == 3 and _BACK.search(line.own, line.at):
+    before = len(words.SENTENCE_END.findall(line.own, 0, line.at))
+    is_letter = bool(after) and words.GREETING.match(line.own[after[0] :]) is not None
+    sentences_min = 1 if is_letter else 2 if line.request == 3 else TEXT_SENTENCES
+    is_remark = (
+        not is_letter
+        and len(after) >= sentences_min
+        and (
+            words.GENERAL.search(line.own, line.at, after[0])
+            or words.COMMENT.search(line.own[after[0] : after[1]])
+        )
+    )
+    if len(after) >= sentences_min and not is_remark:
+        yield line.start + len(line.own[: after[0]].rstrip()), line.end
+    elif line.at and (
+        before >= TEXT_SENTENCES or (line.request == 3 and _BACK.search(line.own, line.at))
+    ):
         yield line.start, line.start + line.at
 
 

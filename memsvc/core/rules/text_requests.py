@@ -47,20 +47,42 @@ REFERENCE: Final = re.compile(
 )
 """What points to a text of this message, or to who said it."""
 
+FOLLOWING: Final = re.compile(
+    r"\b(?:following|below|pasted|attached|folgend\w*|unten|siguientes?|abajo|suivante?s?|ci-dessous)\b"
+)
+"""What points to what stands behind it."""
+
+GENERAL: Final = re.compile(r"\b(?:to|auf|an|für|à|pour|para) (?:an?|eine?[nrm]?|une?|una)\b|\ba una?\b")
+"""What asks about texts of a kind."""
+
 NOUN: Final = re.compile(rf"\b{_NOUN}(?:s|e?n)?\b|{_CJK_NOUN}")
 """A text, its making or its author."""
 
 VERB: Final = re.compile(
     r"\b(?:(?:should|shall|do|can|must) i (?:reply|answer|respond|write back|sign|trust)|(?<!\bi )(?<!\bwe )(?:translate|summari[sz]e|sum (?:this|it|that|these|them)? ?up|tl;?dr|proof-?read|re-?write|re-?phrase|re-?word|paraphrase|condense|boil \w+ down|spell-?check|transcribe|write back|reply to (?:this|him|her|them|it)"
-    r"|role-?play|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what (?:does|did|do) .{0,30} (?:mean|want|imply))"
-    r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|klingt|mein(?:t|te|en) (?:er|sie|der|die)\b|auf (?:deutsch|englisch|französisch|spanisch)"
-    r"|tradú[cz]\w+|traduc\w+|resum[ei]\w*|resúm\w*|corr[ií]g\w+|corrije|reescrib\w+|reformul\w+|parafrase\w+|haz de|suena|insinúa\w*|insinuando|quier[eo]n? decir|transforma|convierte|al (?:inglés|español|francés|alemán|castellano)"
-    r"|veut(?:-il|-elle|-on)? dire|sous-entend\w*|transforme|convertis|invente|tradui\w+|résum\w+|corrige\w*|reformule\w*|réécri\w+|relis\w*|relire|paraphrase\w*|fais comme si tu|joue (?:le|ce|un) (?:rôle|personnage)|en (?:anglais|français|allemand|espagnol)"
+    r"|role-?play|(?:act|speak|talk|answer|reply) (?:as|like) (?!usual|if|before|always)|impersonate|in (?:the voice of|character)|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what (?:does|did|do) (?:this|that|it|he|she|they|these|those|the|my|his|her|our|their)\b.{0,30} (?:mean|want|imply))"
+    r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|schlüpf\w*|in der rolle|sei (?:jetzt |bitte |mal )*(?:der|die|ein|eine)\b|klingt|mein(?:t|te|en) (?:er|sie|der|die)\b|auf (?:deutsch|englisch|französisch|spanisch)"
+    r"|tradú[cz]\w+|traduc\w+|resum[ei]\w*|resúm\w*|corr[ií]g\w+|corrije|reescrib\w+|reformul\w+|parafrase\w+|haz de|actúa como|hazte pasar|métete en|suena|insinúa\w*|insinuando|quier[eo]n? decir|transforma|convierte|al (?:inglés|español|francés|alemán|castellano)"
+    r"|veut(?:-il|-elle|-on)? dire|sous-entend\w*|transforme|convertis|invente|tradui\w+|résum\w+|corrige\w*|reformule\w*|réécri\w+|relis\w*|relire|paraphrase\w*|fais (?:comme si tu|semblant)|incarne|mets-toi dans la peau|joue (?:le|ce|un) (?:rôle|personnage)|en (?:anglais|français|allemand|espagnol)"
     r"|(?:in|into|to) (?:plain |simple |proper |modern |formal )?(?:english|german|french|spanish|chinese|japanese|italian|dutch|portuguese))\b"
     r"|翻译|译成|翻成|总结|概括|压缩|润色|改写|改成|校对|改错|缩写|扮演|归纳|提炼|摘要|提取|分析|点评|打个?分|什么意思|病句|断句|语气|语法|整理|真的假的|回复"
     r"|訳して|訳し|翻訳|和訳|英訳|要約|まとめて|添削|校正|直して|言い換え|書き換え|書き直|短くして|なりきって|演じて|現代語|分類して|分析して|分けて|意味|自然に聞こえ|どう思|返信|採点|要するに|整えて|悪役",
 )
 """What one does with texts only."""
+
+RESPONSE: Final = re.compile(
+    # an answer, summary or translation that is wanted
+    r"\b(?:answers?|repl(?:y|ies)|responses?|comeback|rebuttal|feedback|summary|recap|digest|gist|translation|rundown|takeaways?|thoughts) (?:to|of|for|on|from|about) (?:an?|the|my|our|his|her|their|this|that|these|those|him|her|them|it|some)\b"
+    r"|\bwhat (?:do|should|would|could|can|shall|might) (?:i|you|we) (?:say|tell|write|answer|reply|respond|text|put|make of|think of|do with)\b|\b(?:how|what) (?:do|should|would|could|can|shall|might|'d|d) ?(?:i|you|we) (?:best |even |politely |nicely )?(?:reply|answer|respond|react|handle|phrase|word|put)\b"
+    r"|\bis (?:this|that|it|he|she) (?:\w+ ){0,2}?(?:legit|genuine|real|rude|safe|polite|sarcastic|passive|ok to send|trustworthy|a scam|phishing|spam)\b|\b(?:make|get|put|turn|cut|boil|tidy|clean|tone|tighten|soften|smooth|polish|trim|touch|spruce|jazz|spice|sharpen) (?:this|that|it|these|them|the (?:text|tone|wording))\b"
+    r"|\b(?:antwort|rückmeldung|reaktion|erwiderung) (?:auf|an|für|zu)\b|\b(?:was|wie) (?:\w+ ){0,2}?(?:antworte[nt]?|schreib(?:e|en|st)?|sag(?:e|en|st)?|reagier\w*|erwider\w*|formulier\w*) (?:ich|wir|man|du)\b|\b(?:was|wie) (?:würdest|würdet|soll|sollte|kann|könnte) (?:ich|wir|man|du)\b.{0,40}\b(?:antworten|schreiben|sagen|reagieren|erwidern|formulieren|verstehen)\b"
+    r"|\b(?:überarbeit|übertrag|umwandel|verständlich|verbesser|glätt|polier|kürz|entschärf|vereinfach|analysier|bewert|einordn|auswert)\w*|\bist (?:das|die|der) (?:\w+ )?(?:seriös|echt|betrug|unhöflich|fake)\b"
+    r"|\brespuesta (?:a|para|al)\b|\bqué (?:le|les|te|se le|hay que) (?:contest|respond|dig|dir|pong|pond|escrib)\w*|\bqué (?:contest|respond|pong|dir[íi]|escrib)\w+|\bc[óo]mo (?:le |les |se )?(?:contest|respond|dig|dir)\w+|\b(?:contest|respond)(?:ar|er)(?:le|les|la|lo)?\b|\b(?:contest|respond)er?[íi]as\b|\b(?:pul[ei]|suaviz|mejor[aeá]|revís|repás|simplific|acort)\w*|\bes (?:fiable|verdad|una estafa|un timo|de fiar)\b"
+    r"|\bréponse (?:à|au|aux|pour|de|polie|correcte|courte|sympa)\b|\brépondr\w+|\b(?:quoi|que|qu'est-ce que) (?:\w+ ){0,2}?(?:répondre|réponds|dire|dis|écrire|penses|pense)\b|\btu (?:dirais|mettrais|ferais|écrirais|tournerais|répondrais|en penses)\b|\b(?:raccourci|simplifi|adouci|amélior|corrig|peaufin|retravaill|arrang)\w*|\bc'est (?:une arnaque|sérieux|fiable|du phishing|un faux)\b"
+    r"|(?:怎么|咋|如何|该怎|怎样|咋样)[^，,。？?]{0,6}(?:回|答|说(?!服|明|话)|应对)|回(?:他|她|它|ta|TA|人家|对方|个话|一下|一句|什么|啥|封|条)|帮我?(?:想|拟|写)?[^，,。]{0,4}回|精简|修改|改(?:得|一下|改|顺|短|好|礼貌|客气|正式|口语)|挑[^，,。]{0,3}错|检查|译|通顺|口语化|靠谱[吗不]|是不是(?:骗|真)|骗人|可信|解读|念[一给]|套话"
+    r"|(?:どう|なんて|何て|何と|どのように)[^。、]{0,8}(?:返|答え|書け|書い|言え|言い|断)|返[しせ](?:ば|たら|方|文)|返事|返答|答え方|断り方|言い方|丁寧に|やわらか|柔らか|一言で|[0-9一二三四五六七八九十]行で|縮め|推敲|修正|直[すせる]|チェックして|抜き出|抽出|どういう(?:意味|こと)|言いたい|怪しい|本物|角が立",
+)
+"""What asks for an answer to somebody, or what to make of a text."""
 
 PROCESS: Final = re.compile(
     r"\b(?<!\bi )(?<!\bwe )(?:check|review|interpret|explain|grade|mark|rate|score|count|compare|analy[sz]e|fix|edit|improve|sort|label|tag|cut|trim|format|underline|highlight|prüf\w*|bewerte|deute|erklär\w*|zähl\w*|vergleich\w*|kürz\w*"
@@ -82,7 +104,12 @@ ACTION: Final = re.compile(
 FORWARDED: Final = re.compile(
     r"\b(?:someone|somebody|who(?:ever)?|my|our|his|her|the|an?) (?:[\w'’-]+ ){0,3}?(?:just )?(?:wrote|sent|forwarded|texted|mailed|posted|handed|gave|left|got|submitted|says|said) (?:me |us |in |over |to me )?(?:this|that|these|the following)\b"
     r"|\b(?:someone|somebody|jemand\w*|alguien|quelqu'un),? (?:who|der|die|das|que|qui) (?:says?|said|sagt|dice|dit)\b|から(?:の|来た)(?:返事|返信|メール|手紙|連絡|line)"
-    r"|\b(?:this|that|here) is what .{1,30} (?:wrote|said|sent|says|made)\b"
+    r"|\b(?:this|that|here)(?:'s| is) what .{1,40} (?:wrote|said|sent|says|made|left|told|posted|dictated|answered|replied|got)\b"
+    r"|\b(?:my|our|his|her|the|an?) (?:[\w'’-]+ ){1,4}?\w{2,}(?:ed|ent|ote|ave|eft|uck|old|ut|ot|ung) (?:me |us |in |over |to me |at me |under )?(?:this|these|the following)(?=\s*(?:[,.:;!?–—-]|$|(?:and|to|on|in|under|at|for|but|so|over)\b))"
+    r"|\b(?:this|these) (?:just |only )?(?:came|arrived|turned up|landed|popped up|was (?:in|on|under)|were (?:in|on|under))\b"
+    r"|\b(?:hat|haben) (?:mir|uns) (?:das|dies|dieses|folgendes|so was|sowas)\b|\b(?:kam|hing|lag|stand) (?:das|das hier|heute|eben|gerade|gestern)\b"
+    r"|\bme (?:ha |han |acaba de )?\w{2,}(?:ado|ido|ó|aron|ieron|legar) (?:esto|este|esta|estos|estas)\b|\b(?:esto|este|esta)\b.{0,20} me (?:lo |la )?(?:ha|han|lleg|mand|dej|pas|envi)\w*"
+    r"|\b(?:j'ai|on a|on s'est|nous avons|je me suis) (?:\w+ )?(?:reçu|pris|trouvé|eu)\b.{0,20}\b(?:ça|ceci|hier|ce matin|mot|message|avis)\b|\bm'(?:a|ont) \w+ (?:ça|ceci)\b|\bvoilà ce qu\w*"
     r"|\bi (?:just )?(?:got|received|found) (?:this|these|the following|an? \w+)\b"
     r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
     r"|\b(?:mi|nuestr[oa]|una?|el|la) .{0,30}\b(?:mandó|mandado|escribió|escrito|envió|enviado|pasó|pasado|dejó|dejado|entregó|entregado|explicar)\b"
@@ -90,6 +117,12 @@ FORWARDED: Final = re.compile(
     r"|(?:发给|发来|写给|寄来|转给|留的|留下的|(?<![A-Za-z0-9+#])写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
 )
 """What tells whose text follows."""
+
+REPORT: Final = re.compile(
+    r"\b(?:wrote|writes?|says?|said|texted|e-?mailed|posted|replied|answered|told (?:me|us)|left|geschrieben|schreibt|schrieb|sagt|sagte|meint|meinte|gepostet|escribió|escribe|dice|dijo|puso|contestó|écrit|écrivait|dit|a dit|répondu|posté)\W{0,2}$"
+    r"|(?:说|写道|写|发来|回复|留言|表示|问|曰|言って|書いて|って|とのこと|より)\W{0,2}$"
+)
+"""How words end that report what somebody says, before a colon."""
 
 CREATION: Final = re.compile(
     r"\b(?:write|draft|compose|create|generate|make|need|want|help(?: me)?(?: with| write)?|come up with) (?:me |us |up )?(?:an?|some|my|our)\b|\bmy (?:own )?(?:plans?|diet|cv|resume|week|code|build)\b"
@@ -105,14 +138,14 @@ REMEMBER: Final = re.compile(
 """What asks to bear something in mind."""
 
 STANDING: Final = re.compile(
-    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|when i|immer|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig\w*|in zukunft|wenn ich"
-    r"|siempre|nunca|cada vez|a partir de ahora|de ahora en adelante|desde ahora|cuando (?:te|yo)|toujours|jamais|désormais|dorénavant|à partir de maintenant|chaque fois|quand je)\b"
-    r"|以后|今后|每次|总是|一律|从现在起|これから|今後|いつも|毎回|常に|必ず",
+    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|when i|each of your|every one of your|habit|as a (?:general )?(?:rule|policy)|general policy|unless|permanently|any ?time|immer|grundsätzlich|generell|dauerhaft|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig\w*|in zukunft|wenn ich"
+    r"|siempre|nunca|jamás|por defecto|por norma|como norma|salvo que|cada vez|a partir de ahora|de ahora en adelante|desde ahora|cuando (?:te|yo)|toujours|jamais|à l'avenir|par défaut|systématiquement|sauf si|désormais|dorénavant|à partir de maintenant|chaque fois|quand je)\b"
+    r"|以后|今后|往后|每次|总是|一律|除非|默认|从(?:现在|今天)起|从今|これから|以降|原則|基本的に|今後|いつも|毎回|常に|必ず",
 )
 """What makes a request one for all times: an instruction, about no text of this message."""
 
 FIRST_PERSON: Final = re.compile(
-    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|je|j'\w+|nous|(?<!give )(?<!tell )(?<!show )(?<!send )(?<!help )me|mich)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?(?:'s|s')(?!\w))(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]",
+    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|donde trabajo|enseño|estudio|llevo|dirijo|nací|leo|organizo|gestiono|je|j'\w+|nous|(?<!give )(?<!tell )(?<!show )(?<!send )(?<!help )me|mich)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?(?:'s|s')(?!\w))(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]",
 )
 DIRECTIVE: Final = re.compile(
     r"[?？:：]|\b(?:please|pls|plz|bitte|por favor|svp|stp|s'il te plaît|s'il vous plaît)\b|请|帮|ください|お願い|^(?!\W{0,3}(?:the|our|my|an?|this|that|it|there|they|he|she|we|i|die|der|das|unser\w*|mein\w*|eine?|es|ich|wir|el|la|los|las|una?|hay|mi|yo|les?|une?|il|elle|on|je|nous)\b)",
@@ -120,7 +153,7 @@ DIRECTIVE: Final = re.compile(
 """A sentence that asks, or does not begin as one that tells."""
 SELF_STATEMENT: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
 """How a sentence begins that tells something of oneself."""
-WANTS: Final = re.compile(r"\b(?:i|we) (?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
+WANTS: Final = re.compile(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
 COMMENT: Final = re.compile(
     r"^\W{0,3}(?:\(|（|\^|↑|--|—\s*(?=\w)|ps\b|p\.s\.|btw\b|fyi\b|ok\b|okay\b|thx|以上|上面)"
@@ -153,7 +186,7 @@ HEADER: Final = re.compile(
 
 GREETING: Final = re.compile(
     r"^\W{0,3}(?P<formal>dear|(?:sehr )?geehrte[rs]?|liebe[rs]?|estimad[oa]s?|querid[oa]s?|chère?s?|madame|monsieur|to whom|尊敬的|亲爱的|拝啓|いつもお世話)\b"
-    r"|^\W{0,3}(?:hi|hello|hey|good (?:morning|day|evening)|guten (?:tag|morgen|abend)|hallo|hola|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut|お世話|您好|你好)(?:[ ,，、!。][\w' ]{0,30})?[,，!。、]",
+    r"|^\W{0,3}(?:hi(?: there| all| both)?|hiya|heya|howdy|hello|hey|good (?:morning|day|evening)|guten (?:tag|morgen|abend)|hallo|moin|servus|grüß gott|hola|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut|お世話|您好|你好)(?:[ ,，、!。][\w' ]{0,30})?[,，!。、]",
     re.IGNORECASE,
 )
 """How a letter begins."""
@@ -239,27 +272,30 @@ def request_score(sentence: str) -> int:
     clauses = _CLAUSE.split(head)
     action = ACTION.search(head) is not None
     creation = CREATION.search(head) is not None
-    verb = VERB.search(head) is not None and not creation
+    verb = RESPONSE.search(head) is not None or (VERB.search(head) is not None and not creation)
     noun = not creation and any(
-        (action or not _is_statement(clause) or PROCESS.search(clause) or _OTHERS.match(clause))
+        (action or not is_statement(clause) or PROCESS.search(clause) or _OTHERS.match(clause))
         and NOUN.search(clause)
         for clause in clauses
     )
     if STANDING.search(head) and not (colon and verb):
         return 0
-    references = not (
-        SELF_STATEMENT.match(head) and not colon and sentence.rstrip()[-1:] not in "?？"
-    ) and (REFERENCE.search(head) is not None)
-    if references or FORWARDED.search(head) or (verb and (colon or action)):
+    references = REFERENCE.search(head) is not None and not (
+        SELF_STATEMENT.match(head)
+        and not (colon or FOLLOWING.search(head))
+        and sentence.rstrip()[-1:] not in "?？"
+    )
+    reported = colon and REPORT.search(head) and not SELF_STATEMENT.match(head)
+    if references or reported or FORWARDED.search(head) or (verb and (colon or action)):
         return 3
     if verb or (noun and not (colon and len(head) <= LABEL_CHARS_MAX)):
         return 2 if verb or DIRECTIVE.search(sentence) else 1
     if colon is None:
-        return int(any(ACTION.search(clause) and not _is_statement(clause) for clause in clauses))
+        return int(any(ACTION.search(clause) and not is_statement(clause) for clause in clauses))
     if action and not SELF_STATEMENT.match(head):
         return 1 if sentence[colon.end() :].strip() else 2
     named = NOUN.search(head, max(0, colon.start() - 12)) is not None
-    return int(not _is_statement(clauses[0]) and (named or len(head) > LABEL_CHARS_MAX))
+    return int(not is_statement(clauses[0]) and (named or len(head) > LABEL_CHARS_MAX))
 
 
 def is_about_text(sentence: str) -> bool:
@@ -269,6 +305,6 @@ def is_about_text(sentence: str) -> bool:
     )
 
 
-def _is_statement(clause: str) -> bool:
+def is_statement(clause: str) -> bool:
     """Return whether a clause, in lower case, tells something of the user."""
     return FIRST_PERSON.search(clause) is not None and WANTS.search(clause) is None
