@@ -16,6 +16,7 @@ from memsvc.core.rules.health_lexicon import has_health_words, health_topics
 from memsvc.core.rules.idioms import is_work_issue
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
+from memsvc.core.rules.remarks import is_asked, is_no_order, is_order_now
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import STANDING
@@ -197,6 +198,7 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
         implicit, conditional = grammar.patterns["implicit"], grammar.patterns["conditional"]
         if (
             not body
+            or is_asked(body)
             or not (
                 grammar.has_any(grammar.cue_words, low, words)
                 or implicit.match(body)
@@ -298,7 +300,7 @@ def _topics_of(sentence: str, body: str, words: set[str], grammar: Grammar) -> l
         return [t.STATEMENT]
     if topics:
         return topics
-    if patterns["temporary"].search(body) or is_work_issue(body, words):
+    if patterns["temporary"].search(body) or is_work_issue(body, words) or is_order_now(body):
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
     if patterns["implicit"].match(body) or (has_marker and patterns["states"].search(body)):
@@ -309,11 +311,13 @@ def _topics_of(sentence: str, body: str, words: set[str], grammar: Grammar) -> l
 def _is_capitalised(match: re.Match[str], sentence: str) -> bool:
     """Return whether what a pattern takes for a name is written like one."""
     names = [name for group, name in match.groupdict().items() if "name" in group and name]
-    return not names or any(name.capitalize() in sentence for name in names)
+    return not names or any(name[0].isalpha() and name.capitalize() in sentence for name in names)
 
 
 def _is_order(body: str, grammar: Grammar) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
+    if is_no_order(body):
+        return False
     patterns = grammar.patterns
     style = patterns["style"]
     if style.search(body) or (

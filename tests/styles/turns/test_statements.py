@@ -7,6 +7,7 @@ STATED = {
     "user_statement": (
         "I ride a steel Koga to the office.",
         "We release on first Mondays, never on a Friday.",
+        "we deploy with helm, not with ansible",
         "Aisle for me, please.",
         "our monorepo is built with bazel",
         "my sister is a dentist in Hull",
@@ -30,6 +31,8 @@ STATED = {
         "No emojis",
         "metric units pls",
         "Keep it under five lines unless I ask for more.",
+        "staging is pg-2, never touch pg-1",
+        "Let me know when you are guessing, always.",
         "python 3.9 syntax only",
         "always run the tests before you say done",
         "Before you delete anything, ask me, every time.",
@@ -73,6 +76,29 @@ STATED = {
         "Frau Petersen muss nicht sein, Inken reicht",
     ),
 }
+REMARKS = (
+    "where do the fixtures live, i need another",
+    "do we still run redis on the old box",
+    "what's our staging port again, i keep losing it",
+    "welche server nehmen wir, ich dachte die alten",
+    "dónde guardamos los backups",
+    "我们用的是哪个分支呢",
+    "bump the retries to 7 in worker.toml so we stay under it",
+    "rerun everything, i want it green",
+    "rename both files and push, we need them for the demo",
+    "Let me know if you need any advice.",
+    "It's great when you have that kind of help.",
+    "The report has concise answers.",
+    "It's just not right.",
+)
+"""Questions without a mark, orders of the moment, offers: none is a fact."""
+ENCOURAGED = (
+    "Keep it up, we are proud of you!",
+    "You've always been there for me.",
+    "Never been to something like that.",
+    "People use their phones for everything, I find.",
+)
+"""What the words of an instruction or of a name say of nobody."""
 NOT_STATED = (
     "We moved to trunk-based development.",
     "I'm single-minded today.",
@@ -126,7 +152,10 @@ def test_first_person_sentences_are_statements_of_their_class() -> None:
 
 
 def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements() -> None:
-    wrong = [f"{text!r}: {found(text)}" for text in NOT_STATED if found(text)]
+    wrong = [f"{text!r}: {found(text)}" for text in (*NOT_STATED, *REMARKS) if found(text)]
+    wrong += [
+        text for text in ENCOURAGED if {one.fact_id for one in found(text)} - {"user_statement"}
+    ]
     assert not wrong, "\n".join(wrong)
 
 
