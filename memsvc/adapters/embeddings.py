@@ -1,4 +1,4 @@
-"""Vectors from an endpoint with OpenAI's embeddings API: theirs, or a compatible server."""
+"""Vectors from an endpoint with OpenAI's embeddings API or from a model on this machine."""
 
 import importlib
 import random

@@ -1,4 +1,4 @@
-"""Setup of the embedded PostgreSQL: its roles, settings, authentication and initial SQL."""
+"""Setup of the embedded PostgreSQL: its user, roles, settings, authentication and initial SQL."""
 
 import os
 import secrets

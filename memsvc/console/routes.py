@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files as resources
@@ -21,12 +22,83 @@ from memsvc.console.dependencies import ConsoleDependencies
 from memsvc.console.options import ConsoleOptions
 from memsvc.console.page import PROJECT, SEE_OTHER, Page, environment
 from memsvc.console.session_cookies import COOKIE, CookieFactory
-from memsvc.console.views import VIEWS
-from memsvc.console.views.view import View
+from memsvc.console.views import (
+    administration_views,
+    document_views,
+    file_views,
+    knowledge_views,
+    project_views,
+    turn_views,
+)
 from memsvc.core.errors import MemsvcError
 from memsvc.core.paths import check_project
 from memsvc.core.scope import Caller
 from memsvc.core.urls import CONSOLE_PATH
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Handler of one path and its methods; one that changes something takes POST."""
+
+    show: Callable[[Page], Awaitable[Response]]
+    methods: tuple[str, ...] = ("GET",)
+
+
+VIEWS: Final[Mapping[str, View]] = {
+    "": View(project_views.overview),
+    "volume": View(project_views.show_usage),
+    "project": View(project_views.go_to_project),
+    "projects": View(project_views.projects),
+    "sessions": View(turn_views.sessions),
+    "session": View(turn_views.timeline),
+    "recall": View(turn_views.recall),
+    "facts": View(turn_views.facts),
+    "fact": View(turn_views.fact_history),
+    "boards": View(document_views.boards),
+    "board": View(document_views.board),
+    "restore-board": View(document_views.restore_board, ("POST",)),
+    "delete-board": View(document_views.delete_board, ("POST",)),
+    "files": View(file_views.listed),
+    "file": View(file_views.show),
+    "file-version": View(file_views.version),
+    "edit-file": View(file_views.edit, ("GET", "POST")),
+    "rename-file": View(file_views.rename, ("POST",)),
+    "delete-file": View(file_views.delete, ("POST",)),
+    "restore-file": View(file_views.restore, ("POST",)),
+    "notebook": View(document_views.show),
+    "edit-document": View(document_views.edit, ("GET", "POST")),
+    "restore-document": View(document_views.restore, ("POST",)),
+    "playground": View(project_views.playground, ("GET", "POST")),
+    "memories": View(knowledge_views.memories),
+    "memory": View(knowledge_views.memory_history),
+    "delete-memory": View(knowledge_views.delete_memory, ("POST",)),
+    "memory-settings": View(knowledge_views.memory_settings, ("GET", "POST")),
+    "memory-prompt": View(knowledge_views.memory_prompt, ("GET", "POST")),
+    "knowledge": View(knowledge_views.listed),
+    "block": View(knowledge_views.show),
+    "edit-block": View(knowledge_views.edit, ("POST",)),
+    "forget-block": View(knowledge_views.forget, ("POST",)),
+    "tell-outcome": View(knowledge_views.outcome, ("POST",)),
+    "connect-blocks": View(knowledge_views.connect, ("POST",)),
+    "disconnect-blocks": View(knowledge_views.disconnect, ("POST",)),
+    "curate": View(knowledge_views.curate, ("POST",)),
+    "dream": View(knowledge_views.dream, ("POST",)),
+    "calls": View(administration_views.calls),
+    "jobs": View(administration_views.jobs),
+    "settle-job": View(administration_views.settle_job, ("POST",)),
+    "settings": View(project_views.settings),
+    "keys": View(administration_views.keys),
+    "key": View(administration_views.key),
+    "create-key": View(administration_views.create_key, ("POST",)),
+    "update-key": View(administration_views.update_key, ("POST",)),
+    "rotate-key": View(administration_views.rotate_key, ("POST",)),
+    "revoke-key": View(administration_views.revoke_key, ("POST",)),
+    "usage": View(administration_views.usage),
+    "purge": View(administration_views.purge, ("GET", "POST")),
+    "correct-fact": View(turn_views.correct_fact, ("POST",)),
+    "forget-fact": View(turn_views.forget_fact, ("POST",)),
+}
+"""The pages, by their paths below the project."""
 
 KEY_CHARS_MAX: Final = 8192
 BODY_BYTES_MAX: Final = 12 * 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.console import routes
 from memsvc.console.diff import LINES_MAX, DiffLine, difference
-from memsvc.console.views.notebook_views import _tree
+from memsvc.console.views.document_views import _tree
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from memsvc.console.views import VIEWS
+from memsvc.console.routes import VIEWS
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import jobs, keys
 from tests.console.conftest import Elements, Service, Visit, fill, visiting

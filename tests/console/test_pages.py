@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from memsvc.console.views import VIEWS
+from memsvc.console.routes import VIEWS
 from memsvc.core.scope import Permission
 from tests.console.conftest import Service, Visit, check_harmless, fill, visiting
 
