@@ -18,7 +18,6 @@ from memsvc.core.tools import (
     ComposedFunction,
     ProgressFunction,
     Published,
-    Result,
     Tool,
 )
 from memsvc.package_files import default_config
@@ -181,7 +180,7 @@ class FolderSync:
             raise TypeError(tool.name)
         original = tool.run
 
-        async def run(scope: Scope, args: Any) -> Result:
+        async def run(scope: Scope, args: Any) -> Any:
             result = await original(scope, args)
             # it is written, whether or not the client still waits
             await asyncio.shield(self.sync(database, scope))

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
 from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import Code, MemsvcError
@@ -90,6 +91,12 @@ class Result(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
+@cache
+def result_adapter(result: type) -> TypeAdapter[Any]:
+    """Return what writes results of this type, a model or a dataclass, as JSON."""
+    return TypeAdapter(result)
+
+
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
     """Outcome of a call: the body as an object and as compact JSON, and the error if it failed."""
@@ -132,21 +139,21 @@ class ToolCalls(Protocol):
 class ComposedFunction:
     """Function of a tool that calls others: it touches data through `ToolCalls` alone."""
 
-    run: Callable[[ToolCalls, Any], Awaitable[Result]]
+    run: Callable[[ToolCalls, Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressFunction:
     """Function of a slow tool, which reports its progress."""
 
-    run: Callable[[Scope, Any, ProgressCallback], Awaitable[Result]]
+    run: Callable[[Scope, Any, ProgressCallback], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class CallerFunction:
     """Function of a tool whose result depends on permissions: it gets the caller, not a scope."""
 
-    run: Callable[[Caller, Any], Awaitable[Result]]
+    run: Callable[[Caller, Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +179,9 @@ class Tool:
     title: str
     description: str
     arguments: type[Arguments]
-    result: type[Result]
+    result: type
     run: (
-        Callable[[Scope, Any], Awaitable[Result]]
+        Callable[[Scope, Any], Awaitable[Any]]
         | ComposedFunction
         | ProgressFunction
         | CallerFunction

@@ -21,6 +21,7 @@ from memsvc.core.tools import (
     ProgressFunction,
     Tool,
     ToolCalls,
+    result_adapter,
 )
 from memsvc.core.validation_messages import safe_text, suggest_name
 from memsvc.gateway.admission import Admission
@@ -109,7 +110,7 @@ class Dispatch:
                 result = await tool.run.run(caller, args)
             else:
                 result = await tool.run(scope, args)
-            body = result.model_dump(mode="json")
+            body = result_adapter(tool.result).dump_python(result, mode="json", warnings="error")
             return CallOutcome(body, orjson.dumps(body).decode())
 
         call = Call(caller, surface, request_id, arguments, traceparent=traceparent)

@@ -3,9 +3,7 @@
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Tool, result_adapter
 
 Schema = dict[str, Any]
 
@@ -28,8 +26,8 @@ def output_schema(tool: Tool) -> Schema:
 
 
 @cache  # every transport lists all schemas, and each takes a millisecond or two to generate
-def _schema(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> Schema:
-    return plain(model.model_json_schema(mode=mode))
+def _schema(model: type, mode: Literal["validation", "serialization"]) -> Schema:
+    return plain(result_adapter(model).json_schema(mode=mode))
 
 
 def plain(schema: Schema) -> Schema:

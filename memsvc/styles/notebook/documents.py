@@ -7,12 +7,17 @@ linked and missing, and which were left out because no link leads to them.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result
+from memsvc.core.tools import Version
 from memsvc.store import document_tree, files
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
@@ -20,36 +25,54 @@ from memsvc.styles.notebook.document_split import joined, name_of, names, split_
 from memsvc.styles.notebook.document_tree import build_tree
 from memsvc.styles.notebook.links import ROOT, document_id, links, with_link, without_links
 from memsvc.styles.notebook.notebook_reader import NotebookReader, past_text
-from memsvc.styles.notebook.notebook_writer import INDEX_NAME, Changed, NotebookWriter, checked_id
+from memsvc.styles.notebook.notebook_writer import (
+    INDEX_NAME,
+    Changed,
+    DocumentId,
+    NotebookWriter,
+    checked_id,
+    notebook_tool,
+)
 from memsvc.styles.notebook.options import NotebookOptions
 
+PREVIEW_CHARS: Final = 120
 _CYCLE_MESSAGE: Final = (
     "Error: parent: cross-tree reference not allowed - circular reference detected"
 )
+ExpectedVersion = Annotated[Version | None, "write only if the document is still at this version"]
+writing_tool = partial(notebook_tool, needs=Permission.WRITE, text_member="text")
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class DocumentWrite:
-    """Result of a write: created and removed documents, and version and size of its document."""
+    text: Annotated[str, "Succeeded, and what was created or removed with it, a line each"]
+    id: Annotated[str, "the document"]
+    created: Annotated[Sequence[str], "documents that were made, as they are linked now"]
+    removed: Annotated[Sequence[str], "documents that were removed, as nothing links them any more"]
+    version: Annotated[str, "the version that the document is at now"]
+    note: Annotated[str | None, "what might be done about a document that is very long"] = None
 
-    document: str
-    created: tuple[str, ...]
-    removed: tuple[str, ...]
-    version: str
-    size_bytes: int
+
+@result
+class DocumentPart:
+    id: Annotated[str, "the new document"]
+    size_bytes: Annotated[int, "how much it holds"]
+    beginning: Annotated[str, "its first characters"]
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class DocumentSplit:
-    """A split, or a suggestion of one: what the document keeps, and its new child documents by id.
-
-    `written` is None for a suggestion.
-    """
-
-    document: str
-    text: str
-    parts: Mapping[str, str]
-    written: DocumentWrite | None
+    text: Annotated[str, "what was done, or would be"]
+    id: Annotated[str, "the document"]
+    applied: Annotated[bool, "whether it was cut up"]
+    content: Annotated[
+        str, "what the document holds then: what belongs to no part, and links to the parts"
+    ]
+    parts: Annotated[list[DocumentPart], "the documents below it that its parts become"]
+    created: Annotated[Sequence[str], "documents that were made"]
+    version: Annotated[
+        str | None, "the version that the document is at now, when it was cut up"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +107,45 @@ class NotebookDocuments:
         self._reader = reader
         self._options = options
 
+    @writing_tool("update_document", title="Write a document of the notebook", idempotent=True)
     async def update(
-        self, scope: Scope, name: str, text: str, *, expected_version: str | None = None
+        self,
+        scope: Scope,
+        *,
+        id_: DocumentId = ROOT,
+        content: Annotated[str, "all that the document holds from now on, in Markdown"],
+        expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Replace the text of a document."""
-        document = checked_id(name)
-        self._writer.check_size(text)
+        """Replace all that a document of the notebook holds.
+
+        Without id, it is the root, which should hold all that matters most. The document must
+        exist. Only [[id]] in the text of another document makes one: each document is linked by
+        exactly one other, and those below it never link back. A document that nothing links any
+        more is removed with all below it, and the answer says so; link it again and call
+        document_history and restore_document to bring its text back. Split a topic out only when
+        it is too large or complex, and keep the tree shallow."""
+        document = checked_id(id_)
+        self._writer.check_size(content)
         async with self._writer.begin_write(scope) as tx:
             file = await self._writer.find(tx, document, expected_version)
-            return await self._put(tx, document, text, file)
+            return await self._put(tx, document, content, file)
 
+    @writing_tool("edit_document", title="Edit a document of the notebook")
     async def edit(
         self,
         scope: Scope,
-        name: str,
-        old_text: str,
-        new_text: str,
         *,
-        expected_version: str | None = None,
+        id_: DocumentId = ROOT,
+        old_text: Annotated[
+            str, Field(min_length=1), "what goes: must stand in the document exactly once"
+        ],
+        new_text: Annotated[str, "what comes in its place"],
+        expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Replace one text with another; it must occur in the document exactly once."""
-        document = checked_id(name)
+        """Replace one text in a document of the notebook, which must stand there exactly once.
+
+        Links make and remove documents as with update_document."""
+        document = checked_id(id_)
         async with self._writer.begin_write(scope) as tx:
             file = await self._writer.find(tx, document, expected_version)
             text = await _text(tx, file)
@@ -121,30 +162,25 @@ class NotebookDocuments:
                 )
             return await self._put(tx, document, text.replace(old_text, new_text), file)
 
-    async def restore(
-        self, scope: Scope, name: str, version: str, *, expected_version: str | None = None
-    ) -> DocumentWrite:
-        """Restore a document to a version, also one from before it was removed and linked anew."""
-        document = checked_id(name)
-        async with self._writer.begin_write(scope) as tx:
-            file = await self._writer.find(tx, document, expected_version)
-            return await self._put(tx, document, await past_text(tx, document, version), file)
-
+    @writing_tool("move_document", title="Move a document of the notebook")
     async def move(
         self,
         scope: Scope,
-        name: str,
-        parent: str,
-        *,
-        old_parent_content: str | None = None,
-        new_parent_content: str | None = None,
+        id_: Annotated[str, "the document that moves, with all below it"],
+        parent: Annotated[str, "the document that it is below from now on"],
+        old_parent_content: Annotated[
+            str | None,
+            "all that the old parent holds from now on; not given: what it holds, without the link",
+        ] = None,
+        new_parent_content: Annotated[
+            str | None,
+            "all that the new parent holds from now on; not given: what it holds, and the link",
+        ] = None,
     ) -> DocumentWrite:
-        """Move a document, with all below it, below another one.
+        """Put a document of the notebook, with all below it, below another one.
 
-        The link to it is removed from its old parent and appended to the new one, unless their
-        contents are given. Where it is there already, nothing is done.
-        """
-        document, known = checked_id(name), document_id(parent)
+        The link to it goes from the text of the one to the end of the other."""
+        document, known = checked_id(id_), document_id(parent)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
         async with self._writer.begin_write(scope) as tx:
@@ -156,7 +192,7 @@ class NotebookDocuments:
                         "Error: parent: the document is there already; update_document changes"
                         " its parent"
                     )
-                return DocumentWrite(document, (), (), file.version, file.size_bytes)
+                return self._written(document, (), (), file.version, file.size_bytes)
             files_by_id = {one: await self._writer.find(tx, one) for one in (old, new_parent)}
             if old_parent_content is None:
                 old_parent_content = _taken_out(await _text(tx, files_by_id[old]), document)
@@ -173,28 +209,55 @@ class NotebookDocuments:
             changed = await self._writer.change(
                 tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id
             )
-            return DocumentWrite(
+            return self._written(
                 document, changed.created, changed.removed, file.version, file.size_bytes
             )
 
-    async def split(self, scope: Scope, name: str, *, apply: bool) -> DocumentSplit:
-        """Split a document, or suggest how unless `apply`: see `split_text`."""
-        document = checked_id(name)
+    @writing_tool("split_document", title="Split a document of the notebook")
+    async def split(
+        self,
+        scope: Scope,
+        id_: DocumentId = ROOT,
+        apply: Annotated[
+            bool, "whether to cut it up, instead of saying how it would be cut"
+        ] = False,
+    ) -> DocumentSplit:
+        """Say how a long document of the notebook can be cut into documents below it.
+
+        It is cut by its headings or else its paragraphs; with apply, do it."""
+        document = checked_id(id_)
         if not apply:
             text = (await self._reader.read(scope, document)).text
             async with self._database.begin(scope, read_only=True) as tx:
-                return await self._parts(tx, document, text)
+                return _split(document, *await self._parts(tx, document, text))
         async with self._writer.begin_write(scope) as tx:
             file = await self._writer.find(tx, document)
-            found = await self._parts(tx, document, await _text(tx, file))
-            texts = {document: found.text, **found.parts}
-            changed = await self._writer.change(tx, texts, {document: file})
-            return replace(found, written=_written(document, changed, len(found.text.encode())))
+            left, parts = await self._parts(tx, document, await _text(tx, file))
+            changed = await self._writer.change(tx, {document: left, **parts}, {document: file})
+            return _split(document, left, parts, changed)
 
-    async def _parts(self, tx: Tx, document: str, text: str) -> DocumentSplit:
+    @writing_tool("restore_document", title="Restore a document of the notebook", destructive=True)
+    async def restore(
+        self,
+        scope: Scope,
+        *,
+        id_: DocumentId = ROOT,
+        version: Annotated[Version, "the version, from document_history"],
+        expected_version: ExpectedVersion = None,
+    ) -> DocumentWrite:
+        """Let a document of the notebook hold again what it held at a version of document_history.
+
+        One that was removed must be linked again before."""
+        document = checked_id(id_)
+        async with self._writer.begin_write(scope) as tx:
+            file = await self._writer.find(tx, document, expected_version)
+            return await self._put(tx, document, await past_text(tx, document, version), file)
+
+    async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
+        """Return what a document would keep, and the documents that it would be split into."""
         found = split_text(text, document, bytes_max=self._options.oversized_bytes)
         if len(found.new_documents) < 2:
-            return DocumentSplit(document, text, {}, None)
+            return text, {}
         name_counts = Counter(name_of(section.title) for section in found.new_documents)
         candidates = {
             name
@@ -205,8 +268,7 @@ class NotebookDocuments:
             ROOT,
             *links(text),
         }
-        left, parts = joined(found, names(found.new_documents, existing.__contains__))
-        return DocumentSplit(document, left, parts, None)
+        return joined(found, names(found.new_documents, existing.__contains__))
 
     async def import_documents(self, scope: Scope, texts: Mapping[str, str]) -> NotebookImport:
         """Store these documents, by their ids, one of them `root`, as a new notebook.
@@ -230,12 +292,56 @@ class NotebookDocuments:
 
     async def _put(self, tx: Tx, document: str, text: str, file: File) -> DocumentWrite:
         changed = await self._writer.change(tx, {document: text}, {document: file})
-        return _written(document, changed, len(text.encode()))
+        return self._written(
+            document,
+            changed.created,
+            changed.removed,
+            changed.versions[document],
+            len(text.encode()),
+        )
+
+    def _written(
+        self,
+        document: str,
+        created: Sequence[str],
+        removed: Sequence[str],
+        version: str,
+        size_bytes: int,
+    ) -> DocumentWrite:
+        lines = ["Succeeded"]
+        if created:
+            lines.append("Created: " + ", ".join(created))
+        if removed:
+            lines.append("Removed: " + ", ".join(removed))
+        note = None
+        if size_bytes > self._options.oversized_bytes:
+            note = (
+                f"this document holds {size_bytes} bytes; split_document says how it can be cut up"
+            )
+            lines.append("Note: " + note)
+        return DocumentWrite("\n".join(lines), document, created, removed, version, note)
 
 
-def _written(document: str, changed: Changed, size_bytes: int) -> DocumentWrite:
-    return DocumentWrite(
-        document, changed.created, changed.removed, changed.versions[document], size_bytes
+def _split(
+    document: str, left: str, parts: Mapping[str, str], changed: Changed | None = None
+) -> DocumentSplit:
+    """Return a split, or the suggestion of one, of which nothing is changed."""
+    sizes = {name: len(text.encode()) for name, text in parts.items()}
+    if not parts:
+        text = "Nothing to split: it has no two headings of one level, and is not too long"
+    elif changed is not None:
+        text = "Succeeded\nCreated: " + ", ".join(changed.created)
+    else:
+        lines = "".join(f"- {name}: {size} bytes\n" for name, size in sizes.items())
+        text = f"It would be cut into these documents:\n{lines}and hold:\n\n{left}"
+    return DocumentSplit(
+        text,
+        document,
+        changed is not None and bool(parts),
+        left,
+        [DocumentPart(name, sizes[name], text[:PREVIEW_CHARS]) for name, text in parts.items()],
+        changed.created if changed is not None else (),
+        changed.versions[document] if changed is not None else None,
     )
 
 

@@ -1,16 +1,27 @@
 """Reading a notebook: documents, their past versions, the tree, and passages for a question."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result
+from memsvc.core.tools import Version
 from memsvc.store import document_tree, files, versions
 from memsvc.store.database import Database, Tx
-from memsvc.store.versions import FileRevision, FileState
+from memsvc.store.versions import FileRevision
 from memsvc.styles.notebook.links import ROOT, document_at, path_of
-from memsvc.styles.notebook.notebook_writer import INDEX_NAME, NotebookWriter, checked_id, not_found
+from memsvc.styles.notebook.notebook_writer import (
+    INDEX_NAME,
+    DocumentId,
+    NotebookWriter,
+    checked_id,
+    not_found,
+    notebook_tool,
+)
+from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.yaml_tree import block_style
 from memsvc.styles.passage_search import CitationSearch
 
@@ -18,50 +29,88 @@ HISTORY_LIMIT: Final = 20
 HISTORY_LIMIT_MAX: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class NotebookDocument:
-    """A document, now or in the past; `version` is None while nobody has written the notebook."""
+    id: Annotated[str, "the document"]
+    text: Annotated[str, "all it holds, in Markdown"]
+    version: Annotated[
+        str | None,
+        "expected_version of the tools that write; null while nobody has written the notebook",
+    ]
 
-    id: str
-    text: str
-    version: str | None
 
-
-@dataclass(frozen=True, slots=True)
+@result
 class NotebookTreeText:
-    """All documents: their number, and their tree as YAML."""
+    text: Annotated[
+        str,
+        "the tree in YAML: a document is a string, or a key over the list of those below it",
+    ]
+    documents: Annotated[int, "how many documents there are"]
 
-    text: str
-    documents: int
+
+@result
+class DocumentVersion:
+    version: Annotated[str, "what read_document and restore_document take"]
+    size_bytes: Annotated[int, "how much it held"]
+    created_at: Annotated[datetime, "when that was written"]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDocument:
-    """A passage of a document, with its byte range."""
+@result
+class DocumentHistory:
+    versions: Annotated[
+        list[DocumentVersion], "newest first; what the document is now is none of them"
+    ]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
-    document: str
-    start_bytes: int
-    end_bytes: int
-    text: str
-    score: float
+
+@result
+class FoundPassage:
+    id: Annotated[str, "the document"]
+    text: Annotated[str, "the passage"]
+    start_bytes: Annotated[int, "where it begins in the document"]
+    end_bytes: Annotated[int, "where it ends"]
+    score: Annotated[float, "how well it fits; greater is better"]
+
+
+@result
+class FoundPassages:
+    passages: Annotated[list[FoundPassage], "best first"]
 
 
 class NotebookReader:
     """Reader of a notebook, which writes nothing: a new notebook is what the template says."""
 
     def __init__(
-        self, database: Database, writer: NotebookWriter, passages: CitationSearch
+        self,
+        database: Database,
+        writer: NotebookWriter,
+        passages: CitationSearch,
+        options: NotebookOptions,
     ) -> None:
         self._database = database
+        self._options = options
         self._writer = writer
         self._passages = passages
 
-    async def read(self, scope: Scope, name: str, version: str | None = None) -> NotebookDocument:
-        """Return a document, or what it was at a version, even if it has been removed since.
+    @notebook_tool(
+        "read_document",
+        title="Read a document of the notebook",
+        needs=Permission.READ,
+        text_member="text",
+    )
+    async def read(
+        self,
+        scope: Scope,
+        id_: DocumentId = ROOT,
+        version: Annotated[
+            Version | None, "what it was at this version, from document_history"
+        ] = None,
+    ) -> NotebookDocument:
+        """Read one Markdown document of the notebook.
 
-        Raises NOT_FOUND.
-        """
-        document = checked_id(name)
+        Without id it is the root, the main entry point: read it first, and always. [[id]] in a
+        text links the document id below it."""
+        document = checked_id(id_)
         async with self._database.begin(scope, read_only=True) as tx:
             if version is not None:
                 return NotebookDocument(document, await past_text(tx, document, version), version)
@@ -78,8 +127,14 @@ class NotebookReader:
             raise not_found(document)
         return NotebookDocument(document, text, None)
 
+    @notebook_tool(
+        "get_document_tree",
+        title="Show the tree of the notebook",
+        needs=Permission.READ,
+        text_member="text",
+    )
     async def tree(self, scope: Scope) -> NotebookTreeText:
-        """Return the whole tree, read in one query."""
+        """Show the ids of all documents of the notebook as a tree in YAML, from the root down."""
         async with self._database.begin(scope, read_only=True) as tx:
             nodes = await document_tree.read_all(tx, INDEX_NAME)
         nodes = nodes or dict(self._writer.initial_tree().nodes)
@@ -87,19 +142,45 @@ class NotebookReader:
             block_style(ROOT, {name: node.children for name, node in nodes.items()}), len(nodes)
         )
 
-    async def history(
-        self, scope: Scope, name: str, *, limit: int = HISTORY_LIMIT, before: str | None = None
-    ) -> tuple[list[FileState], bool]:
-        """Return past versions, newest first, after `before`, and whether there are more.
+    @notebook_tool("search_documents", title="Search the notebook", needs=Permission.READ)
+    async def search(
+        self,
+        scope: Scope,
+        query: Annotated[str, "words, or a question"],
+        limit: Annotated[int | None, Field(ge=1, le=100), "passages at the most"] = None,
+    ) -> FoundPassages:
+        """Find passages of the notebook's documents that answer a question or hold some words."""
+        cited = await self._passages(scope, query, limit or self._options.search_limit)
+        return FoundPassages(
+            [
+                FoundPassage(
+                    document, one.text, one.start_bytes, one.end_bytes, round(one.score, 6)
+                )
+                for one in cited
+                if (document := document_at(one.path)) is not None
+            ]
+        )
 
-        The current version is not among them. NOT_FOUND where there is and was no such document, or
-        it never was at `before`.
-        """
-        document = checked_id(name)
+    @notebook_tool(
+        "document_history", title="List past versions of a document", needs=Permission.READ
+    )
+    async def history(
+        self,
+        scope: Scope,
+        id_: DocumentId = ROOT,
+        limit: Annotated[
+            int, Field(ge=1, le=HISTORY_LIMIT_MAX), "versions at the most"
+        ] = HISTORY_LIMIT,
+        cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
+    ) -> DocumentHistory:
+        """List what a document of the notebook was before, newest first, also after it was removed.
+
+        read_document with a version shows it; restore_document brings it back."""
+        document = checked_id(id_)
         path = path_of(document)
         async with self._database.begin(scope, read_only=True) as tx:
-            position = FileRevision.parse(before) if before is not None else None
-            unknown = before is not None and position is None
+            position = FileRevision.parse(cursor) if cursor is not None else None
+            unknown = cursor is not None and position is None
             found = (
                 None
                 if unknown
@@ -107,22 +188,16 @@ class NotebookReader:
             )
             if found is None:
                 raise _no_version("cursor")
-            exists = found or before is not None or await versions.is_known(tx, path)
+            exists = found or cursor is not None or await versions.is_known(tx, path)
             if not exists and (
                 await document_tree.count(tx, INDEX_NAME)
                 or document not in self._writer.initial_tree().nodes
             ):
                 raise not_found(document)
-        return found[:limit], len(found) > limit
-
-    async def search(self, scope: Scope, question: str, limit: int) -> Sequence[FoundDocument]:
-        """Return the best passages for a question, best first; none for a blank one."""
-        cited = await self._passages(scope, question, limit)
-        return [
-            FoundDocument(document, one.start_bytes, one.end_bytes, one.text, one.score)
-            for one in cited
-            if (document := document_at(one.path)) is not None
-        ]
+        return DocumentHistory(
+            [DocumentVersion(at.version, at.size_bytes, at.created_at) for at in found[:limit]],
+            found[limit - 1].version if len(found) > limit else None,
+        )
 
 
 async def past_text(tx: Tx, document: str, version: str) -> str:

@@ -3,14 +3,16 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
 from memsvc.core.background import map_in_thread
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
+from memsvc.core.tool_methods import tool
 from memsvc.core.tools import Job
 from memsvc.store import document_tree, documents, jobs, style_files
 from memsvc.store.database import Database, Tx
@@ -31,6 +33,11 @@ CHUNKS_PER_STEP: Final = 128
 DOCUMENTS_PER_STEP: Final = 250
 _CHANGED: Final = (
     "Error: expected_version: the document has changed; read it again before you write it"
+)
+
+DocumentId = Annotated[str, "the document; root is the main one"]
+notebook_tool = partial(
+    tool, logs=("id", "parent", "version", "expected_version"), protocol_errors=True
 )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -11,8 +12,6 @@ from memsvc.styles.notebook.notebook_reader import NotebookReader
 from memsvc.styles.notebook.notebook_resources import completions, document_resource
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME, NotebookWriter
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.reading_tools import reading_tools
-from memsvc.styles.notebook.writing_tools import writing_tools
 from memsvc.styles.passage_search import CitationSearch
 
 
@@ -37,7 +36,7 @@ def notebook(
     """Return the notebooks' services, for callers that import documents beside the tools."""
     writer = NotebookWriter(database, clock, options, embeds=embedding is not None)
     passages = CitationSearch(database, meter, INDEX_NAME, embedding=embedding)
-    reader = NotebookReader(database, writer, passages)
+    reader = NotebookReader(database, writer, passages, options)
     return Notebook(reader, NotebookDocuments(database, writer, reader, options), writer, passages)
 
 
@@ -53,8 +52,8 @@ def published(
     parts = notebook(database, clock, meter, options, embedding=embedding)
     return Published(
         tools=[
-            *reading_tools(parts.reader, options, document_resource(database)),
-            *writing_tools(parts.documents, options),
+            *tools_of(parts.reader, {"read_document": document_resource(database)}),
+            *tools_of(parts.documents),
         ],
         jobs=[parts.writer.job],
         passages=parts.passages,

@@ -1,0 +1,197 @@
+"""Tools made from methods: the signature is the arguments, the docstring is the description."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import ConfigDict, Field, create_model
+
+from memsvc.core.progress import ProgressCallback
+from memsvc.core.resources import Resource
+from memsvc.core.scope import Caller, Permission, Scope
+from memsvc.core.tools import (
+    Arguments,
+    CallerFunction,
+    ComposedFunction,
+    ProgressFunction,
+    Tool,
+    ToolCalls,
+)
+
+_TOOL: Final = "__tool__"
+_annotated: Any = Annotated
+
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
+Class = TypeVar("Class")
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of a tool that the decorator hands on, see `Tool`."""
+
+    read_only: bool
+    idempotent: bool
+    destructive: bool
+    counter: str
+    duration_ms: str
+    spans_projects: bool
+    text_member: str
+    bare_errors: bool
+    protocol_errors: bool
+    is_admin: bool
+    uses_model: bool
+    over_quota: bool
+
+
+def tool(
+    name: str,
+    *,
+    title: str,
+    needs: Permission,
+    logs: Iterable[str] = (),
+    base: type[Arguments] = Arguments,
+    **options: Unpack[ToolOptions],
+) -> Callable[[Method], Method]:
+    """Make a method a tool.
+
+    Its parameters after the scope are the arguments, on top of those of `base`; text beside a type
+    describes the argument, and a trailing underscore is no part of its name. The docstring is the
+    description. Instead of the scope a method may take a `Caller` or `ToolCalls`, and after it a
+    `ProgressCallback`. A tool that needs no more than to read is read-only and idempotent."""
+
+    def mark(method: Method) -> Method:
+        read_only = needs is Permission.READ
+        setattr(
+            method,
+            _TOOL,
+            _ToolMethod(
+                method,
+                name,
+                title,
+                needs,
+                frozenset({"project", *logs}),
+                base,
+                {"read_only": read_only, "idempotent": read_only, **options},
+            ),
+        )
+        return method
+
+    return mark
+
+
+def tools_of(
+    owner: object, resources: Mapping[str, Resource] | None = None, *, exclude: Collection[str] = ()
+) -> list[Tool]:
+    """Return the tools that are methods of an object, in their order, without those of `exclude`.
+
+    `resources` are the resources as which their results can be read, by the tool's name."""
+    methods = {name: getattr(method, _TOOL, None) for name, method in vars(type(owner)).items()}
+    return [
+        method.bind(getattr(owner, name), (resources or {}).get(method.name))
+        for name, method in methods.items()
+        if method is not None and method.name not in exclude
+    ]
+
+
+@dataclass_transform(frozen_default=True)
+def result(cls: type[Class]) -> type[Class]:
+    """Make a frozen dataclass that a tool may return; text beside a type describes the field."""
+    cls.__annotations__ = {
+        name: with_description(hint) for name, hint in cls.__annotations__.items()
+    }
+    cls.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+def with_description(hint: Any) -> Any:
+    """Return a type with the last text beside it as the description of its field."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    base, *others = get_args(hint)
+    texts = [other for other in others if isinstance(other, str)]
+    others = [other for other in others if not isinstance(other, str)]
+    return _annotated[(base, *others, *(Field(description=text) for text in texts[-1:]))]
+
+
+@dataclass(frozen=True)
+class _ToolMethod:
+    """A method that is a tool, before it has an object."""
+
+    method: Callable[..., Awaitable[Any]]
+    name: str
+    title: str
+    permission: Permission
+    logged: frozenset[str]
+    base: type[Arguments]
+    options: Mapping[str, Any]
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        """Return the types of the parameters by name, without `self`, and that of the result."""
+        return get_type_hints(self.method, include_extras=True)
+
+    @cached_property
+    def inputs(self) -> dict[str, type]:
+        """Return the parameters that the gateway gives, not the caller."""
+        kinds = (Scope, Caller, ToolCalls, ProgressCallback)
+        return {name: hint for name, hint in self.hints.items() if hint in kinds}
+
+    @cached_property
+    def parameters(self) -> dict[str, str]:
+        """Return the names of parameters by those of the arguments."""
+        names = list(inspect.signature(self.method).parameters)[1:]
+        return {name.removesuffix("_"): name for name in names if name not in self.inputs}
+
+    @cached_property
+    def arguments(self) -> type[Arguments]:
+        """Return the model of the arguments."""
+        parameters = inspect.signature(self.method).parameters
+        fields: dict[str, Any] = {}
+        for name, parameter in self.parameters.items():
+            default = parameters[parameter].default
+            fields[name] = (
+                with_description(self.hints[parameter]),
+                ... if default is inspect.Parameter.empty else default,
+            )
+        title = "".join(part.title() for part in self.name.split("_"))
+        return create_model(title + "Arguments", __base__=self.base, **fields)
+
+    def bind(self, method: Callable[..., Awaitable[Any]], resource: Resource | None) -> Tool:
+        """Return the tool of one object's method."""
+        parameters, (first, *more) = self.parameters.items(), self.inputs.values()
+
+        async def run(context: Any, args: Arguments) -> Any:
+            return await method(context, **{to: getattr(args, name) for name, to in parameters})
+
+        async def run_slow(scope: Scope, args: Arguments, progress: ProgressCallback) -> Any:
+            return await method(
+                scope, progress, **{to: getattr(args, name) for name, to in parameters}
+            )
+
+        function: Any = ProgressFunction(run_slow) if more else run
+        if first is not Scope:
+            function = (CallerFunction if first is Caller else ComposedFunction)(run)
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=" ".join((self.method.__doc__ or "").split()),
+            arguments=self.arguments,
+            result=self.hints["return"],
+            run=function,
+            permission=self.permission,
+            logged=self.logged,
+            resource=resource,
+            **self.options,
+        )
