@@ -1,8 +1,8 @@
 """Tools made from methods: the signature is the arguments, the docstring is the description."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import (
     Annotated,
@@ -92,17 +92,19 @@ def tool(
 
 
 def tools_of(
-    owner: object, resources: Mapping[str, Resource] | None = None, *, exclude: Collection[str] = ()
+    owner: object, resources: Mapping[str, Resource] | None = None, *, has_model: bool = True
 ) -> list[Tool]:
-    """Return the tools that are methods of an object, in their order, without those of `exclude`.
+    """Return the tools that are methods of an object, in their order.
 
-    `resources` are the resources as which their results can be read, by the tool's name."""
+    `resources` are the resources as which their results can be read, by the tool's name. Without a
+    model, none of them uses it."""
     methods = {name: getattr(method, _TOOL, None) for name, method in vars(type(owner)).items()}
-    return [
+    tools = [
         method.bind(getattr(owner, name), (resources or {}).get(method.name))
         for name, method in methods.items()
-        if method is not None and method.name not in exclude
+        if method is not None
     ]
+    return [replace(tool, uses_model=tool.uses_model and has_model) for tool in tools]
 
 
 @dataclass_transform(frozen_default=True)
@@ -111,7 +113,8 @@ def result(cls: type[Class]) -> type[Class]:
     cls.__annotations__ = {
         name: with_description(hint) for name, hint in cls.__annotations__.items()
     }
-    cls.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    if "__pydantic_config__" not in vars(cls):
+        cls.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
     return dataclass(frozen=True, slots=True)(cls)
 
 
@@ -161,10 +164,8 @@ class _ToolMethod:
         fields: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
             default = parameters[parameter].default
-            fields[name] = (
-                with_description(self.hints[parameter]),
-                ... if default is inspect.Parameter.empty else default,
-            )
+            hint = with_description(self.hints[parameter])
+            fields[name] = hint if default is inspect.Parameter.empty else (hint, default)
         title = "".join(part.title() for part in self.name.split("_"))
         return create_model(title + "Arguments", __base__=self.base, **fields)
 

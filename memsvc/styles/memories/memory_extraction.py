@@ -4,18 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import anyio
 import structlog
+from pydantic import Field
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_in_thread
-from memsvc.core.errors import Code, MemsvcError, ModelRefusalError
+from memsvc.core.errors import Code, MemsvcError, ModelRefusalError, invalid
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.rules.extraction import extract
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.secrets import replace_secrets
 from memsvc.core.untrusted import within_lines
 from memsvc.store import facts, memories, memory_settings
@@ -26,6 +27,15 @@ from memsvc.store.search import QueryEmbedding
 from memsvc.styles.memories import memory_changes, phrases, prompts
 from memsvc.styles.memories.memory_changes import CurrentMemories
 from memsvc.styles.memories.memory_index import MemoryIndex, comparable, index_for, new_id
+from memsvc.styles.memories.memory_models import (
+    AddedMemories,
+    AddedMemory,
+    CheckedMetadata,
+    MemoryMessage,
+    UserId,
+    check_size,
+    memory_tool,
+)
 from memsvc.styles.memories.memory_search import MemorySearch
 from memsvc.styles.memories.memory_writer import MemoryChange, MemoryWriter, evidence_of
 from memsvc.styles.memories.model_output import (
@@ -44,6 +54,7 @@ ATTEMPTS_MAX: Final = 2
 """Attempts of the model to compare, where others change the memories it was given meanwhile."""
 EXTRACTED_ROLES: Final = ("user", "assistant")
 """Roles whose messages a model gets; a system message says nothing about a user."""
+NOTHING_FOUND: Final = "No new information found to store"
 NOT_EXTRACTED: Final = "Failed to extract facts"
 NOT_UPDATED: Final = "Failed to update memories"
 
@@ -98,7 +109,50 @@ class MemoryExtraction:
         self._llm = llm
         self._budget = budget
 
+    @memory_tool("memories_add", title="Add memories", needs=Permission.WRITE, uses_model=True)
     async def add(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        messages: Annotated[list[MemoryMessage], "the conversation, oldest first"],
+        metadata: Annotated[
+            CheckedMetadata,
+            Field(default_factory=dict),
+            "kept with every memory that this adds, such as session_id and source",
+        ],
+    ) -> AddedMemories:
+        """Find what a conversation tells of a user and keep it as memories.
+
+        What changed is updated, what is no longer true is deleted, what is known already is left
+        alone."""
+        check_size(metadata, self._options)
+        if len(messages) > self._options.messages_max:
+            raise invalid(f"messages may have {self._options.messages_max} items at the most")
+        if sum(len(item.content) for item in messages) > self._options.conversation_chars_max:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE,
+                f"messages may have {self._options.conversation_chars_max} characters together",
+                recovery="send them in several calls",
+            )
+        added = await self._add(
+            scope,
+            user_id,
+            [
+                ExtractionMessage(item.role.strip().lower(), item.content.replace("\x00", ""))
+                for item in messages
+            ],
+            metadata,
+        )
+        if not added.has_facts:
+            return AddedMemories([], NOTHING_FOUND)
+        count = sum(item.event == "ADD" for item in added.changes)
+        return AddedMemories(
+            [AddedMemory(item.memory, item.text, item.event) for item in added.changes],
+            f"Added {count} memories successfully",
+            list(added.unplaced) or None,
+        )
+
+    async def _add(
         self,
         scope: Scope,
         user: str,

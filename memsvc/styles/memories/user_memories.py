@@ -1,14 +1,16 @@
 """A user's memories: searched, listed, and changed one by one by the client."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.facts import Fact, FactState, Origin
+from memsvc.core.facts import Fact, FactState
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.secrets import is_secret
 from memsvc.store import memories
 from memsvc.store.database import Database, Tx
@@ -16,24 +18,34 @@ from memsvc.store.locks import index_lock
 from memsvc.store.memories import Memory
 from memsvc.styles.memories import memory_writer
 from memsvc.styles.memories.memory_index import MemoryIndex, hidden_before, index_for
+from memsvc.styles.memories.memory_models import (
+    CheckedMetadata,
+    FoundMemories,
+    MemoryDeletion,
+    MemoryHistory,
+    MemoryId,
+    MemoryStep,
+    MemoryText,
+    Query,
+    SearchLimit,
+    UserId,
+    UserMemory,
+    check_size,
+    memory_tool,
+)
 from memsvc.styles.memories.memory_search import MemorySearch
 from memsvc.styles.memories.memory_writer import MemoryWriter, evidence_of
+from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import SEARCH_LIMIT_OF_ZERO, ProjectSettings
 
+LIST_LIMIT: Final = 100
+LIST_LIMIT_MAX: Final = 10_000
 DELETE_BATCH = 1000
 """Memories deleted in one transaction."""
 
-
-@dataclass(frozen=True, slots=True)
-class HistoryStep:
-    """One step of a memory's history: its text before and after, and who found it."""
-
-    event: Literal["ADD", "UPDATE", "DELETE"]
-    text: str
-    old_text: str | None
-    at: datetime
-    origin: Origin
-    session: str
+deletion_tool = partial(
+    memory_tool, needs=Permission.WRITE, idempotent=True, destructive=True, over_quota=True
+)
 
 
 class UserMemories:
@@ -49,71 +61,112 @@ class UserMemories:
         writer: MemoryWriter,
         search: MemorySearch,
         settings: ProjectSettings,
+        options: MemoriesOptions,
     ) -> None:
         self._database = database
         self._clock = clock
         self._writer = writer
         self._search = search
         self._settings = settings
+        self._options = options
 
+    @memory_tool("memories_search", title="Search memories", needs=Permission.READ)
     async def search(
-        self, scope: Scope, user: str, question: str, limit: int | None
-    ) -> list[Memory]:
-        """Return the memories that answer a question best, best first.
-
-        Without a limit, as many as the project's setting says.
-        """
-        embedding = await self._search.embed(question)
+        self,
+        scope: Scope,
+        user_id: UserId,
+        query: Query,
+        limit: Annotated[
+            SearchLimit,
+            "memories at the most; the project's searchLimit (5) if not given, 0: 100",
+        ] = None,
+    ) -> FoundMemories:
+        """Search a user's memories, best first."""
+        embedding = await self._search.embed(query)
         async with self._database.begin(scope, read_only=True) as tx:
             effective = await self._settings.read(tx)
-            count_max = (effective.search_limit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
-            since = hidden_before(self._clock.now(), effective.decay_days)
-            return await self._search.find(
-                tx, index_for(user), question, embedding, since=since, limit=count_max
+            count_max = (effective.searchLimit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
+            since = hidden_before(self._clock.now(), effective.decayDays)
+            found = await self._search.find(
+                tx, index_for(user_id), query, embedding, since=since, limit=count_max
             )
+        return FoundMemories([_user_memory(one, user_id) for one in found])
 
-    async def latest(self, scope: Scope, user: str, limit: int) -> list[Memory]:
-        """Return a user's memories, newest first."""
+    @memory_tool("memories_list", title="List memories", needs=Permission.READ)
+    async def latest(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        limit: Annotated[
+            int,
+            Field(ge=1, le=LIST_LIMIT_MAX),
+            "memories at the most, the one that was made last first",
+        ] = LIST_LIMIT,
+    ) -> FoundMemories:
+        """List a user's memories, newest first."""
         async with self._database.begin(scope, read_only=True) as tx:
-            since = hidden_before(self._clock.now(), (await self._settings.read(tx)).decay_days)
-            return await memories.list_latest(
-                tx, index_for(user).index_id, since=since, limit=limit
+            since = hidden_before(self._clock.now(), (await self._settings.read(tx)).decayDays)
+            found = await memories.list_latest(
+                tx, index_for(user_id).index_id, since=since, limit=limit
             )
+        return FoundMemories([_user_memory(one, user_id) for one in found])
 
-    async def get(self, scope: Scope, user: str, memory: str) -> Memory:
-        """Return one memory, hidden or not; NOT_FOUND."""
+    @memory_tool("memories_get", title="Read a memory", needs=Permission.READ)
+    async def get(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> UserMemory:
+        """Read one memory of a user."""
         async with self._database.begin(scope, read_only=True) as tx:
-            return await _find(tx, index_for(user), memory)
+            return _user_memory(await _find(tx, index_for(user_id), memory_id), user_id)
 
+    @memory_tool("memories_update", title="Change a memory", needs=Permission.WRITE)
     async def change(
-        self, scope: Scope, user: str, memory: str, text: str, metadata: dict[str, Any] | None
-    ) -> Memory:
-        """Change a memory's text, and its metadata if any is given; NOT_FOUND.
-
-        It counts as changed even when the text is the same.
-        """
-        now, user_index = self._clock.now(), index_for(user)
-        if is_secret(text, text):
+        self,
+        scope: Scope,
+        user_id: UserId,
+        memory_id: MemoryId,
+        memory: MemoryText,
+        metadata: Annotated[
+            CheckedMetadata | None, "what to keep with it instead; unchanged if not given"
+        ] = None,
+    ) -> UserMemory:
+        """Let one memory of a user say something else. Its history keeps what it said."""
+        check_size(metadata, self._options)
+        now, user_index = self._clock.now(), index_for(user_id)
+        if is_secret(memory, memory):
             raise invalid("memory looks like a password, key or number that must not be kept")
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
-            old = await _find(tx, user_index, memory)
-            evidence = evidence_of(user, "user", metadata if metadata is not None else old.metadata)
-            changes = [memory_writer.changed(old, text, evidence)]
+            old = await _find(tx, user_index, memory_id)
+            evidence = evidence_of(
+                user_id, "user", metadata if metadata is not None else old.metadata
+            )
+            # it counts as changed even when the text is the same
+            changes = [memory_writer.changed(old, memory, evidence)]
             await self._writer.write(tx, user_index, changes, now, metadata={}, found=False)
             if metadata is not None:
-                await memories.describe(tx, user_index.index_id, memory, metadata)
-            return await _find(tx, user_index, memory)
+                await memories.describe(tx, user_index.index_id, memory_id, metadata)
+            return _user_memory(await _find(tx, user_index, memory_id), user_id)
 
-    async def delete(self, scope: Scope, user: str, memory: str) -> None:
-        """Delete a memory; NOT_FOUND."""
-        now, user_index = self._clock.now(), index_for(user)
+    @memory_tool("memories_history", title="Tell a memory's history", needs=Permission.READ)
+    async def history(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryHistory:
+        """Tell what a memory of a user said when, who found it, and when it was deleted."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            history = await memories.fact_versions(tx, index_for(user_id).index_id, memory_id)
+        if not history:
+            raise _not_found()
+        return MemoryHistory(_steps(history))
+
+    @deletion_tool("memories_delete", title="Delete a memory")
+    async def delete(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryDeletion:
+        """Delete one memory of a user. Its history still tells what it said."""
+        now, user_index = self._clock.now(), index_for(user_id)
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
-            changes = [memory_writer.deleted(await _find(tx, user_index, memory))]
+            changes = [memory_writer.deleted(await _find(tx, user_index, memory_id))]
             await self._writer.write(tx, user_index, changes, now, metadata={}, found=False)
+        return MemoryDeletion(True, "Memory deleted successfully")
 
-    async def delete_all(self, scope: Scope, user: str) -> int:
-        """Delete all memories of a user, hidden ones too; return their number."""
-        user_index, total = index_for(user), 0
+    @deletion_tool("memories_delete_all", title="Delete all memories")
+    async def delete_all(self, scope: Scope, user_id: UserId) -> MemoryDeletion:
+        """Delete all memories of a user in a project, hidden ones too."""
+        user_index, total = index_for(user_id), 0
         while True:
             async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
                 existing = await memories.list_latest(
@@ -125,15 +178,7 @@ class UserMemories:
                 )
             total += len(existing)
             if len(existing) < DELETE_BATCH:
-                return total
-
-    async def history(self, scope: Scope, user: str, memory: str) -> list[HistoryStep]:
-        """Return a memory's history, oldest first, with its deletion; NOT_FOUND."""
-        async with self._database.begin(scope, read_only=True) as tx:
-            history = await memories.fact_versions(tx, index_for(user).index_id, memory)
-        if not history:
-            raise _not_found()
-        return _steps(history)
+                return MemoryDeletion(True, f"Deleted {total} memories")
 
 
 async def _find(tx: Tx, user_index: MemoryIndex, memory: str) -> Memory:
@@ -147,34 +192,36 @@ def _not_found() -> MemsvcError:
     return MemsvcError(Code.NOT_FOUND, "Memory not found")
 
 
-def _steps(history: Sequence[Fact]) -> list[HistoryStep]:
-    steps: list[HistoryStep] = []
+def _user_memory(memory: Memory, user: str) -> UserMemory:
+    return UserMemory(
+        memory.memory,
+        memory.text,
+        user,
+        memory.created_at,
+        memory.fact.valid_from,
+        memory.metadata,
+    )
+
+
+def _steps(history: Sequence[Fact]) -> list[MemoryStep]:
+    steps: list[MemoryStep] = []
     before: str | None = None
     for fact in history:
-        statement = fact.statement
-        event: Literal["ADD", "UPDATE"] = "ADD" if before is None else "UPDATE"
+        said, evidence = fact.statement.value, fact.statement.evidence
         steps.append(
-            HistoryStep(
-                event,
-                statement.value,
+            MemoryStep(
+                "ADD" if before is None else "UPDATE",
+                said,
                 before,
                 fact.valid_from,
-                statement.evidence.origin,
-                statement.evidence.session,
+                evidence.origin,
+                evidence.session,
             )
         )
-        before = statement.value
+        before = said
     last = history[-1]
     if last.state is not FactState.ACTIVE and last.valid_to is not None:
-        statement = last.statement
         steps.append(
-            HistoryStep(
-                "DELETE",
-                "",
-                statement.value,
-                last.valid_to,
-                statement.evidence.origin,
-                statement.evidence.session,
-            )
+            replace(steps[-1], event="DELETE", memory="", old_memory=before, at=last.valid_to)
         )
     return steps
