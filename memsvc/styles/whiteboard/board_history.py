@@ -1,13 +1,13 @@
 """History of boards: their versions listed, read as of a point in time, and restored."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
+from memsvc.core.tool_methods import result
 from memsvc.store import files, versions
-from memsvc.store.database import Database, Tx
+from memsvc.store.database import Database
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.versions import FileRevision, FileState
 from memsvc.styles.whiteboard.boards import (
@@ -15,18 +15,19 @@ from memsvc.styles.whiteboard.boards import (
     BoardContent,
     BoardId,
     Boards,
+    MadeBy,
     board_of,
     read_content,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRevision:
-    """A board at one time; `current` when it has not changed since."""
-
-    board: BoardContent
-    size_bytes: int
-    current: bool
+@result
+class BoardVersion:
+    version: Annotated[str, "token of the version"]
+    updated_at: Annotated[datetime, "when it was written"]
+    made_by: Annotated[MadeBy, "who wrote it"]
+    size_bytes: Annotated[int, "bytes of its file"]
+    current: Annotated[bool, "whether it is what the board is now"]
 
 
 class BoardHistory:
@@ -39,7 +40,7 @@ class BoardHistory:
 
     async def listing(
         self, scope: Scope, board_id: BoardId, *, before: str, limit: int
-    ) -> Sequence[BoardRevision]:
+    ) -> list[BoardVersion]:
         """Return the newest `limit` versions, the current one first, or those before `before`.
 
         None of a missing board; NOT_FOUND where it never was at `before`.
@@ -54,12 +55,12 @@ class BoardHistory:
             past = await versions.history(tx, board_id.path, before=position, limit=limit)
             if past is None:
                 raise _no_such_version()
-            now = (
-                [BoardRevision(await board_of(tx, file), file.size_bytes, current=True)]
-                if not before
-                else []
-            )
-            found = [*now, *(await _revisions(tx, past))]
+            found = [] if before else [_version(await board_of(tx, file), file.size_bytes, True)]
+            contents = await versions.contents(tx, past)
+            found += [
+                _version(_board(state, content), state.size_bytes, False)
+                for state, content in zip(past, contents, strict=True)
+            ]
         return found[:limit]
 
     async def as_of(self, scope: Scope, board_id: BoardId, timestamp: datetime) -> BoardContent:
@@ -108,12 +109,15 @@ class BoardHistory:
             raise _no_such_version() from error
 
 
-async def _revisions(tx: Tx, past: Sequence[FileState]) -> list[BoardRevision]:
-    contents = await versions.contents(tx, past)
-    return [
-        BoardRevision(_board(state, content), state.size_bytes, current=False)
-        for state, content in zip(past, contents, strict=True)
-    ]
+def _version(board: BoardContent, size_bytes: int, current: bool) -> BoardVersion:
+    assert board.made_by
+    return BoardVersion(board.version, known(board.updated_at), board.made_by, size_bytes, current)
+
+
+def known(timestamp: datetime | None) -> datetime:
+    """Return the time at which an existing board was written."""
+    assert timestamp is not None
+    return timestamp
 
 
 def _board(state: FileState, content: bytes) -> BoardContent:

@@ -1,40 +1,33 @@
-"""Functions behind the whiteboard tools: arguments to boards, boards to results."""
+"""The whiteboard tools."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import invalid
+from memsvc.core.paths import PATH_BYTES_MAX, check_identifier
 from memsvc.core.ports import TokenCounter
 from memsvc.core.progress import SILENT, ProgressCallback
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
-from memsvc.styles.whiteboard.board_history import BoardHistory, BoardRevision
-from memsvc.styles.whiteboard.boards import Boards
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import Version
+from memsvc.styles.whiteboard.board_history import BoardHistory, BoardVersion, known
+from memsvc.styles.whiteboard.boards import BoardId, Boards, ListedBoard, MadeBy
 from memsvc.styles.whiteboard.entries import BoardEntry, clean, one_line
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.styles.whiteboard.updates import BoardUpdates
-from memsvc.styles.whiteboard.whiteboard_models import (
-    BoardDeleteResult,
-    BoardGetArguments,
-    BoardHistoryArguments,
-    BoardHistoryResult,
-    BoardListArguments,
-    BoardListResult,
-    BoardRestoreArguments,
-    BoardRestoreResult,
-    BoardResult,
-    BoardUpdateArguments,
-    BoardUpdateResult,
-    BoardVersion,
-    ContextEntry,
-    ListedBoard,
-    WhiteboardArguments,
-)
 
+ROLE_CHARS_MAX: Final = 64
+TYPE_CHARS_MAX: Final = 64
+HISTORY_LIMIT: Final = 20
+HISTORY_LIMIT_MAX: Final = 100
 REPORT_INTERVAL_S: Final = 1.0
 
 
@@ -59,8 +52,83 @@ async def _wait_reported(progress: ProgressCallback, max_s: float) -> AsyncItera
         report_task.cancel()
 
 
+Limit = Annotated[int, Field(ge=1, le=HISTORY_LIMIT_MAX), "versions at the most"]
+UserId = Annotated[
+    str,
+    AfterValidator(partial(check_identifier, name="user_id")),
+    "the person; any text of up to 128 bytes",
+]
+ConversationId = Annotated[
+    str,
+    AfterValidator(partial(check_identifier, name="conversation_id")),
+    "the conversation; any text of up to 128 bytes",
+]
+board_tool = partial(tool, logs=("user_id", "conversation_id"))
+
+
+class ContextEntry(BaseModel):
+    """Something that happened in the conversation. Anything else that a client sends is ignored."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True, allow_inf_nan=False)
+
+    role: str = Field(
+        min_length=1,
+        max_length=ROLE_CHARS_MAX,
+        description="who or what it comes from: user, assistant, system, or a kind of event",
+    )
+    content: str = Field(description="what was said or what happened")
+    timestamp: float | None = Field(None, description="when, in seconds since 1970")
+    type: str | None = Field(
+        None, max_length=TYPE_CHARS_MAX, description="what it is, such as message or file"
+    )
+
+
+@result
+class BoardUpdate:
+    result: Annotated[bool, "true: the entries are in the board, and it is stored"]
+
+
+@result
+class BoardText:
+    text: Annotated[str, "the board, as plain text; empty when there is none"]
+    exists: Annotated[bool, "whether there is a board"]
+    made_by: Annotated[
+        Literal[MadeBy, ""],
+        "model: a model wrote it; rules: lines that rules took from the entries; empty when there"
+        " is none",
+    ]
+    version: Annotated[str, "token of this state of the board; empty when there is none"]
+    updated_at: Annotated[datetime | None, "when it was written; null when there is none"]
+    tokens: Annotated[int, "tokens (o200k_base) of the text"]
+
+
+@result
+class BoardDeletion:
+    deleted: Annotated[bool, "whether there was a board"]
+
+
+@result
+class BoardVersions:
+    versions: Annotated[list[BoardVersion], "newest first, the current one among them"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+
+
+@result
+class RestoredBoard:
+    version: Annotated[
+        str, "token of the new state of the board; unchanged when it said the same already"
+    ]
+    updated_at: Annotated[datetime, "when that was written"]
+
+
+@result
+class BoardList:
+    boards: Annotated[list[ListedBoard], "in byte order of their paths"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+
+
 class BoardTools:
-    """Functions behind these tools."""
+    """The tools of boards."""
 
     def __init__(
         self,
@@ -76,63 +144,127 @@ class BoardTools:
         self._tokens = tokens
         self._options = options
 
+    @board_tool(
+        "context_update",
+        title="Update a whiteboard",
+        needs=Permission.WRITE,
+        text_member="result",
+        uses_model=True,
+    )
     async def update(
-        self, scope: Scope, args: BoardUpdateArguments, progress: ProgressCallback
-    ) -> BoardUpdateResult:
-        chars = sum(len(one.content) for one in args.entries)
-        entries = await run_in_thread(chars, entries_of, args.entries, self._options)
+        self,
+        scope: Scope,
+        progress: ProgressCallback,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        entries: Annotated[list[ContextEntry], "what is new, oldest first; none changes nothing"],
+    ) -> BoardUpdate:
+        """Bring new messages or events of a conversation into its whiteboard.
+
+        It is one page or two that say what matters, rewritten and not appended to. Answers when
+        the board is stored, which may take as long as a model thinks. Only the board is kept,
+        never the entries; without a model it is made of sentences of theirs."""
+        chars = sum(len(one.content) for one in entries)
+        cleaned = await run_in_thread(chars, entries_of, entries, self._options)
         async with _wait_reported(progress, self._options.deadline_s):
-            await self._updates.update(scope, args.board, entries)
-        return BoardUpdateResult(result=True)
+            await self._updates.update(scope, BoardId(user_id, conversation_id), cleaned)
+        return BoardUpdate(True)
 
-    async def get(self, scope: Scope, args: BoardGetArguments) -> BoardResult:
-        timestamp = parse_timestamp(args.as_of, "as_of")
+    @board_tool("whiteboard_get", title="Read a whiteboard", needs=Permission.READ)
+    async def get(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        as_of: Annotated[
+            str, "a moment (RFC 3339): the board as it was then; now if not given"
+        ] = "",
+    ) -> BoardText:
+        """Read the whiteboard of a conversation, as it is or as it was at a moment."""
+        board_id, timestamp = BoardId(user_id, conversation_id), parse_timestamp(as_of, "as_of")
         if timestamp is None:
-            board = await self._boards.read(scope, args.board)
+            board = await self._boards.read(scope, board_id)
         else:
-            board = await self._past.as_of(scope, args.board, timestamp)
-        return BoardResult(
-            text=board.text,
-            exists=board.file_id is not None,
-            made_by=board.made_by,
-            version=board.version,
-            updated_at=board.updated_at,
-            tokens=self._tokens.count(board.text),
+            board = await self._past.as_of(scope, board_id, timestamp)
+        return BoardText(
+            board.text,
+            board.file_id is not None,
+            board.made_by,
+            board.version,
+            board.updated_at,
+            self._tokens.count(board.text),
         )
 
-    async def delete(self, scope: Scope, args: WhiteboardArguments) -> BoardDeleteResult:
-        return BoardDeleteResult(deleted=await self._updates.delete(scope, args.board))
+    @board_tool(
+        "whiteboard_delete",
+        title="Delete a whiteboard",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        destructive=True,
+    )
+    async def delete(
+        self, scope: Scope, user_id: UserId, conversation_id: ConversationId
+    ) -> BoardDeletion:
+        """Delete a whiteboard for good, with all its versions.
 
-    async def history(self, scope: Scope, args: BoardHistoryArguments) -> BoardHistoryResult:
+        Where there is none, nothing happens."""
+        return BoardDeletion(await self._updates.delete(scope, BoardId(user_id, conversation_id)))
+
+    @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)
+    async def history(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        limit: Limit = HISTORY_LIMIT,
+        cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
+    ) -> BoardVersions:
+        """List what a whiteboard was, newest first, a page at a time."""
         found = await self._past.listing(
-            scope, args.board, before=args.cursor or "", limit=args.limit + 1
+            scope, BoardId(user_id, conversation_id), before=cursor or "", limit=limit + 1
         )
-        page = [_listed(one) for one in found[: args.limit]]
-        return BoardHistoryResult(
-            versions=page, next_cursor=page[-1].version if len(found) > args.limit else None
+        return BoardVersions(
+            found[:limit], found[limit - 1].version if len(found) > limit else None
         )
 
-    async def restore(self, scope: Scope, args: BoardRestoreArguments) -> BoardRestoreResult:
-        board = await self._updates.restore(scope, args.board, args.version)
-        return BoardRestoreResult(version=board.version, updated_at=_known(board.updated_at))
+    @tool(
+        "whiteboard_restore",
+        title="Restore a whiteboard",
+        needs=Permission.WRITE,
+        logs=("user_id", "conversation_id", "version"),
+        idempotent=True,
+        destructive=True,
+    )
+    async def restore(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        version: Annotated[Version, "version to bring back, as whiteboard_history lists it"],
+    ) -> RestoredBoard:
+        """Make a whiteboard what it was at a version of its history.
 
-    async def listing(self, scope: Scope, args: BoardListArguments) -> BoardListResult:
-        found = await self._boards.listing(
-            scope, args.user_id or None, after=args.cursor, limit=args.limit + 1
-        )
-        page = [
-            ListedBoard(
-                user_id=one.board_id.user,
-                conversation_id=one.board_id.conversation,
-                path=one.board_id.path,
-                updated_at=one.updated_at,
-                size_bytes=one.size_bytes,
-            )
-            for one in found[: args.limit]
-        ]
-        return BoardListResult(
-            boards=page, next_cursor=page[-1].path if len(found) > args.limit else None
-        )
+        What it is now becomes a version."""
+        board = await self._updates.restore(scope, BoardId(user_id, conversation_id), version)
+        return RestoredBoard(board.version, known(board.updated_at))
+
+    @tool("whiteboard_list", title="List whiteboards", needs=Permission.READ, logs=("user_id",))
+    async def listing(
+        self,
+        scope: Scope,
+        user_id: Annotated[str, "only the boards of this person; of everybody if not given"] = "",
+        limit: Annotated[int, Field(ge=1, le=1000), "boards at the most"] = 100,
+        cursor: Annotated[
+            str, Field(max_length=2 * PATH_BYTES_MAX), "next_cursor of the page before"
+        ] = "",
+    ) -> BoardList:
+        """List the whiteboards of a project, or those of one user, a page at a time."""
+        user = check_identifier(user_id, "user_id") if user_id else None
+        if cursor and BoardId.of(cursor) is None:
+            raise invalid("cursor must be the next_cursor of an earlier answer")
+        found = await self._boards.listing(scope, user, after=cursor, limit=limit + 1)
+        return BoardList(found[:limit], found[limit - 1].path if len(found) > limit else None)
 
 
 def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> list[BoardEntry]:
@@ -156,20 +288,3 @@ def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> l
         if content:
             found.append(BoardEntry(role, content, one.timestamp, one_line(one.type or "")))
     return found
-
-
-def _listed(version: BoardRevision) -> BoardVersion:
-    board = version.board
-    assert board.made_by
-    return BoardVersion(
-        version=board.version,
-        updated_at=_known(board.updated_at),
-        made_by=board.made_by,
-        size_bytes=version.size_bytes,
-        current=version.current,
-    )
-
-
-def _known(timestamp: datetime | None) -> datetime:
-    assert timestamp is not None
-    return timestamp

@@ -4,13 +4,14 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import decode_segment, encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Scope
+from memsvc.core.tool_methods import result
 from memsvc.store import changes, documents, file_gc, file_move, files, jobs, tree, vectors
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
@@ -85,13 +86,13 @@ class BoardContent:
 NO_BOARD: Final = BoardContent()
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRow:
-    """A board in a list."""
-
-    board_id: BoardId
-    updated_at: datetime
-    size_bytes: int
+@result
+class ListedBoard:
+    user_id: Annotated[str, "whose board it is"]
+    conversation_id: Annotated[str, "the conversation that it is about"]
+    path: Annotated[str, "the file that holds it, for file_read"]
+    updated_at: Annotated[datetime, "when it was last written"]
+    size_bytes: Annotated[int, "bytes of the file"]
 
 
 def content_of(text: str, made_by: MadeBy) -> bytes:
@@ -211,13 +212,19 @@ class Boards:
 
     async def listing(
         self, scope: Scope, user: str | None, *, after: str, limit: int
-    ) -> list[BoardRow]:
+    ) -> list[ListedBoard]:
         """Return the next boards, of one user or of all, in the order of their paths."""
         directory, depth = (ROOT, 2) if user is None else (directory_of(user), 1)
         async with self._database.begin(scope, read_only=True) as tx:
             rows = await tree.walk(tx, directory, depth=depth, after=after, limit=limit)
         return [
-            BoardRow(board_id, row["updated_at"], row["size_bytes"])
+            ListedBoard(
+                board_id.user,
+                board_id.conversation,
+                row["path"],
+                row["updated_at"],
+                row["size_bytes"],
+            )
             for row in rows
             if (board_id := BoardId.of(row["path"])) is not None
         ]

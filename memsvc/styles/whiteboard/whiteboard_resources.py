@@ -21,9 +21,9 @@ def listed(resource: Resource, boards: Boards) -> Resource:
         found = await boards.listing(scope, None, after=after, limit=limit)
         return [
             ListedResource(
-                values={"user_id": one.board_id.user, "conversation_id": one.board_id.conversation},
-                place=one.board_id.path,
-                title=one.board_id.title,
+                values={"user_id": one.user_id, "conversation_id": one.conversation_id},
+                place=one.path,
+                title=BoardId(one.user_id, one.conversation_id).title,
                 updated_at=one.updated_at,
             )
             for one in found
