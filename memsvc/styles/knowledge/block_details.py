@@ -1,51 +1,30 @@
 """Details of a block: its confidence, its decay and its relations."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 from memsvc.core.decay import hours_to, remaining
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.store import block_outcomes, edges, knowledge_blocks
 from memsvc.store.block_outcomes import BlockOutcome
-from memsvc.store.edges import Conflict, Edge
-from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.store.edges import Edge
 from memsvc.styles.knowledge.active_hours import usage_at
 from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, not_found
 from memsvc.styles.knowledge.curate import ARCHIVE_THRESHOLD
+from memsvc.styles.knowledge.knowledge_models import (
+    BlockConflict,
+    BlockDetails,
+    BlockEdge,
+    BlockId,
+    OtherBlock,
+    OutcomeDetails,
+    knowledge_tool,
+)
 
+PREVIEW_CHARS: Final = 200
 EDGES_MAX: Final = 50
 CONFLICTS_MAX: Final = 50
 OUTCOMES_MAX: Final = 50
 SUPERSEDED_MAX: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class BlockDetails:
-    """Block with its relations; `now_h` is the index's clock.
-
-    It has the strongest edges, the conflicts and when each was found, the outcomes, the blocks that
-    it replaced (`superseded`), and those of all these that still exist (`others`).
-    """
-
-    block: KnowledgeBlock
-    edges: Sequence[Edge]
-    conflicts: Sequence[tuple[Conflict, datetime]]
-    outcomes: Sequence[BlockOutcome]
-    superseded: Sequence[str]
-    others: dict[str, KnowledgeBlock]
-    now_h: float
-
-    @property
-    def left(self) -> float:
-        """Share of the block that has not decayed, 0 to 1."""
-        return remaining(self.block.decay_per_h, self.now_h - self.block.reinforced_h)
-
-    @property
-    def archive_h(self) -> float:
-        """Time on the index's clock from which the block may be archived."""
-        return self.block.reinforced_h + hours_to(ARCHIVE_THRESHOLD, self.block.decay_per_h)
 
 
 class BlockDetailsReader:
@@ -54,8 +33,14 @@ class BlockDetailsReader:
     def __init__(self, index: BlockIndex) -> None:
         self._index = index
 
-    async def show(self, scope: Scope, block_id: str) -> BlockDetails:
-        """Return the details of a block, archived or not; NOT_FOUND where there is none."""
+    @knowledge_tool("elfmem_show", title="Show a block", needs=Permission.READ, is_admin=True)
+    async def show(
+        self, scope: Scope, block_id: Annotated[BlockId, "the block, archived or not"]
+    ) -> BlockDetails:
+        """Show one block with all that is thought of it.
+
+        Its evidence, how it fades, its edges, what it contradicts, and what it stands for. Showing
+        it is no use of it: nothing is reinforced."""
         async with self._index.read(scope) as (tx, usage):
             block = (await knowledge_blocks.read(tx, INDEX_ID, [block_id])).get(block_id)
             if block is None:
@@ -73,7 +58,61 @@ class BlockDetailsReader:
                 tx, INDEX_ID, [*neighbours, *conflicting, *superseded, *replacement]
             )
         now_h = usage_at(usage, self._index.now(), self._index.idle).active_h
-        return BlockDetails(block, top_edges, conflicts, outcomes, superseded, others, now_h)
+
+        def other(key: str) -> OtherBlock:
+            found = others.get(key)
+            if found is None:
+                return OtherBlock(key, "", "archived")
+            return OtherBlock(key, found.text[:PREVIEW_CHARS], found.status)
+
+        return BlockDetails(
+            id=block.block_id,
+            content=block.text,
+            cue=block.keywords,
+            category=block.category,
+            tags=list(block.tags),
+            tier=block.tier,
+            status=block.status,
+            archive_reason=block.archive_reason,
+            superseded_by=other(block.superseded_by) if block.superseded_by else None,
+            supersedes=[other(item) for item in superseded],
+            created_at=block.created_at.isoformat(),
+            scored_by=block.scored_by,
+            alignment=block.alignment,
+            confidence=block.confidence,
+            alpha=block.alpha,
+            beta=block.beta,
+            evidence=block.evidence,
+            outcomes=[_outcome(item) for item in outcomes],
+            reinforcement_count=block.reinforcements,
+            decay_per_h=block.decay_per_h,
+            reinforced_h=block.reinforced_h,
+            now_h=now_h,
+            left=remaining(block.decay_per_h, now_h - block.reinforced_h),
+            faded_h=block.reinforced_h + hours_to(ARCHIVE_THRESHOLD, block.decay_per_h),
+            degree=block.degree,
+            edges=[
+                BlockEdge(
+                    other(_other_end(edge, block_id)),
+                    edge.relation,
+                    edge.weight,
+                    edge.origin,
+                    edge.reinforcements,
+                    edge.note,
+                )
+                for edge in top_edges
+            ],
+            conflicts=[
+                BlockConflict(other(item.second), item.kind, item.score, found_at.isoformat())
+                for item, found_at in conflicts
+            ],
+        )
+
+
+def _outcome(item: BlockOutcome) -> OutcomeDetails:
+    return OutcomeDetails(
+        item.signal, item.weight, item.source, item.before, item.after, item.told_at.isoformat()
+    )
 
 
 def _other_end(edge: Edge, block_id: str) -> str:

@@ -1,15 +1,18 @@
 """Outcomes of the use of blocks, and how blocks learn from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import combinations
-from typing import Literal
+from typing import Annotated
 
-from memsvc.core.scope import Scope
+from pydantic import Field
+
+from memsvc.core.scope import Permission, Scope
 from memsvc.store import block_outcomes, edges, knowledge_blocks
 from memsvc.store.block_outcomes import BlockConfidence
 from memsvc.store.edges import Edge
 from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.beta import (
     BAD_SIGNAL_MAX,
     EDGE_SHARE,
@@ -20,22 +23,17 @@ from memsvc.styles.knowledge.beta import (
     decay_after,
 )
 from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, BlockWrite
+from memsvc.styles.knowledge.knowledge_models import (
+    IDS_MAX,
+    BlockId,
+    IgnoredBlock,
+    OutcomeReport,
+    Skip,
+    Words,
+    knowledge_tool,
+)
 from memsvc.styles.knowledge.links import OUTCOME
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL
-
-Skip = Literal["constitutional", "pending_inbox", "archived", "unmatched"]
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeReport:
-    """Result of an outcome: its changes, and the skipped blocks with the reason."""
-
-    updated: int = 0
-    confidence_delta: float = 0.0
-    edges_created: int = 0
-    edges_reinforced: int = 0
-    decay_change_count: int = 0
-    ignored: tuple[tuple[str, Skip], ...] = ()
 
 
 class OutcomeService:
@@ -44,23 +42,38 @@ class OutcomeService:
     def __init__(self, index: BlockIndex) -> None:
         self._index = index
 
+    @knowledge_tool(
+        "elfmem_outcome", title="Tell an outcome", needs=Permission.WRITE, over_quota=True
+    )
     async def apply(
-        self, scope: Scope, block_ids: Sequence[str], *, signal: float, weight: float, source: str
+        self,
+        scope: Scope,
+        block_ids: Annotated[
+            list[BlockId], Field(max_length=IDS_MAX), "blocks of a recall that were used"
+        ],
+        signal: Annotated[
+            float,
+            "0 (it failed) to 1 (it succeeded): above 0.5 reinforces, below 0.2 penalises",
+        ],
+        weight: Annotated[float, Field(le=1e6), "how much it counts, above 0"] = 1.0,
+        source: Annotated[Words, "where the signal comes from, such as test_pass"] = "",
     ) -> OutcomeReport:
-        """Apply an outcome to active blocks; skip the others, each with a reason."""
+        """Tell how it went when recalled blocks were used.
+
+        Above 0.5 they are reinforced, below 0.2 they fade faster, and confidence follows."""
         check(signal, weight)
         requested = list(dict.fromkeys(block_ids))
         if not requested:
-            return OutcomeReport()
+            return _report()
         async with self._index.written(scope) as writing:
             existing = await knowledge_blocks.read(writing.tx, INDEX_ID, requested)
             reasons = [(block_id, _reason(existing.get(block_id))) for block_id in requested]
-            ignored = tuple(
-                (block_id, reason) for block_id, reason in reasons if reason is not None
-            )
+            skipped = [
+                IgnoredBlock(block_id, reason) for block_id, reason in reasons if reason is not None
+            ]
             blocks = [existing[block_id] for block_id, reason in reasons if reason is None]
             if not blocks:
-                return OutcomeReport(ignored=ignored)
+                return _report(skipped=skipped)
             updates = [_confidence_update(block, signal, weight) for block in blocks]
             await block_outcomes.add_outcome(
                 writing.tx,
@@ -81,13 +94,13 @@ class OutcomeService:
         faster = [
             new.decay_per_h > old.decay_per_h for new, old in zip(updates, blocks, strict=True)
         ]
-        return OutcomeReport(
+        return _report(
             len(blocks),
             sum(changes) / len(changes),
-            created,
             reinforced,
             sum(faster) if signal < BAD_SIGNAL_MAX else 0,
-            ignored,
+            created,
+            skipped,
         )
 
     async def _add_uses(
@@ -103,6 +116,20 @@ class OutcomeService:
             for low, high in pairs
         ]
         return await edges.put(tx, INDEX_ID, missing), reinforced
+
+
+def _report(
+    updated: int = 0,
+    confidence_delta: float = 0.0,
+    edges_reinforced: int = 0,
+    penalized: int = 0,
+    edges_created: int = 0,
+    skipped: Sequence[IgnoredBlock] = (),
+) -> OutcomeReport:
+    report = OutcomeReport(
+        "", updated, confidence_delta, edges_reinforced, penalized, edges_created, skipped
+    )
+    return replace(report, summary=texts.outcome(report))
 
 
 def _reason(block: KnowledgeBlock | None) -> Skip | None:

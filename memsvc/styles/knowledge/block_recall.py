@@ -1,25 +1,38 @@
 """Recall: the blocks for a question, or for a frame without one, as text for a prompt."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import combinations
-from typing import Final, Literal
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from memsvc.core.analysis import query_terms
 from memsvc.core.ports import Meter, TokenCounter
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.word_similarity import Counts, cosine, counts_of
 from memsvc.store import block_lists, edges, knowledge_blocks, search
 from memsvc.store.database import Tx
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.store.search import IndexQuery, QueryEmbedding
 from memsvc.store.usage_clock import UsageClock
+from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.active_hours import add_token_usage, usage_at
 from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, similarity
-from memsvc.styles.knowledge.frames import Name, RecallFrame, frame_named, of_peer
+from memsvc.styles.knowledge.frames import RecallFrame, frame_named, of_peer
+from memsvc.styles.knowledge.knowledge_models import (
+    CONTENT_CHARS_MAX,
+    NAME_CHARS_MAX,
+    TOP_K_MAX,
+    DroppedBlock,
+    KnowledgeRecall,
+    Reason,
+    RecalledBlock,
+    knowledge_tool,
+)
 from memsvc.styles.knowledge.relevance_order import rerank
 from memsvc.styles.knowledge.rendering import PromptText, render
 from memsvc.styles.knowledge.scored_blocks import ScoredBlock, score_blocks
@@ -37,20 +50,6 @@ NEIGHBOURS_MAX: Final = 5
 TOP_BLOCKS_MAX: Final = 50
 CACHED_FOR: Final = timedelta(hours=1)
 CACHED_MAX: Final = 500
-Reason = Literal["top_k", "token_budget", "contradiction"]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRecall:
-    """Result of a recall, with what was found and dropped, and why."""
-
-    frame: Name
-    rendered: PromptText
-    blocks: Sequence[ScoredBlock]
-    dropped: Sequence[tuple[ScoredBlock, Reason]]
-    budget_tok: int
-    excluded: int
-    cached: bool = False
 
 
 @dataclass(slots=True)
@@ -73,18 +72,44 @@ class RecallService:
         self._tokens = tokens
         self._meter = meter
         self._cached: OrderedDict[
-            tuple[bytes, str, str, int | None], tuple[int, datetime, BlockRecall]
+            tuple[bytes, str, str, int | None], tuple[int, datetime, KnowledgeRecall]
         ] = OrderedDict()
 
+    @knowledge_tool("elfmem_recall", title="Recall", needs=Permission.WRITE, over_quota=True)
     async def recall(
-        self, scope: Scope, question: str, *, top_k: int | None, frame_name: str
-    ) -> BlockRecall:
+        self,
+        scope: Scope,
+        query: Annotated[
+            str,
+            Field(max_length=CONTENT_CHARS_MAX),
+            "what is asked; empty: what counts most in the frame",
+        ],
+        top_k: Annotated[
+            int | None,
+            Field(ge=1, le=TOP_K_MAX),
+            "blocks at the most; if not given 5, or as many as are guaranteed",
+        ] = None,
+        frame: Annotated[
+            str,
+            Field(max_length=NAME_CHARS_MAX),
+            "attention (what bears on the question), self (identity), task (goals) or simulate"
+            " (minds)",
+        ] = "attention",
+    ) -> KnowledgeRecall:
+        """Find knowledge, rendered for a prompt. What is shown is reinforced, and the rest fades.
+
+        Block ids can be passed to elfmem_outcome."""
+        result = await self._recall(scope, query, top_k, frame_named(frame))
+        return replace(result, summary=texts.recalled(result))
+
+    async def _recall(
+        self, scope: Scope, question: str, top_k: int | None, frame: RecallFrame
+    ) -> KnowledgeRecall:
         """Return the best `top_k` blocks of a frame.
 
         Without `top_k`, as many as are guaranteed and at least as the options say. Nothing is
         written when nothing is returned.
         """
-        frame = frame_named(frame_name)
         query = question.strip() if frame.question else ""
         embedding = self._index.embedding
         vector = await embedding.question(query) if embedding is not None and query else None
@@ -96,7 +121,7 @@ class RecallService:
         key = (scope.tenant, scope.project, frame.name, top_k)
         async with self._index.read(scope) as (tx, usage):
             if usage is None:
-                return _nothing(frame)
+                return _result(frame, PromptText("", 0, 0), [], [], 0)
             use = usage_at(usage, self._index.now(), self._index.idle)
             if not frame.question and (cached := self._cached_result(key, use)) is not None:
                 return cached
@@ -115,7 +140,7 @@ class RecallService:
         query: str,
         embedding_query: QueryEmbedding | None,
         top_k: int | None,
-    ) -> BlockRecall:
+    ) -> KnowledgeRecall:
         candidates = await self._candidates(tx, frame, query, embedding_query, top_k)
         self._meter.add("memsvc_recall_candidates", len(candidates.blocks))
         limit = top_k or max(self._index.options.top_k, len(candidates.required_ids))
@@ -145,21 +170,18 @@ class RecallService:
         remaining.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         returned = remaining[:limit]
         text = render(frame, returned, self._index.options.agent_name)
-        dropped: list[tuple[ScoredBlock, Reason]] = [
-            *(
-                (item, "contradiction")
-                for item in scored_blocks
-                if item.block.block_id in excluded_ids
-            ),
-            *((item, "top_k") for item in remaining[limit:]),
-            *((item, "token_budget") for item in returned[text.block_count :]),
-        ]
-        return BlockRecall(
-            frame.name,
+        return _result(
+            frame,
             text,
             returned[: text.block_count],
-            dropped,
-            frame.budget_tok,
+            [
+                *_dropped(
+                    "contradiction",
+                    (item for item in scored_blocks if item.block.block_id in excluded_ids),
+                ),
+                *_dropped("top_k", remaining[limit:]),
+                *_dropped("token_budget", returned[text.block_count :]),
+            ],
             candidates.excluded,
         )
 
@@ -235,9 +257,9 @@ class RecallService:
             for key in rerank({key: item.score for key, item in by_id.items()}, similarity)
         ]
 
-    async def _note(self, scope: Scope, result: BlockRecall, embedded: str) -> None:
+    async def _note(self, scope: Scope, result: KnowledgeRecall, embedded: str) -> None:
         """Reinforce the recalled blocks."""
-        ids = sorted(item.block.block_id for item in result.blocks)
+        ids = sorted(item.id for item in result.blocks)
         token_usage = (
             {"embedding_calls": 1, "embedding_tokens": self._tokens.count(embedded)}
             if embedded
@@ -252,7 +274,7 @@ class RecallService:
 
     def _cached_result(
         self, key: tuple[bytes, str, str, int | None], use: UsageClock
-    ) -> BlockRecall | None:
+    ) -> KnowledgeRecall | None:
         revision, until, result = self._cached.get(key, (-1, use.seen_at, None))
         if result is None or revision != use.revision or until <= use.seen_at:
             return None
@@ -260,7 +282,7 @@ class RecallService:
         return replace(result, cached=True)
 
     def _cache_result(
-        self, key: tuple[bytes, str, str, int | None], use: UsageClock, result: BlockRecall
+        self, key: tuple[bytes, str, str, int | None], use: UsageClock, result: KnowledgeRecall
     ) -> None:
         self._cached[key] = (use.revision, use.seen_at + CACHED_FOR, result)
         if len(self._cached) > CACHED_MAX:
@@ -326,5 +348,40 @@ def _priority(item: ScoredBlock) -> tuple[float, float, int]:
     return item.block.confidence, item.parts.recency, item.block.entry
 
 
-def _nothing(frame: RecallFrame) -> BlockRecall:
-    return BlockRecall(frame.name, PromptText("", 0, 0), (), (), frame.budget_tok, 0)
+def _dropped(reason: Reason, items: Iterable[ScoredBlock]) -> list[DroppedBlock]:
+    return [DroppedBlock(item.block.block_id, item.text, list(item.tags), reason) for item in items]
+
+
+def _result(
+    frame: RecallFrame,
+    text: PromptText,
+    blocks: Sequence[ScoredBlock],
+    dropped: list[DroppedBlock],
+    excluded: int,
+) -> KnowledgeRecall:
+    return KnowledgeRecall(
+        "",
+        text.text,
+        frame.name,
+        False,
+        [
+            RecalledBlock(
+                item.block.block_id,
+                item.text,
+                round(item.score, 3),
+                list(item.tags),
+                item.parts.similarity,
+                item.parts.confidence,
+                item.parts.recency,
+                item.parts.centrality,
+                item.parts.reinforcement,
+                item.expanded,
+                item.block.status,
+            )
+            for item in blocks
+        ],
+        dropped,
+        text.used_tok,
+        frame.budget_tok,
+        excluded,
+    )

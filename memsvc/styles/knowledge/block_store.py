@@ -1,15 +1,16 @@
 """Storing, editing and forgetting blocks; a remembered block can be recalled at once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, Literal
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from memsvc.core.decay import DECAY_PER_H
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.store import edges, jobs, knowledge_blocks
 from memsvc.store.knowledge_blocks import KnowledgeBlock, NewKnowledgeBlock
+from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_index import (
     CONSOLIDATION_JOB,
     INDEX_ID,
@@ -18,21 +19,25 @@ from memsvc.styles.knowledge.block_index import (
     BlockWrite,
     not_found,
 )
-from memsvc.styles.knowledge.tiers import tier_of
+from memsvc.styles.knowledge.knowledge_models import (
+    CUE,
+    TAGS_MAX,
+    BlockEdit,
+    BlockId,
+    BlockRemoval,
+    Content,
+    Cue,
+    Keywords,
+    Name,
+    StoreResult,
+    StoreStatus,
+    knowledge_tool,
+)
+from memsvc.styles.knowledge.tiers import KNOWLEDGE, tier_of
 
 ID_CHARS: Final = 16
 ID_ATTEMPTS_MAX: Final = 1000
 """Times that one text may be remembered and archived again."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreResult:
-    """Result of storing a text: its block, whether it existed, and whether the inbox is full."""
-
-    block_id: str
-    status: Literal["created", "duplicate_rejected"]
-    pending: bool
-    should_dream: bool
 
 
 class BlockStore:
@@ -42,16 +47,30 @@ class BlockStore:
         self._index = index
         self._options = index.options
 
+    @knowledge_tool("elfmem_remember", title="Remember", needs=Permission.WRITE, idempotent=True)
     async def remember(
-        self, scope: Scope, content: str, *, tags: Sequence[str], keywords: str, category: str
+        self,
+        scope: Scope,
+        content: Annotated[Content, "a fact, preference, decision or observation worth keeping"],
+        tags: Annotated[
+            list[Name],
+            Field(max_length=TAGS_MAX),
+            "tags such as python, or self/goal, self/value, self/constitutional",
+        ] = [],  # noqa: B006 - never changed
+        cue: Cue = "",
+        category: Annotated[
+            Name, "knowledge, observation (fades fast), mind, decision, ..."
+        ] = KNOWLEDGE,
     ) -> StoreResult:
-        """Store a text; a job consolidates the inbox when it becomes full."""
+        """Store a fact, preference, decision or observation worth keeping across sessions.
+
+        It can be recalled at once; sessions and consolidation are automatic."""
         text, digest = content.strip(), digest_of(content)
         async with self._index.written(scope) as writing:
             tx = writing.tx
             existing = await knowledge_blocks.find_live(tx, INDEX_ID, digest)
             if existing is not None:
-                return StoreResult(
+                return _stored(
                     existing[0],
                     "duplicate_rejected",
                     existing[1] == "inbox",
@@ -69,7 +88,7 @@ class BlockStore:
                 block_id,
                 digest,
                 text,
-                keywords.strip(),
+                cue.strip(),
                 tags,
                 category,
                 tier,
@@ -82,7 +101,7 @@ class BlockStore:
             await self._index.embed_later(writing)
             if full:
                 await jobs.enqueue(tx, CONSOLIDATION_JOB, "", now=writing.now)
-        return StoreResult(block_id, "created", pending=True, should_dream=full)
+        return _stored(block_id, "created", True, full)
 
     def _is_full(self, writing: BlockWrite) -> bool:
         return writing.use.inbox >= self._options.inbox_threshold
@@ -103,14 +122,18 @@ class BlockStore:
             )
         return ids[0]
 
+    @knowledge_tool("elfmem_edit", title="Edit a block", needs=Permission.WRITE, idempotent=True)
     async def edit(
-        self, scope: Scope, block_id: str, content: str | None, keywords: str | None
-    ) -> None:
-        """Change the text or the cue of a block.
+        self,
+        scope: Scope,
+        block_id: Annotated[BlockId, "the block"],
+        content: Annotated[Content | None, "what it says from now on"] = None,
+        cue: Annotated[Keywords | None, CUE] = None,
+    ) -> BlockEdit:
+        """Change what a block says, or the cue by which it is found.
 
-        Its confidence stays; its conflicts are deleted when the text changes.
-        """
-        if content is None and keywords is None:
+        What is thought of it stays."""
+        if content is None and cue is None:
             raise invalid(
                 "edit() needs content, cue, or both — nothing to change.",
                 recovery="Pass content='...' to rewrite the block, or cue='...' to set when it"
@@ -128,7 +151,7 @@ class BlockStore:
                     recovery="forget one of the two",
                     details={"block_id": existing[0]},
                 )
-            new_keywords = block.keywords if keywords is None else keywords.strip()
+            new_keywords = block.keywords if cue is None else cue.strip()
             await knowledge_blocks.set_text(
                 writing.tx,
                 INDEX_NAME,
@@ -143,30 +166,44 @@ class BlockStore:
                 await edges.forget_contradictions(writing.tx, INDEX_ID, block_id)
             writing.change()
             await self._index.embed_later(writing)
+        return BlockEdit(f"Edited block {block_id[:8]}.", block_id)
 
-    async def forget(self, scope: Scope, block_id: str) -> bool:
-        """Delete a block's text for good, with the texts that it replaced.
-
-        Return False when it was archived before.
-        """
+    @knowledge_tool(
+        "elfmem_forget",
+        title="Forget a block",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        destructive=True,
+    )
+    async def forget(self, scope: Scope, block_id: Annotated[BlockId, "the block"]) -> BlockRemoval:
+        """Give a block up for good: it is never recalled again, and its text is removed."""
+        short = block_id[:8]
         async with self._index.written(scope) as writing:
             superseded = await knowledge_blocks.superseded_by(writing.tx, INDEX_ID, block_id)
             existing = await knowledge_blocks.read(writing.tx, INDEX_ID, [block_id, *superseded])
             block = existing.get(block_id)
             if block is None:
                 raise not_found(block_id)
+            # with the texts that it replaced
             await self._index.archive(writing, list(existing.values()), "forgotten")
             if block.status == "archived":
-                return False
+                return BlockRemoval(
+                    f"Block {short} was already archived.", block_id, "already_archived"
+                )
             count = writing.use.inbox if block.status == "inbox" else writing.use.active
             writing.change(archived=writing.use.archived + 1, **{block.status: count - 1})
-        return True
+        return BlockRemoval(f"Forgot block {short}.", block_id, "forgotten")
 
     async def _live(self, writing: BlockWrite, block_id: str) -> KnowledgeBlock:
         block = (await knowledge_blocks.read(writing.tx, INDEX_ID, [block_id])).get(block_id)
         if block is None or block.status == "archived":
             raise not_found(block_id)
         return block
+
+
+def _stored(block_id: str, status: StoreStatus, pending: bool, full: bool) -> StoreResult:
+    return StoreResult(texts.remembered(block_id, status), block_id, status, pending, True, full)
 
 
 def digest_of(content: str) -> str:

@@ -1,15 +1,17 @@
 """Curation: faded blocks are archived, the strongest are reinforced."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from memsvc.core.decay import DECAY_PER_H, edge_decay_per_h, hours_to, remaining
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.store import block_lists, edges, knowledge_blocks
 from memsvc.store.edges import EdgeTiers
 from memsvc.store.usage_clock import UsageClock
+from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, BlockWrite
 from memsvc.styles.knowledge.frames import FRAMES
+from memsvc.styles.knowledge.knowledge_models import CurateReport, knowledge_tool
 from memsvc.styles.knowledge.links import PRUNE_THRESHOLD, bridge_degree
 from memsvc.styles.knowledge.scored_blocks import score_blocks
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL
@@ -22,18 +24,6 @@ EDGES_A_PAGE: Final = 1000
 ARCHIVED_A_RUN: Final = 1000
 CONSTITUTIONAL_MAX: Final = 1000
 TOP_CANDIDATES_MAX: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class CurateReport:
-    """Result of a curation."""
-
-    archived: int
-    edges_pruned: int
-    edges_decayed: int
-    edges_after: int
-    reinforced: int
-    constitutional: int
 
 
 class CurateService:
@@ -60,11 +50,11 @@ class CurateService:
                 await self._curate(writing)
         return pending
 
+    @knowledge_tool("elfmem_curate", title="Curate", needs=Permission.WRITE, over_quota=True)
     async def curate(self, scope: Scope) -> CurateReport:
-        """Prune edges, archive faded blocks, and reinforce others.
+        """Archive blocks that have faded, prune weak edges, reinforce the strongest blocks.
 
-        Bridges are not archived; constitutional blocks and the five strongest are reinforced.
-        """
+        Runs by itself behind consolidation; call it only if recall gets worse."""
         async with self._index.written(scope) as writing:
             return await self._curate(writing)
 
@@ -85,7 +75,10 @@ class CurateService:
         await knowledge_blocks.add_use(writing.tx, INDEX_ID, top, writing.use.active_h)
         writing.change(curated_h=writing.use.active_h)
         edges_after = len(await self._edges(writing)) if archived else len(remaining_edges)
-        return CurateReport(archived, pruned, decayed, edges_after, len(top), len(constitutional))
+        report = CurateReport(
+            "", archived, pruned, decayed, len(top), len(constitutional), edges_after
+        )
+        return replace(report, summary=texts.curated(report))
 
     async def _edges(self, writing: BlockWrite) -> list[EdgeTiers]:
         found: list[EdgeTiers] = []

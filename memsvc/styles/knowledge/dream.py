@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Annotated, Final
 
 from memsvc.core.analysis import query_terms
 from memsvc.core.decay import DECAY_PER_H
 from memsvc.core.errors import MemsvcError
 from memsvc.core.ports import TokenCounter
 from memsvc.core.progress import SILENT, ProgressCallback
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Job
 from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
 from memsvc.store import block_lists, block_outcomes, edges, jobs, knowledge_blocks, search, vectors
@@ -30,6 +30,7 @@ from memsvc.styles.knowledge.block_index import (
 )
 from memsvc.styles.knowledge.curate import CurateService
 from memsvc.styles.knowledge.judge import JudgeService, Verdict
+from memsvc.styles.knowledge.knowledge_models import DreamHealth, DreamResult, knowledge_tool
 from memsvc.styles.knowledge.links import SIMILARITY, edge_score
 from memsvc.styles.knowledge.tiers import SELF, tier_of
 
@@ -103,13 +104,42 @@ class DreamService:
             async with self._index.written(scope) as writing:
                 await jobs.enqueue(writing.tx, CONSOLIDATION_JOB, "", now=writing.now)
 
+    @knowledge_tool(
+        "elfmem_dream",
+        title="Consolidate",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        uses_model=True,
+    )
     async def dream(
-        self, scope: Scope, *, by_rules: bool, progress: ProgressCallback = SILENT
-    ) -> DreamReport:
-        """Consolidate what is possible within half a minute; the progress is in blocks."""
+        self,
+        scope: Scope,
+        progress: ProgressCallback,
+        no_llm: Annotated[bool, "let rules judge the blocks and not the model"] = False,
+    ) -> DreamResult:
+        """Consolidate what waits in the inbox: duplicates, contradictions, alignment, edges.
+
+        Takes up to half a minute where a model is configured."""
         until = asyncio.get_running_loop().time() + DREAM_S
-        return await self._run(
-            scope, limit=DREAM_BLOCKS, by_rules=by_rules, until=until, progress=progress
+        report = await self._run(
+            scope, limit=DREAM_BLOCKS, by_rules=no_llm, until=until, progress=progress
+        )
+        is_idle = not (report.processed or report.inbox_remaining)
+        return DreamResult(
+            _summary(report),
+            status="out_of_time" if report.timed_out else "idle" if is_idle else "done",
+            message="No pending blocks to consolidate" if is_idle else None,
+            processed=report.processed,
+            promoted=report.promoted,
+            deduplicated=report.deduplicated,
+            edges_created=report.edges_created,
+            contradictions=report.contradictions,
+            near_duplicates=report.near_duplicates,
+            scored_by_rules=report.by_rules,
+            health=_health(report),
+            inbox_remaining=report.inbox_remaining,
+            curated=report.curated,
         )
 
     async def _run(
@@ -397,3 +427,33 @@ class DreamService:
 def _same(before: KnowledgeBlock, after: KnowledgeBlock | None) -> bool:
     """Return whether a block is unchanged since it was compared."""
     return after is not None and after.status == "active" and after.entry == before.entry
+
+
+def _health(report: DreamReport) -> DreamHealth | None:
+    if not report.processed:
+        return None
+    return DreamHealth(
+        report.edges_created / max(1, report.promoted),
+        report.promoted / report.processed,
+        report.deduplicated / report.processed,
+    )
+
+
+def _summary(result: DreamReport) -> str:
+    remaining = f"{result.inbox_remaining} remaining, run dream() again to continue."
+    if not result.processed:
+        if result.timed_out:
+            return f"Ran out of time, {remaining}"
+        if result.inbox_remaining:
+            return f"Nothing consolidated, {remaining}"
+        return "Nothing to consolidate. Inbox was empty."
+    parts = [f"{result.promoted} promoted"]
+    if result.deduplicated:
+        parts.append(f"{result.deduplicated} deduped")
+    parts.append(f"{result.edges_created} edges")
+    if result.near_duplicates:
+        pairs = "pair" if result.near_duplicates == 1 else "pairs"
+        parts.append(f"{result.near_duplicates} near-duplicate {pairs} kept and flagged")
+    late = "ran out of time, " if result.timed_out else ""
+    end = f" — {late}{remaining}" if result.inbox_remaining else "."
+    return f"Consolidated {result.processed}: {', '.join(parts)}{end}"

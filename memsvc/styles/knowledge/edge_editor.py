@@ -1,13 +1,25 @@
 """Edges that an agent adds or removes."""
 
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import replace
+from typing import Annotated, Final, Literal
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.store import edges, knowledge_blocks
 from memsvc.store.edges import Edge
+from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, BlockWrite
+from memsvc.styles.knowledge.knowledge_models import (
+    Action,
+    BlockId,
+    ConnectionResult,
+    Disconnection,
+    Keywords,
+    Name,
+    ReplacedEdge,
+    Words,
+    knowledge_tool,
+)
 from memsvc.styles.knowledge.links import DEFAULT_WEIGHTS, OTHER_WEIGHT, REINFORCED_BY, SIMILARITY
 
 IfExists = Literal["reinforce", "update", "skip", "error"]
@@ -16,32 +28,29 @@ AUTO_RELATION_ORDER: Final = (SIMILARITY, CO_OCCURRENCE)
 """Relations that nobody stated, which are replaced first, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionResult:
-    """Edge as it is now, the action, and the edge that it replaced."""
-
-    edge: Edge
-    action: Literal["created", "reinforced", "updated", "skipped"]
-    replaced: Edge | None = None
-
-
 class EdgeEditor:
     """Adds and removes edges, which have no direction; an agent's own never fade or give way."""
 
     def __init__(self, index: BlockIndex) -> None:
         self._index = index
 
+    @knowledge_tool("elfmem_connect", title="Connect two blocks", needs=Permission.WRITE)
     async def connect(
         self,
         scope: Scope,
-        source: str,
-        target: str,
-        *,
-        relation: str | None,
-        note: str | None,
-        if_exists: IfExists,
+        source: Annotated[BlockId, "a block"],
+        target: Annotated[BlockId, "another block"],
+        relation: Annotated[
+            Name | None,
+            "similar, elaborates, supports, contradicts, predicts, validates, or a word of yours",
+        ] = None,
+        note: Annotated[Keywords | None, "why they hang together"] = None,
+        if_exists: Annotated[
+            IfExists,
+            "what to do when they do already; update gives a relation that is named its weight",
+        ] = "reinforce",
     ) -> ConnectionResult:
-        """Connect two blocks that are not archived."""
+        """State that two blocks hang together, so that what finds one finds the other."""
         if source == target:
             raise invalid(
                 f"Cannot connect block '{source[:8]}' to itself.",
@@ -57,24 +66,38 @@ class EdgeEditor:
                     raise _not_active(block_id)
             existing = await edges.find(writing.tx, INDEX_ID, source, target)
             if existing is None:
-                result = await self._create(
+                edge, replaced = await self._create(
                     writing, source, target, relation or SIMILARITY, note or ""
                 )
+                action: Action = "created"
             else:
-                result = await self._update_existing(writing, existing, relation, note, if_exists)
+                replaced = None
+                edge, action = await self._update_existing(
+                    writing, existing, relation, note, if_exists
+                )
             writing.change()
-        return result
+        return ConnectionResult(
+            texts.connected(source, target, action, edge, replaced),
+            source,
+            target,
+            edge.relation,
+            edge.weight,
+            action,
+            edge.note or None,
+            replaced,
+        )
 
     async def _create(
         self, writing: BlockWrite, source: str, target: str, relation: str, note: str
-    ) -> ConnectionResult:
+    ) -> tuple[Edge, ReplacedEdge | None]:
+        """Add an edge; return it and the one that it replaced."""
         low, high = edges.pair(source, target)
         replaced = await self._evict_edge(writing, low, high)
         edge = Edge(low, high, _weight(relation), relation, "agent", 0, writing.use.active_h, note)
         await edges.put(writing.tx, INDEX_ID, [edge])
-        return ConnectionResult(edge, "created", replaced)
+        return edge, replaced
 
-    async def _evict_edge(self, writing: BlockWrite, *block_ids: str) -> Edge | None:
+    async def _evict_edge(self, writing: BlockWrite, *block_ids: str) -> ReplacedEdge | None:
         """Remove and return the weakest unstated edge of the first end that has too many."""
         limit = self._index.options.edge_degree_max
         for block_id in block_ids:
@@ -99,7 +122,7 @@ class EdgeEditor:
                 auto_edges, key=lambda edge: (AUTO_RELATION_ORDER.index(edge.relation), edge.weight)
             )
             await edges.remove(writing.tx, INDEX_ID, [(candidate.low, candidate.high)])
-            return candidate
+            return ReplacedEdge(candidate.low, candidate.high, candidate.relation, candidate.weight)
         return None
 
     async def _update_existing(
@@ -109,7 +132,7 @@ class EdgeEditor:
         relation: str | None,
         note: str | None,
         if_exists: IfExists,
-    ) -> ConnectionResult:
+    ) -> tuple[Edge, Action]:
         """Apply `if_exists` to an existing edge."""
         between = f"Edge already exists between {existing.low[:8]}… and {existing.high[:8]}…"
         match if_exists:
@@ -120,7 +143,7 @@ class EdgeEditor:
                     recovery="Use if_exists='reinforce' or 'update' to modify existing edges.",
                 )
             case "skip":
-                return ConnectionResult(existing, "skipped")
+                return existing, "skipped"
             case "update":
                 edge = replace(
                     existing,
@@ -131,7 +154,7 @@ class EdgeEditor:
                     touched_h=writing.use.active_h,
                 )
                 await edges.update(writing.tx, INDEX_ID, edge)
-                return ConnectionResult(edge, "updated")
+                return edge, "updated"
             case "reinforce":
                 if relation is not None and relation != existing.relation:
                     raise _other_relation(between, existing.relation, relation)
@@ -143,21 +166,46 @@ class EdgeEditor:
                     REINFORCED_BY,
                     writing.use.active_h,
                 )
-                return ConnectionResult(replace(existing, weight=weight), "reinforced")
+                return replace(existing, weight=weight), "reinforced"
 
+    @knowledge_tool(
+        "elfmem_disconnect",
+        title="Disconnect two blocks",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        destructive=True,
+    )
     async def disconnect(
-        self, scope: Scope, source: str, target: str, *, guard_relation: str | None
-    ) -> tuple[Literal["removed", "not_found", "guarded"], Edge | None]:
-        """Remove an edge, unless its relation differs from the guard's."""
+        self,
+        scope: Scope,
+        source: Annotated[BlockId, "a block"],
+        target: Annotated[BlockId, "another block"],
+        guard_relation: Annotated[
+            Words | None, "remove the edge only if it is of this relation"
+        ] = None,
+        reason: Annotated[Keywords, "why; accepted for older clients and not kept"] = "",
+    ) -> Disconnection:
+        """Remove the edge between two blocks."""
+        del reason
+        action: Literal["removed", "not_found", "guarded"] = "removed"
         async with self._index.written(scope) as writing:
             edge = await edges.find(writing.tx, INDEX_ID, source, target)
             if edge is None:
-                return "not_found", None
-            if guard_relation is not None and edge.relation != guard_relation:
-                return "guarded", None
-            await edges.remove(writing.tx, INDEX_ID, [(edge.low, edge.high)])
-            writing.change()
-        return "removed", edge
+                action = "not_found"
+            elif guard_relation is not None and edge.relation != guard_relation:
+                action, edge = "guarded", None
+            else:
+                await edges.remove(writing.tx, INDEX_ID, [(edge.low, edge.high)])
+                writing.change()
+        return Disconnection(
+            texts.disconnected(source, target, action, edge),
+            source,
+            target,
+            action,
+            edge.relation if edge is not None else None,
+            edge.weight if edge is not None else None,
+        )
 
 
 def _weight(relation: str) -> float:

@@ -1,12 +1,15 @@
-"""Arguments and results of the knowledge tools."""
+"""Types of what the knowledge tools take and return."""
 
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from memsvc.core.decay import DecayTier
 from memsvc.core.errors import invalid
-from memsvc.core.tools import Arguments, Result
-from memsvc.styles.knowledge.tiers import KNOWLEDGE
+from memsvc.core.tool_methods import result, tool
 
 CONTENT_CHARS_MAX: Final = 20_000
 KEYWORDS_CHARS_MAX: Final = 1_000
@@ -15,8 +18,8 @@ TAGS_MAX: Final = 32
 IDS_MAX: Final = 50
 LISTED_MAX: Final = 1_000
 TOP_K_MAX: Final = 50
-LOGGED: Final = frozenset(
-    {"project", "block_id", "target", "frame", "method", "if_exists", "relation"}
+knowledge_tool = partial(
+    tool, logs=("block_id", "target", "frame", "method", "if_exists", "relation")
 )
 
 
@@ -43,314 +46,286 @@ Content = Annotated[str, Field(max_length=CONTENT_CHARS_MAX), AfterValidator(_no
 Keywords = Annotated[str, Field(max_length=KEYWORDS_CHARS_MAX), AfterValidator(_plain)]
 Words = Annotated[str, Field(max_length=NAME_CHARS_MAX), AfterValidator(_plain)]
 
-_KEYWORDS_DESCRIPTION = "the situation in which to recall it, in the words that will be used then"
+CUE: Final = "the situation in which to recall it, in the words that will be used then"
+Cue = Annotated[Keywords, CUE]
+Action = Literal["created", "reinforced", "updated", "skipped"]
+Skip = Literal["constitutional", "pending_inbox", "archived", "unmatched"]
+Reason = Literal["top_k", "token_budget", "contradiction"]
+StoreStatus = Literal["created", "duplicate_rejected"]
 
 
-class RememberArguments(Arguments):
-    content: Content = Field(
-        description="a fact, preference, decision or observation worth keeping"
-    )
-    tags: list[Name] = Field(
-        [],
-        max_length=TAGS_MAX,
-        description="tags such as python, or self/goal, self/value, self/constitutional",
-    )
-    cue: Keywords = Field("", description=_KEYWORDS_DESCRIPTION)
-    category: Name = Field(
-        KNOWLEDGE, description="knowledge, observation (fades fast), mind, decision, ..."
-    )
+@result
+class KnowledgeResult:
+    summary: Annotated[str, "what the call came to, in a line"]
 
 
-class KnowledgeResult(Result):
-    summary: str = Field(description="what the call came to, in a line")
+@result
+class StoreResult(KnowledgeResult):
+    block_id: Annotated[str, "the block that holds the text"]
+    status: Annotated[StoreStatus, "whether it was new"]
+    pending_consolidation: Annotated[bool, "whether the block still waits in the inbox"]
+    visible: Annotated[bool, "whether it can be recalled: at once, consolidated or not"]
+    should_dream: Annotated[
+        bool, "whether the inbox is full; it is then consolidated in the background too"
+    ]
 
 
-class RememberResult(KnowledgeResult):
-    block_id: str = Field(description="the block that holds the text")
-    status: Literal["created", "duplicate_rejected"] = Field(description="whether it was new")
-    pending_consolidation: bool = Field(description="whether the block still waits in the inbox")
-    visible: bool = Field(description="whether it can be recalled: at once, consolidated or not")
-    should_dream: bool = Field(
-        description="whether the inbox is full; it is then consolidated in the background too"
-    )
+@result
+class RecalledBlock:
+    id: Annotated[str, "the block, as elfmem_outcome takes it"]
+    content: Annotated[str, "its text"]
+    score: Annotated[float, "what it is worth to this recall, to 3 places"]
+    tags: Annotated[list[str], "its tags"]
+    similarity: Annotated[float, "how well it fits the question, 0 to 1"]
+    confidence: Annotated[float, "how far it can be relied on, 0 to 1"]
+    recency: Annotated[float, "how much of it has not faded, 0 to 1"]
+    centrality: Annotated[float, "how well it is connected, 0 to 1"]
+    reinforcement: Annotated[float, "how much it was used, 0 to 1"]
+    was_expanded: Annotated[bool, "whether an edge led to it, and not the question"]
+    status: Annotated[str, "active, or inbox while it waits to be consolidated"]
 
 
-class KnowledgeRecallArguments(Arguments):
-    query: str = Field(
-        max_length=CONTENT_CHARS_MAX,
-        description="what is asked; empty: what counts most in the frame",
-    )
-    top_k: int | None = Field(
-        None,
-        ge=1,
-        le=TOP_K_MAX,
-        description="blocks at the most; if not given 5, or as many as are guaranteed",
-    )
-    frame: str = Field(
-        "attention",
-        max_length=NAME_CHARS_MAX,
-        description="attention (what bears on the question), self (identity), task (goals) or"
-        " simulate (minds)",
-    )
+@result
+class DroppedBlock:
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "its text"]
+    tags: Annotated[list[str], "its tags"]
+    reason: Annotated[Reason, "why it is not shown"]
 
 
-class RecalledBlock(Result):
-    id: str = Field(description="the block, as elfmem_outcome takes it")
-    content: str = Field(description="its text")
-    score: float = Field(description="what it is worth to this recall, to 3 places")
-    tags: list[str] = Field(description="its tags")
-    similarity: float = Field(description="how well it fits the question, 0 to 1")
-    confidence: float = Field(description="how far it can be relied on, 0 to 1")
-    recency: float = Field(description="how much of it has not faded, 0 to 1")
-    centrality: float = Field(description="how well it is connected, 0 to 1")
-    reinforcement: float = Field(description="how much it was used, 0 to 1")
-    was_expanded: bool = Field(description="whether an edge led to it, and not the question")
-    status: str = Field(description="active, or inbox while it waits to be consolidated")
+@result
+class KnowledgeRecall(KnowledgeResult):
+    text: Annotated[str, "the blocks rendered for a prompt; empty when there are none"]
+    frame_name: Annotated[str, "the frame"]
+    cached: Annotated[bool, "whether nothing has changed since the same recall, which is repeated"]
+    blocks: Annotated[list[RecalledBlock], "what the text shows, in its order"]
+    dropped: Annotated[list[DroppedBlock], "what was found and is not shown"]
+    budget_used: Annotated[int, "tokens of the text, about"]
+    budget_total: Annotated[int, "tokens that the frame may have, about"]
+    excluded_by_filter: Annotated[int, "blocks that have no place in this frame"]
 
 
-class DroppedBlock(Result):
-    id: str = Field(description="the block")
-    content: str = Field(description="its text")
-    tags: list[str] = Field(description="its tags")
-    reason: Literal["top_k", "token_budget", "contradiction"] = Field(
-        description="why it is not shown"
-    )
+@result
+class TokenUsage:
+    llm_input_tokens: Annotated[int, "tokens that the model was given, as this server counts"]
+    llm_output_tokens: Annotated[int, "tokens that it answered"]
+    embedding_tokens: Annotated[int, "tokens that were embedded"]
+    llm_calls: Annotated[int, "times that the model was asked"]
+    embedding_calls: Annotated[int, "times that the embedder was asked"]
 
 
-class KnowledgeRecallResult(KnowledgeResult):
-    text: str = Field(description="the blocks rendered for a prompt; empty when there are none")
-    frame_name: str = Field(description="the frame")
-    cached: bool = Field(
-        description="whether nothing has changed since the same recall, which is repeated"
-    )
-    blocks: list[RecalledBlock] = Field(description="what the text shows, in its order")
-    dropped: list[DroppedBlock] = Field(description="what was found and is not shown")
-    budget_used: int = Field(description="tokens of the text, about")
-    budget_total: int = Field(description="tokens that the frame may have, about")
-    excluded_by_filter: int = Field(description="blocks that have no place in this frame")
+@result
+class MemoryStatus(KnowledgeResult):
+    session_active: Annotated[bool, "whether somebody has worked with this memory lately"]
+    session_hours: Annotated[float | None, "how long the session lasts; null outside of one"]
+    inbox_count: Annotated[int, "blocks that wait to be consolidated; they can be recalled"]
+    inbox_threshold: Annotated[int, "blocks in the inbox from which they are consolidated"]
+    active_count: Annotated[int, "blocks that were consolidated"]
+    archived_count: Annotated[int, "blocks that are recalled no more"]
+    total_active_hours: Annotated[float, "the clock by which blocks fade: it runs within sessions"]
+    last_consolidated: Annotated[str, "when a block was consolidated last, or never"]
+    health: Annotated[str, "good, or attention"]
+    suggestion: Annotated[str, "what to do"]
+    session_tokens: Annotated[TokenUsage, "what models were given and gave in this session"]
+    lifetime_tokens: Annotated[TokenUsage, "the same ever since"]
 
 
-class StatusArguments(Arguments):
-    pass
+@result
+class IgnoredBlock:
+    id: Annotated[str, "the block that learnt nothing"]
+    reason: Annotated[Skip, "why"]
 
 
-class TokenUsage(Result):
-    llm_input_tokens: int = Field(
-        description="tokens that the model was given, as this server counts"
-    )
-    llm_output_tokens: int = Field(description="tokens that it answered")
-    embedding_tokens: int = Field(description="tokens that were embedded")
-    llm_calls: int = Field(description="times that the model was asked")
-    embedding_calls: int = Field(description="times that the embedder was asked")
+@result
+class OutcomeReport(KnowledgeResult):
+    blocks_updated: Annotated[int, "blocks that learnt"]
+    mean_confidence_delta: Annotated[float, "how much surer they are on average"]
+    edges_reinforced: Annotated[int, "edges between them that were there"]
+    blocks_penalized: Annotated[int, "blocks that fade faster now"]
+    outcome_edges_created: Annotated[int, "edges between them that were made"]
+    skipped: Annotated[Sequence[IgnoredBlock], "blocks that learnt nothing"]
 
 
-class StatusResult(KnowledgeResult):
-    session_active: bool = Field(description="whether somebody has worked with this memory lately")
-    session_hours: float | None = Field(
-        description="how long the session lasts; null outside of one"
-    )
-    inbox_count: int = Field(
-        description="blocks that wait to be consolidated; they can be recalled"
-    )
-    inbox_threshold: int = Field(description="blocks in the inbox from which they are consolidated")
-    active_count: int = Field(description="blocks that were consolidated")
-    archived_count: int = Field(description="blocks that are recalled no more")
-    total_active_hours: float = Field(
-        description="the clock by which blocks fade: it runs within sessions"
-    )
-    last_consolidated: str = Field(description="when a block was consolidated last, or never")
-    health: str = Field(description="good, or attention")
-    suggestion: str = Field(description="what to do")
-    session_tokens: TokenUsage = Field(
-        description="what models were given and gave in this session"
-    )
-    lifetime_tokens: TokenUsage = Field(description="the same ever since")
+@result
+class CurateReport(KnowledgeResult):
+    archived: Annotated[int, "blocks that had faded"]
+    edges_pruned: Annotated[int, "edges that were too weak"]
+    edges_decayed: Annotated[int, "edges that had become so by time"]
+    reinforced: Annotated[int, "the strongest blocks, which stay so"]
+    constitutional_reinforced: Annotated[int, "constitutional blocks, which stay so"]
+    total_edges_after: Annotated[int, "edges that are left"]
 
 
-class OutcomeArguments(Arguments):
-    block_ids: list[BlockId] = Field(
-        max_length=IDS_MAX, description="blocks of a recall that were used"
-    )
-    signal: float = Field(
-        description="0 (it failed) to 1 (it succeeded): above 0.5 reinforces, below 0.2 penalises"
-    )
-    weight: float = Field(1.0, le=1e6, description="how much it counts, above 0")
-    source: Words = Field("", description="where the signal comes from, such as test_pass")
+@result
+class GuideText:
+    text: Annotated[str, "the documentation"]
 
 
-class IgnoredBlock(Result):
-    id: str = Field(description="the block that learnt nothing")
-    reason: Literal["constitutional", "pending_inbox", "archived", "unmatched"] = Field(
-        description="why"
-    )
+@result
+class BlockEdit(KnowledgeResult):
+    block_id: Annotated[str, "the block"]
 
 
-class OutcomeResult(KnowledgeResult):
-    blocks_updated: int = Field(description="blocks that learnt")
-    mean_confidence_delta: float = Field(description="how much surer they are on average")
-    edges_reinforced: int = Field(description="edges between them that were there")
-    blocks_penalized: int = Field(description="blocks that fade faster now")
-    outcome_edges_created: int = Field(description="edges between them that were made")
-    skipped: list[IgnoredBlock] = Field(description="blocks that learnt nothing")
+@result
+class BlockRemoval(KnowledgeResult):
+    block_id: Annotated[str, "the block"]
+    status: Annotated[Literal["forgotten", "already_archived"], "what became of it"]
 
 
-class CurateArguments(Arguments):
-    pass
+@result
+class ListedBlock:
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "its text"]
+    category: Annotated[str, "its category"]
+    tags: Annotated[list[str], "its tags"]
+    created_at: Annotated[str, "when it was remembered"]
+    reinforcement_count: Annotated[int, "how often it was used"]
+    confidence: Annotated[float, "how far it can be relied on, 0 to 1"]
+    status: Annotated[str, "active, inbox, or archived"]
+    archive_reason: Annotated[
+        str | None, Field(exclude_if=lambda value: value is None), "why it was archived"
+    ] = None
 
 
-class CurateResult(KnowledgeResult):
-    archived: int = Field(description="blocks that had faded")
-    edges_pruned: int = Field(description="edges that were too weak")
-    edges_decayed: int = Field(description="edges that had become so by time")
-    reinforced: int = Field(description="the strongest blocks, which stay so")
-    constitutional_reinforced: int = Field(description="constitutional blocks, which stay so")
-    total_edges_after: int = Field(description="edges that are left")
+@result
+class BlockList(KnowledgeResult):
+    result: Annotated[list[ListedBlock], "the blocks"]
 
 
-class GuideArguments(Arguments):
-    method: Words | None = Field(
-        None, description="an operation such as remember; nothing: an overview"
-    )
+@result
+class DreamHealth:
+    edge_creation_rate: Annotated[float, "edges for each block that was promoted"]
+    promotion_rate: Annotated[float, "share of blocks that were promoted"]
+    deduplication_rate: Annotated[float, "share of blocks that say what another one says"]
 
 
-class GuideResult(Result):
-    text: str = Field(description="the documentation")
-
-
-class EditArguments(Arguments):
-    block_id: BlockId = Field(description="the block")
-    content: Content | None = Field(None, description="what it says from now on")
-    cue: Keywords | None = Field(None, description=_KEYWORDS_DESCRIPTION)
-
-
-class EditResult(KnowledgeResult):
-    block_id: str = Field(description="the block")
-
-
-class ForgetBlockArguments(Arguments):
-    block_id: BlockId = Field(description="the block")
-
-
-class ForgetBlockResult(KnowledgeResult):
-    block_id: str = Field(description="the block")
-    status: Literal["forgotten", "already_archived"] = Field(description="what became of it")
-
-
-class BlockListArguments(Arguments):
-    tag: Words | None = Field(
-        None, description="a tag; % stands for any characters, _ for one, as in self/%"
-    )
-    category: Words | None = Field(None, description="a category")
-    limit: int = Field(50, ge=1, le=LISTED_MAX, description="blocks at the most")
-    archived: bool = Field(
-        False,
-        description="those that are recalled no more instead, remembered last first; they have no"
-        " tags",
-    )
-
-
-class InboxArguments(Arguments):
-    max_count: int | None = Field(
-        None, ge=1, le=LISTED_MAX, description="blocks at the most; if not given 1000"
-    )
-
-
-class ListedBlock(Result):
-    id: str = Field(description="the block")
-    content: str = Field(description="its text")
-    category: str = Field(description="its category")
-    tags: list[str] = Field(description="its tags")
-    created_at: str = Field(description="when it was remembered")
-    reinforcement_count: int = Field(description="how often it was used")
-    confidence: float = Field(description="how far it can be relied on, 0 to 1")
-    status: str = Field(description="active, inbox, or archived")
-    archive_reason: str | None = Field(
-        None, description="why it was archived", exclude_if=lambda value: value is None
-    )
-
-
-class BlockListResult(KnowledgeResult):
-    result: list[ListedBlock] = Field(description="the blocks")
-
-
-class DreamArguments(Arguments):
-    no_llm: bool = Field(False, description="let rules judge the blocks and not the model")
-
-
-class DreamHealth(Result):
-    edge_creation_rate: float = Field(description="edges for each block that was promoted")
-    promotion_rate: float = Field(description="share of blocks that were promoted")
-    deduplication_rate: float = Field(description="share of blocks that say what another one says")
-
-
+@result
 class DreamResult(KnowledgeResult):
-    status: Literal["done", "idle", "out_of_time"] = Field(
-        description="idle when nothing waited; out_of_time when models took too long for all"
-    )
-    message: str | None = Field(
-        None, description="that nothing waited", exclude_if=lambda value: value is None
-    )
-    processed: int = Field(description="blocks that were consolidated")
-    promoted: int = Field(description="those of them that are active now")
-    deduplicated: int = Field(
-        description="those that say what an older one says, and were archived"
-    )
-    edges_created: int = Field(description="edges to other blocks")
-    contradictions: int = Field(description="pairs that cannot both be true; one of each is shown")
-    near_duplicates: int = Field(description="pairs that say nearly the same; one of each is shown")
-    scored_by_rules: int = Field(description="blocks that no model has judged")
-    health: DreamHealth | None = Field(description="how it went; null when nothing waited")
-    inbox_remaining: int = Field(description="blocks that still wait")
-    curated: bool = Field(description="whether a curation was due and done")
+    _: KW_ONLY
+    status: Annotated[
+        Literal["done", "idle", "out_of_time"],
+        "idle when nothing waited; out_of_time when models took too long for all",
+    ]
+    message: Annotated[
+        str | None, Field(exclude_if=lambda value: value is None), "that nothing waited"
+    ] = None
+    processed: Annotated[int, "blocks that were consolidated"]
+    promoted: Annotated[int, "those of them that are active now"]
+    deduplicated: Annotated[int, "those that say what an older one says, and were archived"]
+    edges_created: Annotated[int, "edges to other blocks"]
+    contradictions: Annotated[int, "pairs that cannot both be true; one of each is shown"]
+    near_duplicates: Annotated[int, "pairs that say nearly the same; one of each is shown"]
+    scored_by_rules: Annotated[int, "blocks that no model has judged"]
+    health: Annotated[DreamHealth | None, "how it went; null when nothing waited"]
+    inbox_remaining: Annotated[int, "blocks that still wait"]
+    curated: Annotated[bool, "whether a curation was due and done"]
 
 
-class ConnectArguments(Arguments):
-    source: BlockId = Field(description="a block")
-    target: BlockId = Field(description="another block")
-    relation: Name | None = Field(
-        None,
-        description="similar, elaborates, supports, contradicts, predicts, validates, or a word"
-        " of yours",
-    )
-    note: Keywords | None = Field(None, description="why they hang together")
-    if_exists: Literal["reinforce", "update", "skip", "error"] = Field(
-        "reinforce",
-        description="what to do when they do already; update gives a relation that is named its"
-        " weight",
-    )
+@result
+class ReplacedEdge:
+    from_id: Annotated[str, "one end"]
+    to_id: Annotated[str, "the other end"]
+    relation_type: Annotated[str, "what it was"]
+    weight: Annotated[float, "how strong it was"]
 
 
-class ReplacedEdge(Result):
-    from_id: str = Field(description="one end")
-    to_id: str = Field(description="the other end")
-    relation_type: str = Field(description="what it was")
-    weight: float = Field(description="how strong it was")
+@result
+class ConnectionResult(KnowledgeResult):
+    source_id: Annotated[str, "a block"]
+    target_id: Annotated[str, "another block"]
+    relation: Annotated[str, "how they hang together"]
+    weight: Annotated[float, "how strongly, 0 to 1"]
+    action: Annotated[Action, "what was done"]
+    note: Annotated[str | None, "why they hang together"]
+    displaced_edge: Annotated[ReplacedEdge | None, "the edge that had to make room"]
 
 
-class ConnectResult(KnowledgeResult):
-    source_id: str = Field(description="a block")
-    target_id: str = Field(description="another block")
-    relation: str = Field(description="how they hang together")
-    weight: float = Field(description="how strongly, 0 to 1")
-    action: Literal["created", "reinforced", "updated", "skipped"] = Field(
-        description="what was done"
-    )
-    note: str | None = Field(description="why they hang together")
-    displaced_edge: ReplacedEdge | None = Field(description="the edge that had to make room")
+@result
+class Disconnection(KnowledgeResult):
+    source_id: Annotated[str, "a block"]
+    target_id: Annotated[str, "another block"]
+    action: Annotated[Literal["removed", "not_found", "guarded"], "what was done"]
+    removed_relation: Annotated[str | None, "what the edge was"]
+    removed_weight: Annotated[float | None, "how strong it was"]
 
 
-class DisconnectArguments(Arguments):
-    source: BlockId = Field(description="a block")
-    target: BlockId = Field(description="another block")
-    guard_relation: Words | None = Field(
-        None, description="remove the edge only if it is of this relation"
-    )
-    reason: Keywords = Field("", description="why; accepted for older clients and not kept")
+@result
+class OtherBlock:
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "how its text begins; empty when it was forgotten"]
+    status: Annotated[str, "active, inbox, or archived"]
 
 
-class DisconnectResult(KnowledgeResult):
-    source_id: str = Field(description="a block")
-    target_id: str = Field(description="another block")
-    action: Literal["removed", "not_found", "guarded"] = Field(description="what was done")
-    removed_relation: str | None = Field(description="what the edge was")
-    removed_weight: float | None = Field(description="how strong it was")
+@result
+class BlockEdge:
+    block: Annotated[OtherBlock, "the block at the other end"]
+    relation: Annotated[str, "how the two hang together"]
+    weight: Annotated[float, "how strongly, 0 to 1"]
+    origin: Annotated[str, "who found it: similarity, outcome or agent"]
+    reinforcements: Annotated[int, "how often both were shown together"]
+    note: Annotated[str, "why they hang together, as it was stated"]
+
+
+@result
+class BlockConflict:
+    block: Annotated[
+        OtherBlock, "the block that cannot be true beside this one, or says nearly the same"
+    ]
+    kind: Annotated[Literal["contradiction", "near_duplicate"], "which of both"]
+    score: Annotated[float, "how surely, 0 to 1"]
+    found_at: Annotated[str, "when that was found"]
+
+
+@result
+class OutcomeDetails:
+    signal: Annotated[float, "how it went, 0 (it failed) to 1 (it succeeded)"]
+    weight: Annotated[float, "how much that counts"]
+    source: Annotated[str, "where the signal came from"]
+    before: Annotated[float, "the confidence before it"]
+    after: Annotated[float, "the confidence after it"]
+    told_at: Annotated[str, "when it was told"]
+
+
+@result
+class BlockDetails:
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "its text; empty when it was forgotten"]
+    cue: Annotated[str, "the situation in which it is to be recalled"]
+    category: Annotated[str, "its category"]
+    tags: Annotated[list[str], "its tags"]
+    tier: Annotated[DecayTier, "how lasting it is"]
+    status: Annotated[
+        Literal["inbox", "active", "archived"], "whether it is recalled: archived is not"
+    ]
+    archive_reason: Annotated[
+        Literal["decayed", "superseded", "forgotten"] | None, "why it was archived"
+    ]
+    superseded_by: Annotated[OtherBlock | None, "the block that stands for it now"]
+    supersedes: Annotated[list[OtherBlock], "the blocks for which it stands"]
+    created_at: Annotated[str, "when it was remembered"]
+    scored_by: Annotated[str, "who judged it: rules, or a model; empty when nobody has"]
+    alignment: Annotated[
+        float | None, "how well it fits who the agent is, 0 to 1; null when nobody judged"
+    ]
+    confidence: Annotated[float, "how far it can be relied on: alpha in alpha + beta"]
+    alpha: Annotated[float, "what speaks for it"]
+    beta: Annotated[float, "what speaks against it"]
+    evidence: Annotated[float, "the weight of all outcomes that were told of it"]
+    outcomes: Annotated[
+        list[OutcomeDetails], "how it went when it was used, the latest first, 50 at the most"
+    ]
+    reinforcement_count: Annotated[int, "how often it was used"]
+    decay_per_h: Annotated[
+        float, "lambda: what is left after h active hours unused is exp(-lambda h)"
+    ]
+    reinforced_h: Annotated[float, "when it was used last, on the clock of active hours"]
+    now_h: Annotated[float, "that clock now"]
+    left: Annotated[float, "what has not faded of it now, 0 to 1"]
+    faded_h: Annotated[
+        float, "when it will have faded so far that it may be archived, on the same clock"
+    ]
+    degree: Annotated[float, "the weights of all its edges together"]
+    edges: Annotated[
+        list[BlockEdge], "what it hangs together with, the strongest first, 50 at the most"
+    ]
+    conflicts: Annotated[list[BlockConflict], "what it does not go together with, the surest first"]

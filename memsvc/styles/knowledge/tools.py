@@ -4,6 +4,7 @@ from importlib.resources import files as resources
 
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Guide
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -12,15 +13,12 @@ from memsvc.styles.knowledge.block_index import BlockIndex
 from memsvc.styles.knowledge.block_outcomes import OutcomeService
 from memsvc.styles.knowledge.block_recall import RecallService
 from memsvc.styles.knowledge.block_store import BlockStore
-from memsvc.styles.knowledge.block_tools import block_tools
 from memsvc.styles.knowledge.curate import CurateService
 from memsvc.styles.knowledge.dream import DreamService
 from memsvc.styles.knowledge.edge_editor import EdgeEditor
 from memsvc.styles.knowledge.judge import JudgeService
 from memsvc.styles.knowledge.memory_status import StatusReader
-from memsvc.styles.knowledge.memory_tools import memory_tools
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.knowledge.show_tool import show_tool
 from memsvc.styles.model_budget import ModelBudget
 
 
@@ -42,20 +40,16 @@ def published(
     )
     curate_service = CurateService(index)
     dream_service = DreamService(index, judge_service, curate_service, tokens)
-    status_reader, block_store = StatusReader(index), BlockStore(index)
     return Published(
         tools=[
-            *memory_tools(
-                block_store,
-                RecallService(index, tokens, meter),
-                status_reader,
-                OutcomeService(index),
-                curate_service,
-                dream_service,
-                uses_model=llm is not None and options.judge_with_model,
-            ),
-            *block_tools(block_store, status_reader, EdgeEditor(index)),
-            show_tool(BlockDetailsReader(index)),
+            *tools_of(BlockStore(index)),
+            *tools_of(RecallService(index, tokens, meter)),
+            *tools_of(StatusReader(index)),
+            *tools_of(OutcomeService(index)),
+            *tools_of(curate_service),
+            *tools_of(dream_service, has_model=llm is not None and options.judge_with_model),
+            *tools_of(EdgeEditor(index)),
+            *tools_of(BlockDetailsReader(index)),
         ],
         jobs=[dream_service.job],
         guides=(_guide(),),
