@@ -1,10 +1,12 @@
-"""Argument types that all file tools share, and the fields that the call log may keep."""
+"""Types of what the file tools take and return."""
 
+from functools import partial
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
 from memsvc.core.paths import check_path
+from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Arguments
 
 FilePath = Annotated[
@@ -14,9 +16,19 @@ FilePath = Annotated[
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 INTEGER_MAX: Final = 2**53
-LOGGED: Final = frozenset(
-    {
-        "project",
+Integer = Annotated[int, Field(le=INTEGER_MAX)]
+
+
+class FileArguments(Arguments):
+    """Arguments that every file tool takes."""
+
+    project: str = Field(description="the project that the file is in")
+
+
+file_tool = partial(
+    tool,
+    base=FileArguments,
+    logs=(
         "path",
         "from_path",
         "to_path",
@@ -26,11 +38,11 @@ LOGGED: Final = frozenset(
         "expected_version",
         "expected_destination_version",
         "content_sha256",
-    }
+    ),
 )
 
 
-class FileArguments(Arguments):
-    """Arguments that every file tool takes."""
-
-    project: str = Field(description="the project that the file is in")
+@result
+class FileWrite:
+    bytes_written: Annotated[int, "bytes of the content that was given"]
+    version: Annotated[str, "token of the new state of the file; empty where it keeps no versions"]

@@ -3,14 +3,18 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import ROOT
+from memsvc.core.paths import ROOT, name_of
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Scope
-from memsvc.core.tools import RenderedFile, Views
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result
+from memsvc.core.tools import EntryType, RenderedFile, Version, Views
 from memsvc.store import files as store
 from memsvc.store import tree
 from memsvc.store.database import Database, Tx
@@ -24,6 +28,7 @@ from memsvc.styles.files.file_entries import (
     rendered_entry,
     with_summaries,
 )
+from memsvc.styles.files.file_models import FilePath, Integer, file_tool
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.precondition import check_version, content_hash
 
@@ -31,14 +36,59 @@ SUMMARY_ENTRIES_MAX: Final = 100
 """Largest page with summaries, which are a paragraph each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Bytes of a file as text, or as base64 where the file is not UTF-8."""
+@result
+class FileStat:
+    exists: Annotated[bool, "whether anything is there"]
+    type: Annotated[EntryType | str, 'FILE, DIRECTORY, or "" when nothing is there']
+    size: Annotated[int, "bytes; 0 for a directory"]
+    created_at: Annotated[datetime, "when the file was made; the year 1 for a directory"]
+    updated_at: Annotated[datetime, "when the file, or anything in the directory, was last written"]
+    version: Annotated[str | None, "token of this state of a stored file, for expected_version"] = (
+        None
+    )
+    content_sha256: Annotated[
+        str | None,
+        "SHA-256 of the content in hexadecimal; null for a rendered file, and unless asked for a"
+        " file that was appended to",
+    ] = None
 
-    content: str
-    encoding: Encoding
-    version: str | None
-    sha256: bytes | None
+
+@result
+class FileText:
+    content: Annotated[str, "the bytes asked for, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 when the file is not UTF-8 text"]
+    version: Annotated[str | None, "token of this state of the file; null for a rendered file"] = (
+        None
+    )
+    content_sha256: Annotated[
+        str | None, "SHA-256 of the whole file in hexadecimal, where it is known"
+    ] = None
+
+
+@result
+class ListedFile:
+    name: Annotated[str, "last segment of the path"]
+    path: Annotated[str, "whole path"]
+    type: Annotated[EntryType, "FILE or DIRECTORY"]
+    size: Annotated[int, "bytes; 0 for a directory"]
+    created_at: Annotated[datetime, "when the file was made; the year 1 for a directory"]
+    updated_at: Annotated[
+        datetime,
+        "when the file, or anything in the directory, was last written; the year 1 for a directory"
+        " whose time was not asked for",
+    ]
+    summary: Annotated[
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "what the file is about, in a paragraph, where asked for",
+    ] = None
+
+
+@result
+class FileList:
+    entries: Annotated[list[ListedFile], "in byte order of their paths"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
 class FileStore:
@@ -54,7 +104,30 @@ class FileStore:
         self._options = options
         self._views = views
 
-    async def stat(self, scope: Scope, path: str, *, hashed: bool = False) -> FileEntry | None:
+    @file_tool("file_stat", title="File status", needs=Permission.READ)
+    async def stat(
+        self,
+        scope: Scope,
+        path: FilePath = "",
+        content_sha256: Annotated[
+            bool, "compute content_sha256 even if the whole file must be read for it"
+        ] = False,
+    ) -> FileStat:
+        """Tell whether a file or directory exists, its size in bytes, its times and its version."""
+        entry = await self.entry(scope, path, hashed=content_sha256)
+        if entry is None:
+            return FileStat(False, "", 0, NEVER, NEVER)
+        return FileStat(
+            True,
+            entry.type,
+            entry.size_bytes,
+            entry.created_at,
+            entry.updated_at,
+            entry.version,
+            entry.sha256.hex() if entry.sha256 else None,
+        )
+
+    async def entry(self, scope: Scope, path: str, *, hashed: bool = False) -> FileEntry | None:
         """Return the entry at a path, None when nothing is there; the root is always a directory.
 
         `hashed` asks for the hash of the content, even if all of it must be read."""
@@ -77,19 +150,18 @@ class FileStore:
             return None
         return FileEntry(path, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
 
+    @file_tool("file_read", title="Read a file", needs=Permission.READ)
     async def read(
         self,
         scope: Scope,
-        path: str,
-        *,
-        offset: int,
-        length: int,
-        expected_version: str | None = None,
-    ) -> Content:
-        """Return `length` bytes from `offset` on; -1 stands for all the rest.
-
-        NOT_FOUND, IS_DIRECTORY, or INVALID_OFFSET, also where a range would split a character;
-        VERSION_CONFLICT when the file is no longer at `expected_version`."""
+        path: FilePath,
+        offset: Annotated[Integer, "first byte"] = 0,
+        length: Annotated[Integer, "bytes; -1 for all the rest"] = -1,
+        expected_version: Annotated[
+            Version | None, "fail unless the file is at this version"
+        ] = None,
+    ) -> FileText:
+        """Read a file, or a byte range of it that does not split a character."""
         if offset < 0 or length < -1:
             raise MemsvcError(Code.INVALID_OFFSET, "offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
@@ -100,33 +172,36 @@ class FileStore:
                 if length == -1
                 else min(offset + length, len(rendered.content))
             )
-            return Content(text_range(rendered.content, offset, stop), "utf-8", None, None)
+            return FileText(text_range(rendered.content, offset, stop), "utf-8")
         async with self._database.begin(scope, read_only=True) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
                 check_version(file, expected_version)
                 return await _content(tx, file, offset, length)
-        if await self.stat(scope, path) is None:
+        if await self.entry(scope, path) is None:
             raise MemsvcError(Code.NOT_FOUND, "file not found")
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
+    @file_tool("file_list", title="List files", needs=Permission.READ)
     async def listing(
         self,
         scope: Scope,
-        directory: str,
+        path: FilePath = "",
         *,
-        depth: int,
-        limit: int | None,
-        after: str = "",
-        summaries: bool = False,
-        include_times: bool = True,
-    ) -> tuple[list[FileEntry], bool]:
-        """Return entries in byte order of their paths, and whether more follow.
-
-        `depth` counts levels (0: the path itself). With `summaries`, a page has at most
-        SUMMARISED_MAX entries, each file with its summary. Without `include_times`, directories
-        have no time, and nothing is read to find it. NOT_FOUND when nothing is at the path; the
-        root is just empty."""
+        depth: Annotated[int, Field(le=64), "levels; 0 is the path itself"] = 1,
+        limit: Annotated[int | None, "entries at the most; 256 if not given, 1024 at most"] = None,
+        cursor: Annotated[FilePath, "next_cursor of the page before"] = "",
+        summaries: Annotated[
+            bool,
+            "say of each file what it is about; a page has 100 entries at most then",
+        ] = False,
+        directory_times: Annotated[
+            bool,
+            "say when anything in each directory was last written, for which all in it is looked"
+            " at",
+        ] = True,
+    ) -> FileList:
+        """List files and directories below a path, in order of their paths, a page at a time."""
         if depth < 0:
             raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
         max_entries = (
@@ -141,28 +216,29 @@ class FileStore:
         rendered: list[RenderedFile] = []
         if depth > 0:
             rendered = [
-                file for view in self._views for file in await view.list_directory(scope, directory)
+                file for view in self._views for file in await view.list_directory(scope, path)
             ]
             async with self._database.begin(scope, read_only=True) as tx:
                 entries = await page(
                     tx,
-                    directory,
-                    PageRequest(depth, after, max_entries + 1, include_times),
+                    path,
+                    PageRequest(depth, cursor, max_entries + 1, directory_times),
                     rendered,
                 )
-        if not entries and not (directory == ROOT and depth > 0):
-            current = await self.stat(scope, directory)
+        if not entries and not (path == ROOT and depth > 0):
+            current = await self.entry(scope, path)
             if current is None:
-                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {directory}")
-            if (depth == 0 or current.type == "FILE") and (directory > after or directory == ROOT):
+                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {path}")
+            if (depth == 0 or current.type == "FILE") and (path > cursor or path == ROOT):
                 entries = [current]
-            if summaries and (file := await self._rendered(scope, directory)) is not None:
+            if summaries and (file := await self._rendered(scope, path)) is not None:
                 rendered = [file]
-        return (
-            await self._with_summaries(scope, entries[:max_entries], rendered)
-            if summaries
-            else entries[:max_entries]
-        ), len(entries) > max_entries
+        shown, has_more = entries[:max_entries], len(entries) > max_entries
+        if summaries:
+            shown = await self._with_summaries(scope, shown, rendered)
+        return FileList(
+            [_listed(entry) for entry in shown], has_more, shown[-1].path if has_more else None
+        )
 
     async def _with_summaries(
         self, scope: Scope, entries: list[FileEntry], rendered: Sequence[RenderedFile]
@@ -181,7 +257,7 @@ class FileStore:
         return None
 
 
-async def _content(tx: Tx, file: store.File, offset: int, length: int) -> Content:
+async def _content(tx: Tx, file: store.File, offset: int, length: int) -> FileText:
     stop = file.size_bytes if length == -1 else min(offset + length, file.size_bytes)
     # one byte more than requested shows whether the range ends between two characters
     raw = await store.read(
@@ -190,6 +266,19 @@ async def _content(tx: Tx, file: store.File, offset: int, length: int) -> Conten
     sha256 = file.sha256
     if sha256 is None and offset == 0 and stop == file.size_bytes:
         sha256 = hashlib.sha256(raw).digest()
+    known = sha256.hex() if sha256 else None
     if not file.is_text:
-        return Content(base64.b64encode(raw).decode(), "base64", file.version, sha256)
-    return Content(text_range(raw, 0, max(stop - offset, 0)), "utf-8", file.version, sha256)
+        return FileText(base64.b64encode(raw).decode(), "base64", file.version, known)
+    return FileText(text_range(raw, 0, max(stop - offset, 0)), "utf-8", file.version, known)
+
+
+def _listed(entry: FileEntry) -> ListedFile:
+    return ListedFile(
+        name_of(entry.path),
+        entry.path or "/",
+        entry.type,
+        entry.size_bytes,
+        entry.created_at,
+        entry.updated_at,
+        entry.summary,
+    )

@@ -5,37 +5,52 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Literal, assert_never
+from typing import Annotated, Final, Literal, assert_never, get_args
+
+from pydantic import AfterValidator
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import KEPT_ROOTS, PATH_BYTES_MAX, ROOT, is_kept
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Scope
-from memsvc.core.tools import Views
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result
+from memsvc.core.tools import Version, Views
 from memsvc.store import file_move, tree
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.locks import TREE_LOCK
 from memsvc.store.quotas import add_bytes
-from memsvc.styles.files.content import is_text
+from memsvc.styles.files.content import decode, is_text
+from memsvc.styles.files.file_models import FilePath, FileWrite, Integer, Sha256, file_tool
 from memsvc.styles.files.indexing import AT_ONCE_BYTES, FileChange, FileIndex
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.precondition import ANY_STATE, Precondition, content_hash
 from memsvc.styles.files.rendered import write_rendered
 
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
+MODES: Final[dict[str, Mode]] = {mode: mode for mode in get_args(Mode)}
 ATTEMPTS_MAX: Final = 20
 """How often a write is retried because its file was moved or deleted while it waited."""
 _KEPT_PATHS = ", ".join(KEPT_ROOTS)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOutcome:
-    """Result of a write."""
+def write_mode(value: str) -> str:
+    """Return the mode of a write in capitals; INVALID_OFFSET for another one."""
+    mode = value.strip().upper()
+    if mode not in MODES:
+        raise MemsvcError(Code.INVALID_OFFSET, "invalid write mode: APPEND, OVERWRITE or TRUNCATE")
+    return mode
 
-    bytes_written: int
-    version: str
+
+@result
+class FileDeletion:
+    deleted_count: Annotated[int, "how many files went"]
+
+
+@result
+class FileMove:
+    moved_count: Annotated[int, "how many files moved; 0 when both paths are the same"]
 
 
 class FileWriter:
@@ -55,7 +70,39 @@ class FileWriter:
         self._options = options
         self._indexing = indexing
 
-    async def write(
+    @file_tool("file_write", title="Write a file", needs=Permission.WRITE)
+    async def write(  # noqa: PLR0913 - one for each argument
+        self,
+        scope: Scope,
+        path: FilePath,
+        *,
+        content: Annotated[str, "what to write, in the given encoding"],
+        content_encoding: Annotated[str, "utf-8 or base64"] = "utf-8",
+        offset: Annotated[Integer, "byte to write at, with OVERWRITE"] = 0,
+        mode: Annotated[
+            str,
+            AfterValidator(write_mode),
+            "APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)",
+        ] = "APPEND",
+        expected_version: Annotated[
+            Version | None, "write only if the file is at this version"
+        ] = None,
+        content_sha256: Annotated[
+            Sha256 | None, "write only if the file holds content of this SHA-256"
+        ] = None,
+        create_only: Annotated[bool, "write only if there is no such file yet"] = False,
+    ) -> FileWrite:
+        """Append to a file, overwrite bytes of it, or replace it. Earlier versions are kept."""
+        return await self.put(
+            scope,
+            path,
+            decode(content, content_encoding),
+            mode=MODES[mode],
+            offset=offset,
+            when=Precondition(expected_version, content_sha256, create_only),
+        )
+
+    async def put(
         self,
         scope: Scope,
         path: str,
@@ -64,7 +111,7 @@ class FileWriter:
         mode: Mode,
         offset: int = 0,
         when: Precondition = ANY_STATE,
-    ) -> WriteOutcome:
+    ) -> FileWrite:
         """Write a file, whole or not at all, and index it.
 
         PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY, IS_DIRECTORY, INVALID_OFFSET,
@@ -76,7 +123,7 @@ class FileWriter:
                 await write_rendered(
                     view, scope, path, content, whole=mode == "TRUNCATE", when=when
                 )
-                return WriteOutcome(len(content), "")
+                return FileWrite(len(content), "")
         request = _Write(path, content, mode, offset, when)
         self._check_write(request)
         for _ in range(ATTEMPTS_MAX - 1):
@@ -84,13 +131,27 @@ class FileWriter:
                 return await self._write(scope, request)
         return await self._write(scope, request)
 
+    @file_tool(
+        "file_delete",
+        title="Delete a file",
+        needs=Permission.WRITE,
+        over_quota=True,
+        destructive=True,
+    )
     async def delete(
-        self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE
-    ) -> int:
-        """Delete a file, or a directory with its content; return how many files were deleted.
-
-        NOT_FOUND, NOT_EMPTY without `recursive`, VERSION_CONFLICT unless the file meets `when`,
-        PERMISSION_DENIED for the root and for files of the memory itself."""
+        self,
+        scope: Scope,
+        path: FilePath = "",
+        recursive: Annotated[bool, "needed to delete a directory with all that is in it"] = False,
+        expected_version: Annotated[
+            Version | None, "delete only if a file is there at this version"
+        ] = None,
+        content_sha256: Annotated[
+            Sha256 | None, "delete only if a file with content of this SHA-256 is there"
+        ] = None,
+    ) -> FileDeletion:
+        """Delete a file, or with recursive a directory and all that is in it."""
+        when = Precondition(expected_version, content_sha256)
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
         reject_kept_path(path)
@@ -116,23 +177,39 @@ class FileWriter:
             else:
                 await self._indexing.files_deleted(tx)
             await self._update_usage(tx, -size_bytes, now)
-        return deleted
+        return FileDeletion(deleted)
 
+    @file_tool(
+        "file_rename",
+        title="Rename or move a file",
+        needs=Permission.WRITE,
+        over_quota=True,
+        destructive=True,
+    )
     async def rename(
         self,
         scope: Scope,
-        source: str,
-        destination: str,
+        from_path: Annotated[FilePath, "the file or directory to move"],
+        to_path: Annotated[FilePath, "where it goes; its history goes with it"],
         *,
-        overwrite: bool = False,
-        when: Precondition = ANY_STATE,
-        destination_when: Precondition = ANY_STATE,
-    ) -> int:
-        """Move a file or a directory with its history; return how many files moved.
-
-        0 for a path to itself. INVALID_PATH for the root and for a directory into itself,
-        NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS unless `overwrite` replaces a file by a file,
-        VERSION_CONFLICT, PERMISSION_DENIED."""
+        overwrite: Annotated[bool, "let a file take the place of a file, which is deleted"] = False,
+        expected_version: Annotated[
+            Version | None, "move only if a file is there at this version"
+        ] = None,
+        content_sha256: Annotated[
+            Sha256 | None, "move only if a file of this SHA-256 is there"
+        ] = None,
+        expected_destination_version: Annotated[
+            Version | None, "move only if a file is at to_path at this version"
+        ] = None,
+        destination_must_not_exist: Annotated[bool, "move only if nothing is at to_path"] = False,
+    ) -> FileMove:
+        """Rename or move a file, or a directory with all that is in it, with its history."""
+        when = Precondition(expected_version, content_sha256)
+        destination_when = Precondition(
+            expected_destination_version, must_not_exist=destination_must_not_exist
+        )
+        source, destination = from_path, to_path
         for path in (source, destination):
             if path == ROOT:
                 raise MemsvcError(Code.INVALID_PATH, "the root cannot be moved, nor moved to")
@@ -144,7 +221,7 @@ class FileWriter:
                 raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {source}")
             await when.check(tx, file)
             if source == destination:
-                return 0
+                return FileMove(0)
             if file is None and destination.startswith(source + "/"):
                 raise MemsvcError(Code.INVALID_PATH, "a directory cannot be moved into itself")
             replaced = await store.find(tx, destination, for_update=True)
@@ -165,9 +242,9 @@ class FileWriter:
             )
             if replaced is not None:
                 await self._update_usage(tx, -replaced.size_bytes, self._clock.now())
-        return moved
+        return FileMove(moved)
 
-    async def _write(self, scope: Scope, request: "_Write") -> WriteOutcome:
+    async def _write(self, scope: Scope, request: "_Write") -> FileWrite:
         async with self._database.begin(scope) as tx:
             file = await store.find(tx, request.path, for_update=True)
             try:
@@ -179,7 +256,7 @@ class FileWriter:
                 version = await self._put(
                     tx, await store.find(tx, request.path, for_update=True), request
                 )
-        return WriteOutcome(len(request.content), version)
+        return FileWrite(len(request.content), version)
 
     async def _put(self, tx: Tx, file: File | None, request: "_Write") -> str:
         """Check a write against the existing file, if any, and apply it; return the new version."""

@@ -1,32 +1,54 @@
 """Past versions of files: listed, read and restored."""
 
 import base64
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import ROOT
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result
+from memsvc.core.tools import Version
 from memsvc.store import versions
 from memsvc.store.database import Database
 from memsvc.store.versions import FileRevision, FileState
 from memsvc.styles.files.content import Encoding, is_text
-from memsvc.styles.files.file_writer import FileWriter, WriteOutcome, reject_kept_path
-from memsvc.styles.files.precondition import ANY_STATE, Precondition
+from memsvc.styles.files.file_models import FilePath, FileWrite, file_tool
+from memsvc.styles.files.file_writer import FileWriter, reject_kept_path
+from memsvc.styles.files.precondition import Precondition
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PastContent:
-    """The content of a past version, as text, or as base64 where it is not UTF-8."""
+@result
+class PastVersion:
+    id: Annotated[str, "the version token that the file had then: history_id of the other tools"]
+    size: Annotated[int, "bytes"]
+    created_at: Annotated[datetime, "when this content was written"]
 
-    version: str
-    content: str
-    encoding: Encoding
-    size_bytes: int
-    created_at: datetime
+
+@result
+class PastVersions:
+    versions: Annotated[list[PastVersion], "newest first; what the file is now is none of them"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "before_id of the next page, when there is one"] = None
+
+
+@result
+class PastContent:
+    history_id: Annotated[str, "id of the version"]
+    content: Annotated[str, "all its bytes, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 when they are not UTF-8 text"]
+    size: Annotated[int, "bytes"]
+    created_at: Annotated[datetime, "when this content was written"]
+
+
+VersionId = Annotated[Version, "id of a version of the file at this path"]
+history_tool = partial(file_tool, logs=("path", "expected_version", "history_id", "before_id"))
 
 
 class FileHistory:
@@ -38,17 +60,19 @@ class FileHistory:
         self._database = database
         self._writing = writing
 
+    @history_tool("file_list_versions", title="List past versions", needs=Permission.READ)
     async def list_versions(
-        self, scope: Scope, path: str, *, limit: int = LIMIT_DEFAULT, before: str | None = None
-    ) -> tuple[list[FileState], bool]:
-        """Return past versions, newest first, and whether more follow.
-
-        `before` is the version to start after. The live content is not one of them. INVALID_PATH
-        for the root, NOT_FOUND where no file is or was, or where `before` is no version."""
+        self,
+        scope: Scope,
+        path: FilePath,
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "versions at the most"] = LIMIT_DEFAULT,
+        before_id: Annotated[Version | None, "next_cursor of the page before"] = None,
+    ) -> PastVersions:
+        """List what a file was before, newest first, also after it was deleted."""
         _check_path(path)
-        position = FileRevision.parse(before) if before is not None else None
+        position = FileRevision.parse(before_id) if before_id is not None else None
         async with self._database.begin(scope, read_only=True) as tx:
-            unknown = before is not None and position is None
+            unknown = before_id is not None and position is None
             found = (
                 None
                 if unknown
@@ -56,15 +80,21 @@ class FileHistory:
             )
             if found is None:
                 raise _not_found()
-            if not found and before is None and not await versions.is_known(tx, path):
+            if not found and before_id is None and not await versions.is_known(tx, path):
                 raise MemsvcError(Code.NOT_FOUND, "file not found")
-        return found[:limit], len(found) > limit
+        has_more = len(found) > limit
+        return PastVersions(
+            [PastVersion(one.version, one.size_bytes, one.created_at) for one in found[:limit]],
+            has_more,
+            found[limit - 1].version if has_more else None,
+        )
 
-    async def read_version(self, scope: Scope, path: str, version: str) -> PastContent:
-        """Return the content of a version.
-
-        INVALID_PATH for the root, NOT_FOUND unless it is a version of a file of this path."""
-        state, content = await self._read(scope, path, version)
+    @history_tool("file_read_version", title="Read a past version", needs=Permission.READ)
+    async def read_version(
+        self, scope: Scope, path: FilePath, history_id: VersionId
+    ) -> PastContent:
+        """Read all that a file held at a version of its history."""
+        state, content = await self._read(scope, path, history_id)
         text = is_text(content)
         return PastContent(
             state.version,
@@ -74,17 +104,29 @@ class FileHistory:
             state.created_at,
         )
 
+    @history_tool(
+        "file_restore_version",
+        title="Restore a past version",
+        needs=Permission.WRITE,
+        destructive=True,
+    )
     async def restore_version(
-        self, scope: Scope, path: str, version: str, *, when: Precondition = ANY_STATE
-    ) -> WriteOutcome:
-        """Write the content of a version to its path, with the errors of a TRUNCATE write.
-
-        The current content becomes a version. INVALID_PATH and NOT_FOUND as for `read_version`."""
+        self,
+        scope: Scope,
+        path: FilePath,
+        history_id: VersionId,
+        expected_version: Annotated[
+            Version | None, "restore only if the file is at this version now"
+        ] = None,
+        create_only: Annotated[bool, "restore only if there is no such file now"] = False,
+    ) -> FileWrite:
+        """Make a file what it was at a version of its history; what it is now becomes a version."""
+        when = Precondition(expected_version, must_not_exist=create_only)
         _check_path(path)
         reject_kept_path(path)
         when.validate()
-        _, content = await self._read(scope, path, version)
-        return await self._writing.write(scope, path, content, mode="TRUNCATE", when=when)
+        _, content = await self._read(scope, path, history_id)
+        return await self._writing.put(scope, path, content, mode="TRUNCATE", when=when)
 
     async def _read(self, scope: Scope, path: str, version: str) -> tuple[FileState, bytes]:
         _check_path(path)

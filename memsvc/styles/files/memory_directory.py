@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import random
-from typing import Final
+from typing import Annotated, Final, Literal, TypeVar, assert_never
 from unicodedata import category
 
-from memsvc.core.errors import Code, MemsvcError
+from pydantic import Field
+
+from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import PATH_BYTES_MAX, check_path, encode_segment
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result, tool
 from memsvc.styles.files.file_entries import FileEntry
+from memsvc.styles.files.file_models import INTEGER_MAX
 from memsvc.styles.files.file_store import FileStore
 from memsvc.styles.files.file_writer import FileWriter, Mode
 from memsvc.styles.files.memory_view import (
@@ -28,6 +32,8 @@ from memsvc.styles.files.memory_view import (
 )
 from memsvc.styles.files.precondition import Precondition
 
+Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+Argument = TypeVar("Argument", str, int)
 ROOT: Final = "/memories"
 ATTEMPTS_MAX: Final = 40
 """How often an edit is retried because another caller changed the file meanwhile."""
@@ -35,6 +41,11 @@ WAIT_S_MAX: Final = 0.2
 
 _DEPTH_MAX: Final = PATH_BYTES_MAX // 2
 _PAGE_ENTRIES: Final = 1024
+
+
+@result
+class MemoryText:
+    text: Annotated[str, "the answer, as a sentence or as numbered lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +67,82 @@ class MemoryDirectory:
         self._files = files
         self._writing = writing
 
+    @tool(
+        "memory",
+        title="Memory directory",
+        needs=Permission.WRITE,
+        destructive=True,
+        logs=("command", "path", "old_path", "new_path"),
+        text_member="text",
+        bare_errors=True,
+    )
+    async def run(  # noqa: PLR0913 - one for each argument
+        self,
+        scope: Scope,
+        *,
+        command: Annotated[
+            Command, "what to do: view, create, str_replace, insert, delete or rename"
+        ],
+        path: Annotated[
+            str | None, "a file or directory in /memories; for all commands but rename"
+        ] = None,
+        view_range: Annotated[
+            list[int] | None,
+            Field(max_length=16),
+            "view: the first and the last line to show, counted from 1; -1 for the end",
+        ] = None,
+        file_text: Annotated[str | None, "create: the content of the new file"] = None,
+        old_str: Annotated[
+            str | None, "str_replace: a text that occurs in the file exactly once"
+        ] = None,
+        new_str: Annotated[str, "str_replace: what to put in its place; nothing if not given"] = "",
+        insert_line: Annotated[
+            int | None,
+            Field(le=INTEGER_MAX, ge=-INTEGER_MAX),
+            "insert: the line to insert behind; 0 for the beginning",
+        ] = None,
+        insert_text: Annotated[str | None, "insert: the text to insert"] = None,
+        old_path: Annotated[str | None, "rename: what to rename"] = None,
+        new_path: Annotated[str | None, "rename: its new path"] = None,
+    ) -> MemoryText:
+        """Keep files in /memories from one conversation to the next.
+
+        View a directory or a file, create a file, str_replace or insert text in it, delete or
+        rename. Look into /memories before starting on a task."""
+
+        def needed(name: str, value: Argument | None) -> Argument:
+            if value is None:
+                raise invalid(f"{name}: the command {command} needs it")
+            return value
+
+        match command:
+            case "rename":
+                source = needed("old_path", old_path)
+                text = self.rename(scope, source, needed("new_path", new_path))
+            case "view":
+                text = self.view(scope, needed("path", path), view_range)
+            case "create":
+                at = needed("path", path)
+                text = self.create(scope, at, needed("file_text", file_text))
+            case "str_replace":
+                at = needed("path", path)
+                text = self.str_replace(scope, at, needed("old_str", old_str), new_str)
+            case "insert":
+                line, at = needed("insert_line", insert_line), needed("path", path)
+                text = self.insert(scope, at, line, needed("insert_text", insert_text))
+            case "delete":
+                text = self.delete(scope, needed("path", path))
+            case _:
+                assert_never(command)
+        return MemoryText(await text)
+
     async def view(self, scope: Scope, path: str, view_range: Sequence[int] | None = None) -> str:
         """Return a file's numbered lines, or a directory's content to LEVELS_SHOWN levels.
 
         `view_range` with two members selects lines (first and last, -1 for the end). NOT_FOUND;
         INVALID_CONTENT for a file that is not text or has more than LINES_MAX lines."""
         store_path = _store_path(path)
-        entry = await self._stat(scope, store_path)
+        entry = await self._entry(scope, store_path)
         if entry is None:
             raise MemsvcError(Code.NOT_FOUND, _missing(path))
         if entry.type == "DIRECTORY":
@@ -84,11 +164,11 @@ class MemoryDirectory:
         """Create a file. ALREADY_EXISTS, NOT_DIRECTORY, and the errors of a write."""
         store_path = _store_path(path)
         exists = f"File {path} already exists"
-        if await self._stat(scope, store_path) is not None:
+        if await self._entry(scope, store_path) is not None:
             raise MemsvcError(Code.ALREADY_EXISTS, exists)
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.IS_DIRECTORY: exists}):
             absent = Precondition(must_not_exist=True)
-            await self._writing.write(
+            await self._writing.put(
                 scope, store_path, file_text.encode(), mode="TRUNCATE", when=absent
             )
         return f"File created successfully at: {path}"
@@ -174,21 +254,21 @@ class MemoryDirectory:
                 Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself"
             )
         exists = f"The destination {new_path} already exists"
-        if await self._stat(scope, destination) is not None:
+        if await self._entry(scope, destination) is not None:
             raise MemsvcError(Code.ALREADY_EXISTS, exists)
         missing = f"The path {old_path} does not exist"
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.NOT_FOUND: missing}):
             await self._writing.rename(scope, source, destination)
         return f"Successfully renamed {old_path} to {new_path}"
 
-    async def _stat(self, scope: Scope, store_path: str) -> FileEntry | None:
-        entry = await self._files.stat(scope, store_path)
+    async def _entry(self, scope: Scope, store_path: str) -> FileEntry | None:
+        entry = await self._files.entry(scope, store_path)
         # other directories exist because of their files; this one always exists
-        return await self._files.stat(scope, "") if entry is None and store_path == ROOT else entry
+        return await self._files.entry(scope, "") if entry is None and store_path == ROOT else entry
 
     async def _read(self, scope: Scope, path: str, store_path: str) -> tuple[str, str | None]:
-        read = await self._files.read(scope, store_path, offset=0, length=-1)
-        if read.encoding != "utf-8":
+        read = await self._files.read(scope, store_path)
+        if read.content_encoding != "utf-8":
             raise MemsvcError(Code.INVALID_CONTENT, f"Unsupported file type for {path}")
         return read.content, read.version
 
@@ -202,14 +282,14 @@ class MemoryDirectory:
             with _with_messages({Code.NOT_FOUND: missing, Code.IS_DIRECTORY: no_file}):
                 content, version = await self._read(scope, path, store_path)
             missing = _gone(path)
-            result = edit(content)
-            whole = result.content.encode()
+            edited = edit(content)
+            whole = edited.content.encode()
             # A TRUNCATE that finds its own content written by another caller meanwhile would count
             # as done, though that was another edit. Only for an edit that shortens the file is this
             # the same.
             mode: Mode = "TRUNCATE" if len(whole) < len(content.encode()) else "OVERWRITE"
             try:
-                await self._writing.write(
+                await self._writing.put(
                     scope, store_path, whole, mode=mode, when=Precondition(expected_version=version)
                 )
             except MemsvcError as error:
@@ -217,31 +297,31 @@ class MemoryDirectory:
                     raise
                 await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
                 continue
-            return result.answer
+            return edited.answer
         raise MemsvcError(Code.RESOURCE_BUSY, "others keep changing this file", retry_after_s=1.0)
 
     async def _view_directory(self, scope: Scope, path: str, store_path: str) -> str:
         root = DirectoryNode()
-        after, more = "", True
-        while more:
+        cursor: str | None = ""
+        while cursor is not None:
             try:
-                entries, more = await self._files.listing(
+                page = await self._files.listing(
                     scope,
                     store_path,
                     depth=_DEPTH_MAX,
                     limit=_PAGE_ENTRIES,
-                    after=after,
-                    include_times=False,
+                    cursor=cursor,
+                    directory_times=False,
                 )
             except MemsvcError as error:
                 # nothing left after the last page, or nothing in /memories yet
                 if error.code is not Code.NOT_FOUND:
                     raise
                 break
-            for entry in entries:
-                after = entry.path
+            cursor = page.next_cursor
+            for entry in page.entries:
                 if entry.type == "FILE":
-                    root.put(entry.path[len(store_path) + 1 :].split("/"), entry.size_bytes)
+                    root.put(entry.path[len(store_path) + 1 :].split("/"), entry.size)
         lines = [f"{size(root.size_bytes)}\t{path}"]
         lines += [
             f"{size(size_bytes)}\t{path}/{name}"

@@ -1,10 +1,13 @@
 """The tool that lists projects: file_projects."""
 
+from typing import Annotated
+
 from pydantic import Field, field_validator
 
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import Arguments
 from memsvc.store import projects
 from memsvc.store.database import Database
 
@@ -16,16 +19,6 @@ class ProjectsArguments(Arguments):
     project: str = Field(
         ALL_PROJECTS, description="not looked at: all projects that the key may touch are listed"
     )
-    q: str = Field(
-        "", max_length=128, description="characters that the name has in this order, in either case"
-    )
-    after: str = Field(
-        "",
-        max_length=128,
-        pattern=r"^[A-Za-z0-9_.-]*$",
-        description="next_cursor of the page before",
-    )
-    limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="projects at the most")
 
     @field_validator("project")
     @classmethod
@@ -35,12 +28,11 @@ class ProjectsArguments(Arguments):
         return ALL_PROJECTS
 
 
-class ProjectsResult(Result):
-    projects: list[str] = Field(
-        description="names of projects that hold files or memory, in byte order"
-    )
-    has_more: bool = Field(description="whether there are more behind the last one")
-    next_cursor: str | None = Field(None, description="after of the next page, when there is one")
+@result
+class ProjectList:
+    projects: Annotated[list[str], "names of projects that hold files or memory, in byte order"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "after of the next page, when there is one"] = None
 
 
 class Projects:
@@ -49,34 +41,33 @@ class Projects:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def listing(self, scope: Scope, args: ProjectsArguments) -> ProjectsResult:
-        """Return a page of the projects that the scope is confined to, or of all."""
+    @tool(
+        "file_projects",
+        title="List projects",
+        needs=Permission.READ,
+        base=ProjectsArguments,
+        logs=("after",),
+        spans_projects=True,
+    )
+    async def listing(
+        self,
+        scope: Scope,
+        q: Annotated[
+            str,
+            Field(max_length=128),
+            "characters that the name has in this order, in either case",
+        ] = "",
+        after: Annotated[
+            str,
+            Field(max_length=128, pattern=r"^[A-Za-z0-9_.-]*$"),
+            "next_cursor of the page before",
+        ] = "",
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "projects at the most"] = LIMIT_DEFAULT,
+    ) -> ProjectList:
+        """List the projects that hold files or memory, by their names, a page at a time."""
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             names = await projects.names(
-                tx, like=args.q, after=args.after, only=scope.allowed_projects, limit=args.limit + 1
+                tx, like=q, after=after, only=scope.allowed_projects, limit=limit + 1
             )
-        has_more = len(names) > args.limit
-        names = names[: args.limit]
-        return ProjectsResult(
-            projects=names, has_more=has_more, next_cursor=names[-1] if has_more else None
-        )
-
-
-def project_tools(projects_tool: Projects) -> list[Tool]:
-    """Return the tool that lists projects."""
-    return [
-        Tool(
-            name="file_projects",
-            title="List projects",
-            description="List the projects that hold files or memory, in order of their names, a"
-            " page at a time.",
-            arguments=ProjectsArguments,
-            result=ProjectsResult,
-            run=projects_tool.listing,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=frozenset({"project", "after"}),
-            spans_projects=True,
-        )
-    ]
+        has_more = len(names) > limit
+        return ProjectList(names[:limit], has_more, names[limit - 1] if has_more else None)

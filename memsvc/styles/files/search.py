@@ -1,14 +1,18 @@
 """Search in callers' files: by words and by embeddings where configured, reranked on request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Final
 
 import structlog
+from pydantic import AfterValidator, Field, field_validator
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import check_path, check_project
 from memsvc.core.ports import CitedPassage, Meter, Reranker
-from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import Arguments
 from memsvc.store import passages, projects, summaries
 from memsvc.store.database import Database, Tx
 from memsvc.store.passages import Passage, PassageKey, SearchRange
@@ -27,6 +31,37 @@ HEAD_BYTES: Final = 8192
 
 Content = tuple[str, int, int]
 """Identity of a file's content: its project, its stream and its size in bytes."""
+
+
+class FileSearchArguments(Arguments):
+    project: str = Field(description="the project to search, or * for all of your projects")
+
+    @field_validator("project")
+    @classmethod
+    def _project(cls, value: str) -> str:
+        return value.strip() if value.strip() == ALL_PROJECTS else check_project(value.strip())
+
+
+@result
+class FileChunk:
+    _: KW_ONLY
+    project: Annotated[
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "its project, when several were searched",
+    ] = None
+    file_path: Annotated[str, "the file that it is in"]
+    file_seek_start_bytes: Annotated[int, "its first byte in the file"]
+    file_seek_end_bytes: Annotated[int, "the byte after its last"]
+    is_full_file: Annotated[bool, "whether it is all that the file holds"]
+    chunk_content: Annotated[str, "its text"]
+    score: Annotated[float, "how well it answers; comparable within one answer only"]
+    file_summary: Annotated[str, "what the file is about, in a paragraph"]
+
+
+@result
+class FoundChunks:
+    chunks: Annotated[list[FileChunk], "best first; empty when nothing matches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +93,42 @@ class FileSearch:
         self._options = options
         self._embedding = embedding
         self._reranker = reranker
+
+    @tool(
+        "file_search",
+        title="Search files",
+        needs=Permission.READ,
+        base=FileSearchArguments,
+        logs=("path_prefix",),
+        spans_projects=True,
+    )
+    async def search(
+        self,
+        scope: Scope,
+        query: Annotated[str, "what is asked: words, or a sentence"],
+        path_prefix: Annotated[
+            str,
+            AfterValidator(lambda value: check_path(value.removesuffix("/"))),
+            "search only the file or directory at this path, such as /notes",
+        ] = "",
+        limit: Annotated[int | None, "passages at the most; 20 if not given, 20 at most"] = None,
+    ) -> FoundChunks:
+        """Find passages of files by words and, where an embedder is configured, by meaning."""
+        return FoundChunks(
+            [
+                FileChunk(
+                    project=hit.project,
+                    file_path=hit.passage.path,
+                    file_seek_start_bytes=hit.passage.start,
+                    file_seek_end_bytes=hit.passage.end,
+                    is_full_file=hit.passage.whole,
+                    chunk_content=hit.passage.text,
+                    score=hit.score,
+                    file_summary=hit.summary,
+                )
+                for hit in await self.find(scope, query, path=path_prefix, limit=limit)
+            ]
+        )
 
     async def find(
         self, scope: Scope, query: str, *, path: str, limit: int | None

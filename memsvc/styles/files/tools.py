@@ -3,27 +3,23 @@
 from collections.abc import Mapping, Sequence
 
 from memsvc.core.ports import Clock, Llm, Meter, Reranker
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published, Views
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_maintenance import jobs as upkeep_jobs
-from memsvc.styles.files.file_resources import completions, file_resource, guide
+from memsvc.styles.files.file_resources import DIRECTORY, completions, file_resource, guide
 from memsvc.styles.files.file_store import FileStore
 from memsvc.styles.files.file_summaries import FileSummaries
 from memsvc.styles.files.file_writer import FileWriter
 from memsvc.styles.files.history import FileHistory
-from memsvc.styles.files.history_tools import history_tools
 from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.memory_directory import MemoryDirectory
-from memsvc.styles.files.memory_tool import memory_tools
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.projects import Projects, project_tools
-from memsvc.styles.files.reading_tools import reading_tools
+from memsvc.styles.files.projects import Projects
 from memsvc.styles.files.search import FileSearch
-from memsvc.styles.files.search_tools import search_tools
 from memsvc.styles.files.transfer import Transfer
-from memsvc.styles.files.writing_tools import writing_tools
 from memsvc.styles.model_budget import ModelBudget
 
 
@@ -74,12 +70,12 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     search = FileSearch(database, meter, options.search, embedding=embedding, reranker=reranker)
     return Published(
         tools=[
-            *reading_tools(files, file_resource(database)),
-            *writing_tools(writer),
-            *(search_tools(search) if options.search.enabled else []),
-            *history_tools(FileHistory(database, bytes_writer)),
-            *project_tools(Projects(database)),
-            *memory_tools(MemoryDirectory(files, writer)),
+            *tools_of(files, {"file_read": file_resource(database), "file_list": DIRECTORY}),
+            *tools_of(writer),
+            *(tools_of(search) if options.search.enabled else []),
+            *tools_of(FileHistory(database, bytes_writer)),
+            *tools_of(Projects(database)),
+            *tools_of(MemoryDirectory(files, writer)),
         ],
         jobs=[
             *index.jobs,

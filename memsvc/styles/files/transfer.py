@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, cast
+from typing import Any, Final
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import ROOT
@@ -14,19 +14,18 @@ from memsvc.store.database import Database
 from memsvc.store.files import File
 from memsvc.store.versions import FileRevision
 from memsvc.styles.files.file_store import FileStore
-from memsvc.styles.files.file_writer import FileWriter, Mode
-from memsvc.styles.files.history_tools import ReadVersionArguments
+from memsvc.styles.files.file_writer import MODES, FileWriter
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.precondition import Precondition, check_version
-from memsvc.styles.files.reading_tools import FileReadArguments
-from memsvc.styles.files.writing_tools import FileWriteArguments
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 _FIRST_REVISION: Final = ":1"
 
 
 class Transfer:
-    """File content for surfaces that carry bytes; only the size of a file limits a write."""
+    """File content for surfaces that carry bytes; only the size of a file limits a write.
+
+    `args` are the arguments of file_read, file_read_version and file_write."""
 
     def __init__(
         self, database: Database, options: FilesOptions, files: FileStore, writing: FileWriter
@@ -41,16 +40,16 @@ class Transfer:
         """Return the size limit of one file."""
         return self._options.file_bytes_max
 
-    async def open(self, scope: Scope, args: FileReadArguments) -> OpenFile:
+    async def open(self, scope: Scope, args: Any) -> OpenFile:
         """Return the file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
-        entry = await self._files.stat(scope, args.path)
+        entry = await self._files.entry(scope, args.path)
         if entry is None:
             raise MemsvcError(Code.NOT_FOUND, "file not found")
         if entry.type == "DIRECTORY":
             raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
         if entry.version is None:
             check_version(None, args.expected_version)
-            read = await self._files.read(scope, args.path, offset=0, length=-1)
+            read = await self._files.read(scope, args.path)
             content = read.content.encode()
             return OpenFile(
                 path=args.path,
@@ -67,7 +66,7 @@ class Transfer:
         check_version(file, args.expected_version)
         return self._open_file(scope, file)
 
-    async def open_version(self, scope: Scope, args: ReadVersionArguments) -> OpenFile:
+    async def open_version(self, scope: Scope, args: Any) -> OpenFile:
         """Return a past version, as bytes, not as text. INVALID_PATH for the root, NOT_FOUND."""
         if args.path == ROOT:
             raise MemsvcError(Code.INVALID_PATH, "history requires an exact file path")
@@ -90,11 +89,11 @@ class Transfer:
         )
         return self._open_file(scope, file)
 
-    async def put(self, scope: Scope, args: FileWriteArguments, content: bytes) -> StoredContent:
-        """Write content as `Writing.write` does, with its errors."""
+    async def put(self, scope: Scope, args: Any, content: bytes) -> StoredContent:
+        """Write content as `FileWriter.put` does, with its errors."""
         when = Precondition(args.expected_version, args.content_sha256, args.create_only)
-        mode = cast(Mode, args.mode)  # the arguments model lets no other through
-        written = await self._writing.write(
+        mode = MODES[args.mode]
+        written = await self._writing.put(
             scope, args.path, content, mode=mode, offset=args.offset, when=when
         )
         # only the change that creates a file makes its first revision; an empty append is no change

@@ -39,8 +39,8 @@ class BlockDetailsReader:
     ) -> BlockDetails:
         """Show one block with all that is thought of it.
 
-        Its evidence, how it fades, its edges, what it contradicts, and what it stands for. Showing
-        it is no use of it: nothing is reinforced."""
+        That is its evidence, how it fades, its edges, what it contradicts, and what it stands for.
+        Showing it is no use of it: nothing is reinforced."""
         async with self._index.read(scope) as (tx, usage):
             block = (await knowledge_blocks.read(tx, INDEX_ID, [block_id])).get(block_id)
             if block is None:
@@ -91,22 +91,16 @@ class BlockDetailsReader:
             left=remaining(block.decay_per_h, now_h - block.reinforced_h),
             faded_h=block.reinforced_h + hours_to(ARCHIVE_THRESHOLD, block.decay_per_h),
             degree=block.degree,
-            edges=[
-                BlockEdge(
-                    other(_other_end(edge, block_id)),
-                    edge.relation,
-                    edge.weight,
-                    edge.origin,
-                    edge.reinforcements,
-                    edge.note,
-                )
-                for edge in top_edges
-            ],
+            edges=[_edge(edge, other(_other_end(edge, block_id))) for edge in top_edges],
             conflicts=[
                 BlockConflict(other(item.second), item.kind, item.score, found_at.isoformat())
                 for item, found_at in conflicts
             ],
         )
+
+
+def _edge(edge: Edge, end: OtherBlock) -> BlockEdge:
+    return BlockEdge(end, edge.relation, edge.weight, edge.origin, edge.reinforcements, edge.note)
 
 
 def _outcome(item: BlockOutcome) -> OutcomeDetails:

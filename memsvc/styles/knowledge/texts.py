@@ -33,8 +33,8 @@ def recalled(result: KnowledgeRecall) -> str:
         if result.excluded_by_filter:
             return (
                 f"{result.frame_name} frame: no blocks found — {result.excluded_by_filter} excluded"
-                " by this frame's tag filter. Identity blocks belong to the self frame; if you expected"
-                " knowledge here, none matched."
+                " by this frame's tag filter. Identity blocks belong to the self frame; if you"
+                " expected knowledge here, none matched."
             )
         return f"{result.frame_name} frame: no blocks found."
     text = f"{result.frame_name} frame: {count} block{'' if count == 1 else 's'} returned"

@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 
 from memsvc.core.scope import Caller, Scope
+from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
@@ -15,12 +16,9 @@ from memsvc.styles.files.file_resources import file_resource
 from memsvc.styles.files.file_store import FileStore
 from memsvc.styles.files.file_writer import FileWriter
 from memsvc.styles.files.history import FileHistory
-from memsvc.styles.files.history_tools import history_tools
 from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.projects import Projects, project_tools
-from memsvc.styles.files.reading_tools import reading_tools
-from memsvc.styles.files.writing_tools import writing_tools
+from memsvc.styles.files.projects import Projects
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.files.conftest import FileDoor
@@ -84,10 +82,10 @@ def open_past(
     restoring = options.model_copy(update={"payload_bytes_max": options.file_bytes_max})
     history = FileHistory(database, FileWriter(database, clock, restoring, indexing))
     tools = [
-        *reading_tools(FileStore(database, clock, options, []), file_resource(database)),
-        *writing_tools(writing),
-        *history_tools(history),
-        *project_tools(Projects(database)),
+        *tools_of(FileStore(database, clock, options, []), {"file_read": file_resource(database)}),
+        *tools_of(writing),
+        *tools_of(history),
+        *tools_of(Projects(database)),
     ]
     dispatch = Dispatch(
         Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock
