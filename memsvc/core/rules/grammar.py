@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from memsvc.core.rules.health_lexicon import words_of
 from memsvc.core.rules.idioms import is_idiom
 from memsvc.core.rules.rule import Topic
+from memsvc.core.rules.word_groups import words_of
 
 _LATIN_WORD = re.compile(r"[^\W\d_]+")
 _PATTERNS = (

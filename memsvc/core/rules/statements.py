@@ -12,14 +12,15 @@ from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.health_lexicon import has_health_words, health_topics
+from memsvc.core.rules.health_lexicon import has_class_words, health_topics
 from memsvc.core.rules.idioms import is_work_issue
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
 from memsvc.core.rules.remarks import is_asked, is_no_order, is_order_now
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
-from memsvc.core.rules.text_requests import STANDING
+from memsvc.core.rules.text_requests import LASTING, STANDING
+from memsvc.core.rules.word_groups import WORD, Hits, word_hits
 from memsvc.core.secrets import is_secret
 
 SENTENCE_CHARS_READ = 400
@@ -97,6 +98,12 @@ _END = re.compile(
 _CLAUSE_END = re.compile(
     r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
 )
+_OPENER = re.compile(
+    r"ever|circumstances|rather|simply|kindly|and|or|but|then|so|please|pls|always|never|just|also|only|now|und|oder|aber|dann|bitte|immer"
+    r"|nie|nur|auch|y|o|pero|entonces|siempre|nunca|solo|también|favor|no|que|et"
+    r"|ou|mais|alors|toujours|jamais|aussi|merci|ne"
+)
+"""Words behind which an imperative may stand."""
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
 
@@ -183,7 +190,7 @@ def statements_in(
         known = {fact_id for at, fact_id in read_already if start <= at < end}
         for left, right in statement_parts(text, start, end) if has_text else ((start, end),):
             for found in _statements(text[left:right], left, known):
-                is_request = has_text and not STANDING.search(text[left:right].lower())
+                is_request = has_text and not LASTING.search(text[left:right].lower())
                 is_thanks = found.topic is t.STATEMENT and is_greeting_phrase(found.statement)
                 if not is_thanks and not (is_request and found.topic is t.INSTRUCTION):
                     yield found
@@ -202,7 +209,7 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
             or not (
                 grammar.has_any(grammar.cue_words, low, words)
                 or implicit.match(body)
-                or has_health_words(grammar.language, body)
+                or has_class_words(grammar.language, body)
             )
             or conditional.search(low[indent:end])
             or conditional.search(body)
@@ -324,11 +331,22 @@ def _is_order(body: str, grammar: Grammar) -> bool:
         (boundary := _CLAUSE_END.search(body)) and style.search(body[: boundary.start()])
     ):
         return True
-    first = _WORD.search(body)
-    if (
-        first is not None
-        and first[0] in grammar.marker_words
-        and not patterns["targets"].search(body)
-    ):
+    hits = word_hits(grammar.language, body)
+    if 0 in hits.get("me", ()) and not patterns["targets"].search(body):
         return False
-    return bool(patterns["commands"].search(body) and patterns["permanent"].search(body))
+    if patterns["commands"].search(body) and patterns["permanent"].search(body):
+        return True
+    return "wish" in hits or ("lasting" in hits and _has_imperative(body, hits, grammar))
+
+
+def _has_imperative(body: str, hits: Hits, grammar: Grammar) -> bool:
+    """Return whether a clause of a sentence begins with what one tells an assistant to do."""
+    if not grammar.whole_words:
+        return "act" in hits
+    acts, end, before = set(hits.get("act", ())), 0, ""
+    for at, word in enumerate(WORD.finditer(body)):
+        is_first = not body[end : word.start()].isspace() or _OPENER.fullmatch(before)
+        if at in acts and (is_first or word[0].endswith("me")):
+            return True
+        before, end = word[0], word.end()
+    return False

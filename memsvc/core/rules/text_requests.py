@@ -137,10 +137,14 @@ REMEMBER: Final = re.compile(
 )
 """What asks to bear something in mind."""
 
+LASTING: Final = re.compile(
+    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|each of your|every one of your|habit|as a (?:general )?(?:rule|policy)|general policy|permanently|any ?time|immer|grundsätzlich|generell|dauerhaft|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig\w*|in zukunft"
+    r"|siempre|nunca|jamás|por defecto|por norma|como norma|cada vez|a partir de ahora|de ahora en adelante|desde ahora|toujours|jamais|à l'avenir|par défaut|systématiquement|désormais|dorénavant|à partir de maintenant|chaque fois)\b"
+    r"|以后|今后|往后|每次|总是|一律|默认|从(?:现在|今天)起|从今|これから|以降|原則|基本的に|今後|いつも|毎回|常に|必ず",
+)
+"""What makes a request one for all times, beside a text too."""
 STANDING: Final = re.compile(
-    r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|when i|each of your|every one of your|habit|as a (?:general )?(?:rule|policy)|general policy|unless|permanently|any ?time|immer|grundsätzlich|generell|dauerhaft|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig\w*|in zukunft|wenn ich"
-    r"|siempre|nunca|jamás|por defecto|por norma|como norma|salvo que|cada vez|a partir de ahora|de ahora en adelante|desde ahora|cuando (?:te|yo)|toujours|jamais|à l'avenir|par défaut|systématiquement|sauf si|désormais|dorénavant|à partir de maintenant|chaque fois|quand je)\b"
-    r"|以后|今后|往后|每次|总是|一律|除非|默认|从(?:现在|今天)起|从今|これから|以降|原則|基本的に|今後|いつも|毎回|常に|必ず",
+    rf"{LASTING.pattern}|\b(?:when i|unless|wenn ich|salvo que|cuando (?:te|yo)|sauf si|quand je)\b|除非"
 )
 """What makes a request one for all times: an instruction, about no text of this message."""
 

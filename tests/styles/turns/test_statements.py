@@ -28,6 +28,13 @@ STATED = {
         "毎朝五時に起きて犬と散歩しています",
     ),
     "user_instruction": (
+        "Only ever give me one option at a time, more than that and I freeze",
+        "Under no circumstances push anything unless Priya has approved it",
+        "Finish each factual answer with a source, make that a habit",
+        "I'd rather you never mentioned star signs again",
+        "cada vez que me hables de dinero ponme un ejemplo con cifras",
+        "Nunca des por buena una cuenta sin repasarla",
+        "Si ma question est bête tu me le dis, à chaque fois",
         "No emojis",
         "metric units pls",
         "Keep it under five lines unless I ask for more.",

@@ -1,0 +1,102 @@
+"""Everyday words of six languages by group, from data files, and where a sentence has them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Final
+from unicodedata import normalize
+
+WORDS_FILES: Final = ("health_words.txt", "instruction_words.txt")
+"""Lines of a group, a language (or * for those with spaces), a colon and words, apart by ";".
+
+A word may begin or end with * for any letters there; in scripts without spaces it is a pattern."""
+CJK_LANGUAGES: Final = ("zh", "ja")
+STEM_CHARS: Final = 3
+"""Letters of a word that must stand at the place of a *, and by which stems are found."""
+PLAIN_CHARS_MIN: Final = 6
+SENTENCES_CACHED: Final = 8
+
+WORD: Final = re.compile(r"[^\W_]+")
+
+Hits = Mapping[str, Sequence[int]]
+"""Places of words by group, counted in words, in scripts without spaces in characters."""
+Entries = dict[str, list[tuple[str, str]]]
+
+
+@lru_cache(SENTENCES_CACHED)
+def word_hits(language: str, sentence: str) -> Hits:
+    """Return where a sentence, in lower case, has words of each group."""
+    if language in CJK_LANGUAGES:
+        return {
+            group: places
+            for group, pattern in _patterns(language).items()
+            if (places := [match.start() for match in pattern.finditer(sentence)])
+        }
+    hits: dict[str, list[int]] = {}
+    phrases, stems, ends = _words(language)
+    words = WORD.findall(sentence)
+    for at, word in enumerate(words):
+        for group, rest in phrases.get(word, ()):
+            if not rest or words[at + 1 : at + 1 + len(rest)] == rest:
+                hits.setdefault(group, []).append(at)
+        for group, stem in stems.get(word[:STEM_CHARS], ()):
+            if word.startswith(stem):
+                hits.setdefault(group, []).append(at)
+        for group, end in ends.get(word[-STEM_CHARS:], ()):
+            if word.endswith(end) and len(word) >= len(end) + STEM_CHARS:
+                hits.setdefault(group, []).append(at)
+    return hits
+
+
+def words_of(group: str, language: str) -> list[str]:
+    """Return the words of a group in a language, long ones first."""
+    found = [
+        word
+        for name, code, words in _lines()
+        if (name, code) == (group, language)
+        for word in words
+    ]
+    return sorted(found, key=len, reverse=True)
+
+
+@cache
+def _lines() -> list[tuple[str, str, list[str]]]:
+    folder = files("memsvc.core.rules")
+    contents = [folder.joinpath(name).read_text(encoding="utf-8") for name in WORDS_FILES]
+    heads = (line.partition(": ") for content in contents for line in content.splitlines())
+    return [(*head.split(), words.split("; ")) for head, _, words in heads]  # type: ignore[misc]
+
+
+@cache
+def _patterns(language: str) -> Mapping[str, re.Pattern[str]]:
+    return {
+        group: re.compile("|".join(words)) for group, code, words in _lines() if code == language
+    }
+
+
+@cache
+def _words(language: str) -> tuple[dict[str, list[tuple[str, list[str]]]], Entries, Entries]:
+    """Return phrases by their first word, beginnings by their first letters, endings by their last."""
+    phrases: dict[str, list[tuple[str, list[str]]]] = {}
+    stems: Entries = {}
+    ends: Entries = {}
+    for group, code, entries in _lines():
+        if code not in ("*", language):
+            continue
+        for entry in dict.fromkeys([*entries, *map(_plain, entries)]):
+            if entry.endswith("*"):
+                stems.setdefault(entry[:STEM_CHARS], []).append((group, entry[:-1]))
+            elif entry.startswith("*"):
+                ends.setdefault(entry[-STEM_CHARS:], []).append((group, entry[1:]))
+            else:
+                first, *rest = WORD.findall(entry)
+                phrases.setdefault(first, []).append((group, rest))
+    return phrases, stems, ends
+
+
+def _plain(word: str) -> str:
+    """Return a long word without its accents, as it is often typed."""
+    if len(word) < PLAIN_CHARS_MIN:
+        return word
+    return "".join(character for character in normalize("NFD", word) if character.isascii())
