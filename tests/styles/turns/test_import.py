@@ -489,3 +489,20 @@ async def test_the_service_goes_on_with_other_calls_while_files_are_read(
     await bring(door, canonical())
     assert len(readers) == 1
     assert readers[0] is not threading.current_thread()
+
+
+async def test_what_a_person_corrected_is_not_undone_by_an_import(door: Door) -> None:
+    await door(
+        "memory_after_turn",
+        session_id="s1",
+        turn_id="here",
+        input_items=[user("My name is Eva.")],
+    )
+    [eva] = (await door("memory_list_facts", session_id="s1"))["facts"]
+    await door("memory_correct_fact", session_id="s1", record_id=eva["record_id"], value="Eve")
+    for at in (f"{DAY}T09:00:00Z", "2026-01-06T09:00:00Z"):
+        done = await bring(
+            door, legacy_events() | {L0: jsonl([fact(f"{at}-fact-name", "ada", at=at)])}
+        )
+        assert values(await ask(door, "What is my name?")) == ["Eve"]
+        assert done["counts"]["facts_known_better"] == 1
