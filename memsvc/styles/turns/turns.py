@@ -119,7 +119,7 @@ class TurnMemory:
             history.start_positions([item.item for item in before], truncated=False),
         )
         kept = history_line.kept(capacity)
-        input_items = [*before[len(before) - kept :], *current]
+        known = {item.digest for item in [*before[len(before) - kept :], *current]}
         question = question_of(current)
         lookup = await self._recall.look_up(scope, session, user, question, recall_options.sources)
         async with self._database.begin(scope, read_only=True) as tx:
@@ -141,9 +141,7 @@ class TurnMemory:
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
             in_prompt = self._in_prompt(recent, capacity - history_line.cost(kept), summary_cost)
-            request = replace(
-                request, known={item.digest for item in input_items}, prompt=in_prompt
-            )
+            request = replace(request, known=known, prompt=in_prompt)
             recalled = await self._recall.gather(tx, request, ranked)
         parts = PromptParts(
             recalled,
