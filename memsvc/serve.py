@@ -21,8 +21,7 @@ from memsvc.folder_key import KEY_FILE, first_key
 from memsvc.gateway.rest import Draining
 from memsvc.process import Notify, begin, ready, taken_over
 from memsvc.settings import Settings
-from memsvc.sockets import claimed, local_host, url_host
-from memsvc.web_server import configured
+from memsvc.web_server import claimed, configured, local_host, url_host
 
 log = structlog.get_logger("memsvc.serve")
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from memsvc.core.tools import Published
 from memsvc.package_files import default_config
+from memsvc.runtime import published
 from memsvc.serve_stdio import run
 from memsvc.settings import load
 from memsvc.stdio_app import ServerProfile
 from memsvc.styles.knowledge.guide import guide
-from memsvc.tool_registry import published
 
 SERVER_NAME: Final = "elfmem"
 PREFIX: Final = "elfmem_"

@@ -21,7 +21,7 @@ from memsvc.core.tools import (
     Tool,
 )
 from memsvc.package_files import default_config
-from memsvc.runtime import Runtime
+from memsvc.runtime import Models, Runtime, published
 from memsvc.serve_stdio import run
 from memsvc.settings import Settings, load
 from memsvc.stdio_app import ServerProfile
@@ -31,7 +31,6 @@ from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.notebook.links import ROOT, document_id, path_of
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.tool_registry import Models, published
 
 SERVER_NAME: Final = "structured-memory"
 FOLDER_VARIABLE: Final = "DATA_DIR"

@@ -17,8 +17,7 @@ from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.rest import Draining
 from memsvc.process import Notify, begin, ready, taken_over
 from memsvc.settings import Settings
-from memsvc.sockets import claimed
-from memsvc.web_server import configured
+from memsvc.web_server import claimed, configured
 
 HEALTH_GRACE_S = 1
 

@@ -14,9 +14,8 @@ from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, McpServerConfig
 from memsvc.gateway.mcp.stdio import StdioEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.runtime import Publish, Runtime, build_runtime, instructions
+from memsvc.runtime import Publish, Runtime, build_runtime, instructions, published
 from memsvc.settings import Settings
-from memsvc.tool_registry import published
 from memsvc.worker import Worker
 
 

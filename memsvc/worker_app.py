@@ -9,9 +9,8 @@ from starlette.applications import Starlette
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.gateway.health_app import health_app
 from memsvc.gateway.rest import Draining
-from memsvc.runtime import checks_of, opened_shared_runtime, worker_of
+from memsvc.runtime import checks_of, opened_shared_runtime, published, worker_of
 from memsvc.settings import Settings
-from memsvc.tool_registry import published
 from memsvc.worker import Worker
 
 

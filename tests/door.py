@@ -16,6 +16,7 @@ from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.gateway.storage_quota import StorageQuota
+from memsvc.runtime import Models, published
 from memsvc.settings import Settings, ToolSettings
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -25,7 +26,6 @@ from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from memsvc.styles.whiteboard.options import WhiteboardOptions
-from memsvc.tool_registry import Models, published
 from tests.fakes import FakeClock, RecordingMeter
 
 FLUSH_EVERY_S = 0.01

@@ -3,16 +3,16 @@
 import re
 from pathlib import Path
 
-from memsvc import reference
+from memsvc.cli import docs_commands
 from memsvc.core.errors import Code
 from memsvc.gateway.metrics import Metrics
-from memsvc.tool_registry import all_published
+from memsvc.runtime import all_published
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_on_tools_is_made_from_the_catalogue() -> None:
-    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(all_published()), (
+    assert (DOCS / "tools.md").read_text("utf-8") == docs_commands.tools_page(all_published()), (
         "run `memsvc docs`"
     )
 
@@ -27,13 +27,15 @@ def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
 
 
 def test_the_page_on_errors_tells_of_every_code() -> None:
-    assert (DOCS / "errors.md").read_text("utf-8") == reference.errors_page(), "run `memsvc docs`"
-    assert set(reference.DESCRIPTIONS) == set(Code)
+    assert (DOCS / "errors.md").read_text("utf-8") == docs_commands.errors_page(), (
+        "run `memsvc docs`"
+    )
+    assert set(docs_commands.DESCRIPTIONS) == set(Code)
 
 
 def test_the_page_on_metrics_tells_of_every_metric() -> None:
     page = (DOCS / "metrics.md").read_text("utf-8")
-    assert page == reference.metrics_page(), "run `memsvc docs`"
+    assert page == docs_commands.metrics_page(), "run `memsvc docs`"
     families = {
         line.split()[2]
         for line in Metrics().text().decode().splitlines()
@@ -49,8 +51,8 @@ def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all()
     arguments, results = head.split("Members of results:")
     for tool in all_published().tools:
         for members, shared in (
-            (reference.arguments_of(tool), arguments),
-            (reference.results_of(tool), results),
+            (docs_commands.arguments_of(tool), arguments),
+            (docs_commands.results_of(tool), results),
         ):
             for name, line in members.items():
                 assert not line.endswith(": "), (tool.name, name)

@@ -2,10 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from pydantic import ValidationError
 
+from memsvc.adapters.clock import SystemClock
+from memsvc.administration.purge import Purge
+from memsvc.administration.purge_tools import PurgeArguments, PurgeTools
+from memsvc.cli.options import settings_of, tenant_of, with_database
 from memsvc.cli.tool_client import (
     CommandOutput,
     CommandTarget,
@@ -20,6 +26,11 @@ from memsvc.cli.tool_client import (
     show,
 )
 from memsvc.core.errors import invalid
+from memsvc.core.scope import Scope
+from memsvc.core.validation_messages import validation_message
+from memsvc.runtime import owners, settle_s
+from memsvc.store import keys as registry
+from memsvc.store.database import Database
 
 ALL: Final = "*"
 _COUNTED: Final = (
@@ -70,7 +81,7 @@ def purge(
         raise invalid("--keys goes with level tenant and --tenant alone: no key removes itself")
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
-        from memsvc.cli.purge_commands import run_purge  # noqa: PLC0415 - loads the whole server
+        from memsvc.cli.admin_commands import run_purge  # noqa: PLC0415 - loads the whole server
 
         body = run_purge(tenant, project, args, keys=keys, config=config, data_dir=data_dir)
         show(CommandOutput(body, _receipt(body)), as_json=as_json)
@@ -105,3 +116,40 @@ async def usage(call: RemoteTools) -> CommandOutput:
     table = [row | {"calls": sum(row["calls"].values())} for row in rows]
     models = [f"model calls today\t{name}\t{times}" for name, times in body["model_calls"].items()]
     return CommandOutput(body, [head, *columns(table, "project", *_COUNTED, "calls"), *models])
+
+
+def run_purge(
+    tenant: str,
+    project: str,
+    args: dict[str, Any],
+    *,
+    keys: bool,
+    config: Path | None,
+    data_dir: Path | None,
+) -> dict[str, Any]:
+    """Return what tenant_purge answers, without a key.
+
+    With `keys` those of the tenant are removed last, and counted.
+    """
+    owner = tenant_of(tenant)
+    try:
+        arguments = PurgeArguments.model_validate({"project": project} | args)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise invalid(f"{'.'.join(map(str, first['loc']))} {validation_message(first)}") from error
+
+    settings = settings_of(config, data_dir=data_dir)
+
+    async def work(database: Database) -> dict[str, Any]:
+        clock = SystemClock()
+        tools = PurgeTools(
+            Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
+        )
+        result = await tools.purge(Scope(owner, arguments.project), arguments)
+        body = result.model_dump(mode="json")
+        if keys:
+            forget = registry.count_keys if arguments.dry_run else registry.forget_tenant
+            body["counts"] |= await forget(database, owner)
+        return body
+
+    return with_database(settings, work)

@@ -1,14 +1,233 @@
-"""Command `memsvc db`: the database as its operator handles it."""
+"""Command `memsvc db`: backups of the database, and its distribution over a cluster."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
-from memsvc.cli import backup_commands, cluster_commands
+from memsvc import database_setup
+from memsvc.adapters.backup_folder import Backup, backups_in, log_end, missing_segments
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.postgres_backups import Backups, stop_archive
+from memsvc.cli.options import settings_of
+from memsvc.cli.tool_client import CommandOutput, Config, DataDir, Json, show
+from memsvc.core.errors import invalid
+from memsvc.core.timestamp import parse_timestamp
+from memsvc.folder_key import KEY_FILE
+from memsvc.settings import Settings
+
+
+def distribute(
+    *,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Parts of each table; else what the cluster is set to."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every statement and run none.")
+    ] = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Distribute the tables of a migrated database over the nodes of its Citus cluster, by tenant.
+
+    For the owner, on the coordinator, with servers and workers stopped. Run it again after each
+    migration, and when it was interrupted: it does what is left to do.
+    """
+    from memsvc.store import shard_setup  # noqa: PLC0415 - heavy, for this command alone
+
+    def tell(step: shard_setup.ShardStep) -> None:
+        print(f"-- {step.description}")
+        for statement in step.statements:
+            print(f"{statement};", flush=True)
+
+    settings = settings_of(config, data_dir=data_dir)
+    with database_setup.database_urls(settings) as urls:
+        role, _ = database_setup.role_of(urls.app)
+        if not urls.admin or role is None:
+            raise invalid(
+                "only the owner of the database can distribute it, and for the role of the"
+                " application",
+                recovery="set database.admin_url to the owner's DSN, and name the application's"
+                " role in database.url",
+            )
+        asyncio.run(
+            shard_setup.shard_all_tables(
+                urls.admin, role, shards=shards, dry_run=dry_run, report=tell
+            )
+        )
+
+
+Folder = Annotated[
+    Path, typer.Argument(help="The folder of backups, on another disk than the data folder.")
+]
+BYTES_PER_MB: Final = 2**20
+
+
+def archive(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A new folder, on another disk than the data folder.")
+    ] = None,
+    off: Annotated[
+        bool, typer.Option("--off", help="Keep no log any more; what was kept stays.")
+    ] = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Keep the log of the embedded PostgreSQL from now on, and take a first backup.
+
+    Any later time can then be restored. It holds for the data folder, whichever memsvc serves from
+    it. Servers pause for a second.
+    """
+    if off == (folder is not None):
+        raise invalid("name a folder, or say --off")
+    if folder is None:
+        settings = _settings(config, data_dir)
+        stopped = stop_archive(
+            settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
+        )
+        show(
+            CommandOutput(
+                {"stopped": stopped}, ["no log is kept any more" if stopped else "no log was kept"]
+            ),
+            as_json=as_json,
+        )
+        return
+    show(_backup_output(_backups(folder, config, data_dir).archive()), as_json=as_json)
+
+
+def backup(
+    folder: Folder,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Then drop all but so many backups.")
+    ] = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
+
+    In the folder that `memsvc db archive` named, --keep also drops the log that no backup needs.
+    """
+    taken, dropped = _backups(folder, config, data_dir).backup(keep)
+    output = _backup_output(taken)
+    counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
+    dropped_lines = (
+        [f"dropped\t{dropped.backups} backups, {dropped.segments} segments of the log"]
+        if keep
+        else []
+    )
+    show(CommandOutput(output.body | counts, [*output.lines, *dropped_lines]), as_json=as_json)
+
+
+def backups(folder: Folder, as_json: Json = False) -> None:
+    """List the backups in a folder, and how far the log after them reaches."""
+    until = log_end(folder)
+    rows = [_BackupRow(one, missing_segments(folder, one)) for one in backups_in(folder)]
+    body = {
+        "backups": [
+            {
+                "folder": str(one.backup.folder),
+                "ended_at": one.backup.ended_at,
+                "missing_segments": one.missing,
+            }
+            for one in rows
+        ],
+        "log_until": until,
+    }
+    show(CommandOutput(body, _lines(rows, until)), as_json=as_json)
+
+
+def restore(
+    folder: Folder,
+    at: Annotated[
+        str, typer.Option(help="The moment, as 2026-01-31T12:00:00Z; else the latest that is kept.")
+    ] = "",
+    config: Config = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Restore the database of an empty data folder from a backup, as of a point in time.
+
+    What was acknowledged before that time is there, nothing of what came after. Then start memsvc
+    on the data folder.
+    """
+    timestamp = parse_timestamp(at, "--at")
+    used = _backups(folder, config, data_dir).restore(timestamp)
+    if at:
+        summary = f"restored as of {at}"
+    elif until := log_end(folder):
+        summary = f"restored to the end of the log, which was kept until {until.isoformat()}"
+    else:
+        summary = "restored as of the backup"
+    hint = "its log is not archived: run `memsvc db archive` with a new folder"
+    body = {"backup": str(used.folder), "at": timestamp}
+    show(
+        CommandOutput(body, [f"{summary}, from the backup of {used.ended_at.isoformat()}", hint]),
+        as_json=as_json,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _BackupRow:
+    backup: Backup
+    missing: int
+
+
+def _settings(config: Path | None, data_dir: Path | None) -> Settings:
+    settings = settings_of(config, data_dir=data_dir)
+    if settings.database.url:
+        raise invalid(
+            "database.url names a server that memsvc does not run",
+            recovery="back that one up with deploy/backup/postgres.sh, or as its provider says",
+        )
+    return settings
+
+
+def _backups(folder: Path, config: Path | None, data_dir: Path | None) -> Backups:
+    settings = _settings(config, data_dir)
+    timeout_ms = settings.database.statement_timeout_ms
+    return Backups(
+        folder,
+        settings.data_dir,
+        SystemClock(),
+        statement_timeout_ms=timeout_ms,
+        extra_files=(KEY_FILE,),
+    )
+
+
+def _backup_output(taken: Backup) -> CommandOutput:
+    size = sum(path.stat().st_size for path in taken.folder.rglob("*") if path.is_file())
+    body: dict[str, Any] = {
+        "folder": str(taken.folder),
+        "ended_at": taken.ended_at,
+        "size_bytes": size,
+    }
+    return CommandOutput(body, [f"backup\t{taken.folder}\t{size // BYTES_PER_MB} MiB, checked"])
+
+
+def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
+    for one in rows:
+        if until is None:
+            status = "restorable as it is"
+        elif one.missing:
+            status = f"the log after it has gaps: {one.missing} segments are missing"
+        else:
+            status = f"any time until {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
+        earliest = one.backup.ended_at + timedelta(seconds=1)
+        yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"
+
 
 commands = typer.Typer(
     help="The database as a whole: kept, brought back, distributed.", no_args_is_help=True
 )
-commands.command("archive")(backup_commands.archive)
-commands.command("backup")(backup_commands.backup)
-commands.command("backups")(backup_commands.backups)
-commands.command("restore")(backup_commands.restore)
-commands.command("distribute")(cluster_commands.distribute)
+commands.command("archive")(archive)
+commands.command("backup")(backup)
+commands.command("backups")(backups)
+commands.command("restore")(restore)
+commands.command("distribute")(distribute)

@@ -18,6 +18,7 @@ from memsvc.core.progress import SILENT
 from memsvc.core.scope import Scope
 from memsvc.core.tools import ProgressFunction, Tool
 from memsvc.gateway.metrics import Metrics
+from memsvc.runtime import Models, published
 from memsvc.settings import Settings
 from memsvc.store import keys, projects
 from memsvc.store.database import Database
@@ -26,7 +27,6 @@ from memsvc.styles.notebook.notebook_writer import INDEX_NAME as NOTEBOOK
 from memsvc.styles.notebook.tree_rebuild import TreeRebuild as NotebookRebuilding
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.turn_models import SessionArguments
-from memsvc.tool_registry import Models, published
 
 PROJECTS_A_PAGE = 100
 MAINTENANCE = "memory_run_maintenance"

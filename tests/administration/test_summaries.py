@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from memsvc.core.scope import Caller, Scope
-from memsvc.effective_limits import effective_limits
+from memsvc.runtime import effective_limits
 from memsvc.settings import Settings
 from memsvc.store import call_hours
 from memsvc.store.calls import CallRecord, insert_calls

@@ -13,9 +13,9 @@ from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated, Subscription
 from starlette.types import ASGIApp
 
-from memsvc.gateway.connections import limited_protocol
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import Changes
+from memsvc.web_server import limited_protocol
 from tests.e2e.sdk import connected
 from tests.waiting import until
 
