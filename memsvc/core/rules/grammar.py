@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memsvc.core.rules.idioms import is_idiom
+from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.word_groups import words_of
 
@@ -24,6 +25,8 @@ _PATTERNS = (
     "style",
     "once",
 )
+_MATCHED = ("lead", "request", "implicit")
+"""Patterns that are not searched for: what they match at a place is of interest, or is found soon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,10 @@ class Grammar:
     @cached_property
     def patterns(self) -> dict[str, re.Pattern[str]]:
         """Return the compiled patterns by name."""
-        return {name: re.compile(getattr(self, name)) for name in _PATTERNS}
+        return {
+            name: (re.compile if name in _MATCHED else quick_pattern)(getattr(self, name))
+            for name in _PATTERNS
+        }
 
     @cached_property
     def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str], frozenset[str]], ...]:
@@ -90,7 +96,7 @@ class Grammar:
         return tuple(
             (
                 topic,
-                re.compile(pattern.replace("{language}", languages)),
+                quick_pattern(pattern.replace("{language}", languages)),
                 frozenset(" ".join(required).split()),
             )
             for topic, pattern, *required in self.topics

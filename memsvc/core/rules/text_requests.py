@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from memsvc.core.rules.language_guess import detect_language, is_foreign
+from memsvc.core.rules.quick_pattern import quick_pattern
 
 # fmt: off
 # A pattern is a line of data, however long. Those without re.IGNORECASE are for text in lower case,
@@ -38,7 +39,7 @@ _REFERENCE_WORD: Final = (
     r"(?:this|these|those|that|the following|following|here'?s|here is|here are|below|above|attached|got|received"
     r"|diese[rsmn]?|folgende[rnsm]?|hier|unten|obige[rnsm]?|de[mnr]|das|est[aeo]s?|es[aeo]s?|siguientes?|aquí|cet?|cette|ces|suivant\w*|voici|voilà|ci-dessous)"
 )
-REFERENCE: Final = re.compile(
+REFERENCE: Final = quick_pattern(
     rf"\b{_REFERENCE_WORD}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}(?:s|e?n)?\b"
     rf"|\b{_THING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
     rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_THING}\b"
@@ -47,18 +48,18 @@ REFERENCE: Final = re.compile(
 )
 """What points to a text of this message, or to who said it."""
 
-FOLLOWING: Final = re.compile(
+FOLLOWING: Final = quick_pattern(
     r"\b(?:following|below|pasted|attached|folgend\w*|unten|siguientes?|abajo|suivante?s?|ci-dessous)\b"
 )
 """What points to what stands behind it."""
 
-GENERAL: Final = re.compile(r"\b(?:to|auf|an|für|à|pour|para) (?:an?|eine?[nrm]?|une?|una)\b|\ba una?\b")
+GENERAL: Final = quick_pattern(r"\b(?:to|auf|an|für|à|pour|para) (?:an?|eine?[nrm]?|une?|una)\b|\ba una?\b")
 """What asks about texts of a kind."""
 
-NOUN: Final = re.compile(rf"\b{_NOUN}(?:s|e?n)?\b|{_CJK_NOUN}")
+NOUN: Final = quick_pattern(rf"\b{_NOUN}(?:s|e?n)?\b|{_CJK_NOUN}")
 """A text, its making or its author."""
 
-VERB: Final = re.compile(
+VERB: Final = quick_pattern(
     r"\b(?:(?:should|shall|do|can|must) i (?:reply|answer|respond|write back|sign|trust)|(?<!\bi )(?<!\bwe )(?:translate|summari[sz]e|sum (?:this|it|that|these|them)? ?up|tl;?dr|proof-?read|re-?write|re-?phrase|re-?word|paraphrase|condense|boil \w+ down|spell-?check|transcribe|write back|reply to (?:this|him|her|them|it)"
     r"|role-?play|(?:act|speak|talk|answer|reply) (?:as|like) (?!usual|if|before|always)|impersonate|in (?:the voice of|character)|pretend (?:you'?re|you are|to be|i'm|i am)|transform|convert|anonymi[sz]e|simplify|shorten|classify|categori[sz]e|decode|decipher|critique|punctuate|(?:play|take) (?:this|the|a) (?:character|role|part)|how (?:do|would) (?:you|i|\w+ \w+) say|sounds?|read(?:s)? to|come across|what (?:does|did|do) (?:this|that|it|he|she|they|these|those|the|my|his|her|our|their)\b.{0,30} (?:mean|want|imply))"
     r"|übersetz(?:e|t|en)?|zusammenfass\w*|fass\w{0,3} (?:\w+ ){0,6}zusammen|korrektur ?les\w*|korrigier\w*|umformulier\w*|formulier\w* (?:\w+ ){0,5}um|umschreib\w*|redigier\w*|spiel\w* (?:\w+ ){0,3}(?:rolle|figur)|schlüpf\w*|in der rolle|sei (?:jetzt |bitte |mal )*(?:der|die|ein|eine)\b|klingt|mein(?:t|te|en) (?:er|sie|der|die)\b|auf (?:deutsch|englisch|französisch|spanisch)"
@@ -70,7 +71,7 @@ VERB: Final = re.compile(
 )
 """What one does with texts only."""
 
-RESPONSE: Final = re.compile(
+RESPONSE: Final = quick_pattern(
     # an answer, summary or translation that is wanted
     r"\b(?:answers?|repl(?:y|ies)|responses?|comeback|rebuttal|feedback|summary|recap|digest|gist|translation|rundown|takeaways?|thoughts) (?:to|of|for|on|from|about) (?:an?|the|my|our|his|her|their|this|that|these|those|him|her|them|it|some)\b"
     r"|\bwhat (?:do|should|would|could|can|shall|might) (?:i|you|we) (?:say|tell|write|answer|reply|respond|text|put|make of|think of|do with)\b|\b(?:how|what) (?:do|should|would|could|can|shall|might|'d|d) ?(?:i|you|we) (?:best |even |politely |nicely )?(?:reply|answer|respond|react|handle|phrase|word|put)\b"
@@ -84,13 +85,13 @@ RESPONSE: Final = re.compile(
 )
 """What asks for an answer to somebody, or what to make of a text."""
 
-PROCESS: Final = re.compile(
+PROCESS: Final = quick_pattern(
     r"\b(?<!\bi )(?<!\bwe )(?:check|review|interpret|explain|grade|mark|rate|score|count|compare|analy[sz]e|fix|edit|improve|sort|label|tag|cut|trim|format|underline|highlight|prüf\w*|bewerte|deute|erklär\w*|zähl\w*|vergleich\w*|kürz\w*"
     r"|revís\w*|revis[ae]|explica\w*|analiza|cuenta|compara|ordena|acorta|vérifi\w*|explique\w*|analyse|compte|raccourcis)\b",
 )
 """What is done to texts and to other things."""
 
-ACTION: Final = re.compile(
+ACTION: Final = quick_pattern(
     r"(?:(?:^|[,.:;!?(–—-]\s{0,2}|\b(?:can|could|would|will) (?:you|u)|\b(?:please|pls|plz|kindly|just|and|help me|you to|it|to))\s{0,3}(?!(?:i|we|my|it|this|that|these|they|he|she|there|so)\b)[\w'’-]+\s"
     r"|\b(?:how (?:would|do|should) \S+(?: \S+)?|what'?s?|does|is|why (?:is|does|do)|which|who|any)\s)"
     r"(?:(?!(?:i|we)\b)[\w'’-]+\s){0,6}?(?:this|these|it|that|them|him|her|his|their|its)\b(?! (?:is|are) (?:my|our|me)\b)"
@@ -101,7 +102,7 @@ ACTION: Final = re.compile(
 )
 """A request or question about "this" or "it"."""
 
-FORWARDED: Final = re.compile(
+FORWARDED: Final = quick_pattern(
     r"\b(?:someone|somebody|who(?:ever)?|my|our|his|her|the|an?) (?:[\w'’-]+ ){0,3}?(?:just )?(?:wrote|sent|forwarded|texted|mailed|posted|handed|gave|left|got|submitted|says|said) (?:me |us |in |over |to me )?(?:this|that|these|the following)\b"
     r"|\b(?:someone|somebody|jemand\w*|alguien|quelqu'un),? (?:who|der|die|das|que|qui) (?:says?|said|sagt|dice|dit)\b|から(?:の|来た)(?:返事|返信|メール|手紙|連絡|line)"
     r"|\b(?:this|that|here)(?:'s| is) what .{1,40} (?:wrote|said|sent|says|made|left|told|posted|dictated|answered|replied|got)\b"
@@ -118,32 +119,32 @@ FORWARDED: Final = re.compile(
 )
 """What tells whose text follows."""
 
-REPORT: Final = re.compile(
+REPORT: Final = quick_pattern(
     r"\b(?:wrote|writes?|says?|said|texted|e-?mailed|posted|replied|answered|told (?:me|us)|left|geschrieben|schreibt|schrieb|sagt|sagte|meint|meinte|gepostet|escribió|escribe|dice|dijo|puso|contestó|écrit|écrivait|dit|a dit|répondu|posté)\W{0,2}$"
     r"|(?:说|写道|写|发来|回复|留言|表示|问|曰|言って|書いて|って|とのこと|より)\W{0,2}$"
 )
 """How words end that report what somebody says, before a colon."""
 
-CREATION: Final = re.compile(
+CREATION: Final = quick_pattern(
     r"\b(?:write|draft|compose|create|generate|make|need|want|help(?: me)?(?: with| write)?|come up with) (?:me |us |up )?(?:an?|some|my|our)\b|\bmy (?:own )?(?:plans?|diet|cv|resume|week|code|build)\b"
     r"|\b(?:schreib\w*|entwirf|erstell\w*|mach\w*|brauch\w*|verfass\w*) (?:mir |uns )?(?:bitte |mal )?(?:eine?n?|mein\w*)\b|\b(?:escr[íi]be\w*|red[áa]cta\w*|haz\w*|crea\w*|necesito) (?:un|una|mi)\b"
     r"|\b(?:écris|rédige|fais|crée|besoin d)\S* (?:un|une|mon|ma)\b|写一|書いて",
 )
 """What asks for a new text, or for one of the user's own."""
 
-REMEMBER: Final = re.compile(
+REMEMBER: Final = quick_pattern(
     r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|(?:your|all|any) (?:future )?(?:answers|replies|responses)|(?:deine|alle|allen|künftigen) antworten|(?:tus|todas las) respuestas|(?:tes|vos|toutes les) réponses|gilt|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
     r"|\b(?:bit|something|facts?|things?|info|background|you) (?:on|about) (?:me|myself|us)\b|介绍一下(?:我|自己)|记住|记得|遵守|規則|覚え|守って",
 )
 """What asks to bear something in mind."""
 
-LASTING: Final = re.compile(
+LASTING: Final = quick_pattern(
     r"\b(?:always|never|whenever|every time|from now on|each time|in (?:all )?future|all future|by default|each of your|every one of your|habit|as a (?:general )?(?:rule|policy)|general policy|permanently|any ?time|immer|grundsätzlich|generell|dauerhaft|nie(?:mals)?|jedes ?mal|ab jetzt|von jetzt an|künftig\w*|in zukunft"
     r"|siempre|nunca|jamás|por defecto|por norma|como norma|cada vez|a partir de ahora|de ahora en adelante|desde ahora|toujours|jamais|à l'avenir|par défaut|systématiquement|désormais|dorénavant|à partir de maintenant|chaque fois)\b"
     r"|以后|今后|往后|每次|总是|一律|默认|从(?:现在|今天)起|从今|これから|以降|原則|基本的に|今後|いつも|毎回|常に|必ず",
 )
 """What makes a request one for all times, beside a text too."""
-STANDING: Final = re.compile(
+STANDING: Final = quick_pattern(
     rf"{LASTING.pattern}|\b(?:when i|unless|wenn ich|salvo que|cuando (?:te|yo)|sauf si|quand je)\b|除非"
 )
 """What makes a request one for all times: an instruction, about no text of this message."""
@@ -157,9 +158,9 @@ DIRECTIVE: Final = re.compile(
 """A sentence that asks, or does not begin as one that tells."""
 SELF_STATEMENT: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
 """How a sentence begins that tells something of oneself."""
-WANTS: Final = re.compile(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
+WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
-COMMENT: Final = re.compile(
+COMMENT: Final = quick_pattern(
     r"^\W{0,3}(?:\(|（|\^|↑|--|—\s*(?=\w)|ps\b|p\.s\.|btw\b|fyi\b|ok\b|okay\b|thx|以上|上面)"
     r"|\b(?:it|this|that|these|they|those)(?:'s|'re| is| are| was| were| came| comes| goes| needs| has to)\b.{0,30}\b(?:from|for|by|my|our|his|her|a|an|the|in)\b"
     r"|\b(?:asking|(?:need|want) (?:it|this)|just curious|any (?:idea|thoughts)|(?:what|which|who) do you think|how (?:do|would|should|can) (?:i|you|we)|should i|in your view|your (?:take|view|opinion))\b"
