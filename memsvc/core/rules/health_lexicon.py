@@ -25,7 +25,7 @@ def has_class_words(language: str, sentence: str) -> bool:
     return (
         not word_hits(language, sentence)
         .keys()
-        .isdisjoint((*_SUBJECTS, "language", "lasting", "wish"))
+        .isdisjoint((*_SUBJECTS, "language", "lasting", "wish", "style"))
     )
 
 
@@ -42,7 +42,7 @@ def health_topics(language: str, sentence: str, *, is_personal: bool = False) ->
         return []
     if not (is_personal or is_cjk or "me" in hits) and not _is_phrase(sentence, hits, subjects):
         return []
-    return list(_topics(hits, 2 * FAR if is_cjk else FAR, 2 * NEAR if is_cjk else NEAR))
+    return list(_topics(hits, 2 * FAR if is_cjk else FAR, 3 * NEAR if is_cjk else NEAR))
 
 
 _SUBJECTS: Final = (

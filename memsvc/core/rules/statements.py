@@ -27,6 +27,8 @@ SENTENCE_CHARS_READ = 400
 """A longer sentence was hardly typed: no statement is read in it."""
 
 VALUE_BYTES_MAX = 128
+STYLE_CHARS_MAX = 120
+"""Length of a sentence that says how to answer without saying how long."""
 
 _GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
 _KANA = re.compile(r"[\u3041-\u30ff]")
@@ -104,6 +106,11 @@ _OPENER = re.compile(
     r"|ou|mais|alors|toujours|jamais|aussi|merci|ne"
 )
 """Words behind which an imperative may stand."""
+_PREDICATE = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|went|go(?:es)?|ist|sind|war|waren|hat|haben|hatte|wird|es|son|era|está|están"
+    r"|tiene|tienen|est|sont|était|ont|c'est|suben?|baja[n]?)\b|[是有了]|[るたすだ]$"
+)
+"""The verb of a sentence that tells something, not how to answer."""
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
 
@@ -189,14 +196,13 @@ def statements_in(
             continue
         known = {fact_id for at, fact_id in read_already if start <= at < end}
         for left, right in statement_parts(text, start, end) if has_text else ((start, end),):
-            for found in _statements(text[left:right], left, known):
-                is_request = has_text and not LASTING.search(text[left:right].lower())
-                is_thanks = found.topic is t.STATEMENT and is_greeting_phrase(found.statement)
-                if not is_thanks and not (is_request and found.topic is t.INSTRUCTION):
+            is_request = has_text and not LASTING.search(text[left:right].lower())
+            for found in _statements(text[left:right], left, known, is_request=is_request):
+                if found.topic is not t.STATEMENT or not is_greeting_phrase(found.statement):
                     yield found
 
 
-def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
+def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) -> Iterator[Found]:
     low = sentence.casefold()
     words = set(_WORD.findall(low))
     for grammar in _grammars_for(low, words):
@@ -221,7 +227,7 @@ def _statements(sentence: str, at: int, known: set[str]) -> Iterator[Found]:
             if not body or grammar.is_not_literal(body, words) or not _is_order(body, grammar):
                 continue
             known = known | {"user_statement"}
-        topics = _topics_of(sentence, body, words, grammar)
+        topics = _topics_of(sentence, body, words, grammar, is_request=is_request)
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
             if "user_nickname" in known and not _is_order(_NAMING.sub("", body), grammar):
@@ -287,21 +293,20 @@ def _asked_from(low: str, start: int, grammar: Grammar) -> int:
     return 0
 
 
-def _topics_of(sentence: str, body: str, words: set[str], grammar: Grammar) -> list[Topic]:
-    """Return what a sentence states something about; nothing if it states nothing that lasts."""
+def _topics_of(
+    sentence: str, body: str, words: set[str], grammar: Grammar, *, is_request: bool
+) -> list[Topic]:
+    """Return what a sentence states something about; nothing if it states nothing that lasts.
+
+    `is_request` says that it asks for something now: it tells nothing to do from now on."""
     patterns = grammar.patterns
-    once = patterns["once"].search(body) is not None
-    topics: list[Topic] = []
-    for topic, pattern, required in grammar.topic_patterns:
-        if topic in topics or (required and words.isdisjoint(required)):
-            continue
-        if topic.fact_id == "user_instruction" and once:
-            continue
-        match = pattern.search(body)
-        if match is not None and _is_capitalised(match, sentence):
-            topics.append(topic)
+    once = is_request or patterns["once"].search(body) is not None
+    topics = [*_profile_topics(sentence, body, words, grammar, once=once)]
     topics += health_topics(grammar.language, body)
-    if not once and t.ANSWER_LANGUAGE not in topics and _is_order(body, grammar):
+    if is_request and not _is_about_speaker(body, grammar) and _is_order(body, grammar):
+        boundary = _CLAUSE_END.search(body)
+        body = body[boundary.end() :] if boundary is not None else ""
+    elif not once and t.ANSWER_LANGUAGE not in topics and _is_order(body, grammar):
         topics.append(t.INSTRUCTION)
     if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
         return [t.STATEMENT]
@@ -315,10 +320,31 @@ def _topics_of(sentence: str, body: str, words: set[str], grammar: Grammar) -> l
     return []
 
 
+def _profile_topics(
+    sentence: str, body: str, words: set[str], grammar: Grammar, *, once: bool
+) -> Iterator[Topic]:
+    """Yield the topics of names, pronouns and answer languages that a sentence tells, each once."""
+    told: set[Topic] = set()
+    for topic, pattern, required in grammar.topic_patterns:
+        if topic in told or (required and words.isdisjoint(required)):
+            continue
+        if topic.fact_id == "user_instruction" and once:
+            continue
+        match = pattern.search(body)
+        if match is not None and _is_capitalised(match, sentence):
+            told.add(topic)
+            yield topic
+
+
 def _is_capitalised(match: re.Match[str], sentence: str) -> bool:
     """Return whether what a pattern takes for a name is written like one."""
     names = [name for group, name in match.groupdict().items() if "name" in group and name]
     return not names or any(name[0].isalpha() and name.capitalize() in sentence for name in names)
+
+
+def _is_about_speaker(body: str, grammar: Grammar) -> bool:
+    """Return whether a sentence begins with the speaker."""
+    return 0 in word_hits(grammar.language, body).get("me", ())
 
 
 def _is_order(body: str, grammar: Grammar) -> bool:
@@ -331,12 +357,19 @@ def _is_order(body: str, grammar: Grammar) -> bool:
         (boundary := _CLAUSE_END.search(body)) and style.search(body[: boundary.start()])
     ):
         return True
-    hits = word_hits(grammar.language, body)
-    if 0 in hits.get("me", ()) and not patterns["targets"].search(body):
+    if _is_about_speaker(body, grammar) and not patterns["targets"].search(body):
         return False
+    hits = word_hits(grammar.language, body)
     if patterns["commands"].search(body) and patterns["permanent"].search(body):
         return True
-    return "wish" in hits or ("lasting" in hits and _has_imperative(body, hits, grammar))
+    if "wish" in hits:
+        return True
+    has_style = "style" in hits and "only" in hits and len(body) <= STYLE_CHARS_MAX
+    if not (has_style or "lasting" in hits):
+        return False
+    return _has_imperative(body, hits, grammar) or (
+        has_style and min(*hits["style"], *hits["only"]) <= 1 and not _PREDICATE.search(body)
+    )
 
 
 def _has_imperative(body: str, hits: Hits, grammar: Grammar) -> bool:
