@@ -27,13 +27,13 @@ from memsvc.gateway import (
     server,
 )
 from memsvc.gateway import tools as tool_routes
+from memsvc.gateway.audit import Retention
 from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.credentials import Credentials
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.event_routes import EventsEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
+from memsvc.gateway.memory_routes import EventsEndpoint
 from memsvc.gateway.rest import Check, run_check
-from memsvc.gateway.retention import Retention
 from memsvc.gateway.schemas import input_schema
 from memsvc.runtime import Models, Runtime, build_runtime, checks_of, instructions, published
 from memsvc.settings import Settings

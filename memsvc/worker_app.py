@@ -1,13 +1,16 @@
 """The worker with its probes: settings in, worker out, without anything that answers calls."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.gateway.health_app import health_app
+from memsvc.gateway import rest
+from memsvc.gateway.limits import RequestId
+from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.gateway.rest import Draining
 from memsvc.runtime import checks_of, opened_shared_runtime, published, worker_of
 from memsvc.settings import Settings
@@ -41,3 +44,17 @@ async def opened(settings: Settings, app_url: str, draining: Draining) -> AsyncI
         yield WorkerApp(
             health_app(metrics, settings.metrics, checks_of(database, worker), draining), worker
         )
+
+
+def health_app(
+    metrics: Metrics,
+    options: MetricsOptions,
+    checks: Mapping[str, rest.Check],
+    draining: rest.Draining,
+) -> Starlette:
+    """Return the app of a process that serves only health, readiness and metrics."""
+    return Starlette(
+        routes=rest.routes(metrics, options, checks, draining),
+        middleware=[Middleware(RequestId)],
+        exception_handlers=rest.EXCEPTION_HANDLERS,
+    )

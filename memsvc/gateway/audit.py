@@ -1,21 +1,71 @@
-"""Writer of the call log: the shape of a call without its content, written in batches."""
+"""Writer of the call log, in batches and without content, and its deletion after the retention."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 from unicodedata import normalize
 
 import orjson
 import structlog
 from pydantic import Field
 
+from memsvc.core.background import in_background
+from memsvc.core.errors import MemsvcError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.tools import Arguments, Tool
 from memsvc.core.validation_messages import LOGGED_CHARS_MAX, safe_text
 from memsvc.store.batch_writer import BatchWriter, BatchWriterOptions
+from memsvc.store.call_partitions import roll
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.database import Database
+
+INTERVAL_S: Final = 6 * 3600.0
+RETRY_S: Final = 300.0
+
+
+class Retention:
+    """Maintains the partitions, now and a few times a day.
+
+    Any number of processes may run it: the first of them does the work.
+    """
+
+    def __init__(self, database: Database, keep_days: int) -> None:
+        self._database = database
+        self._keep_days = keep_days
+
+    async def roll(self) -> bool:
+        """Maintain the partitions; return whether that succeeded. A failure is logged."""
+        try:
+            rolled = await roll(self._database, self._keep_days)
+        except MemsvcError as error:
+            log.warning("the partitions of the call log were not maintained", code=error.code.value)
+            return False
+        if rolled.made or rolled.dropped:
+            log.info(
+                "the partitions of the call log were maintained",
+                made=rolled.made,
+                dropped=rolled.dropped,
+            )
+        if rolled.kept_days > self._keep_days > 0:
+            log.warning(
+                "the owner of the database keeps the call log longer", days=rolled.kept_days
+            )
+        return True
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run it in the background."""
+        async with in_background(self._roll_loop()):
+            yield
+
+    async def _roll_loop(self) -> None:
+        while True:
+            rolled = await self.roll()
+            await asyncio.sleep(INTERVAL_S if rolled else RETRY_S)
+
 
 log = structlog.get_logger("memsvc.audit")
 

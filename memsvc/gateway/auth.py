@@ -1,33 +1,95 @@
 """Authentication: the key that a request presents, its caller, and 401 for all others."""
 
 import asyncio
+import ipaddress
+import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from time import monotonic
+from typing import Final, Literal
 from uuid import UUID
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memsvc.core.background import in_background
+from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
-from memsvc.gateway.addresses import counted_address, is_local
 from memsvc.gateway.auth_challenge import Challenge, UnknownKeyError, is_discovery
-from memsvc.gateway.auth_failures import AuthFailures
 from memsvc.gateway.credentials import Credentials, credentials
 from memsvc.gateway.key_cache import KeyCache
 from memsvc.gateway.oauth import OAuthOptions, TokenVerifier, is_token
-from memsvc.gateway.open_streams import OpenStream, OpenStreams
 from memsvc.gateway.rest import PUBLIC_PATHS
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
+
+CallerLookup = Callable[[Sequence[str]], Awaitable[dict[str, Caller | None]]]
+"""Look-up of the current callers of credentials, in one query. UNAVAILABLE when it fails."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenStream:
+    """An open stream: its credentials, its caller, and the function that ends it."""
+
+    text: str
+    caller: Caller
+    end: Callable[[], None]
+
+
+class OpenStreams:
+    """Open streams of this process, checked when a key changes, and periodically."""
+
+    def __init__(self, find_all: CallerLookup, interval_s: float) -> None:
+        self._find_all = find_all
+        self._interval_s = interval_s
+        self._streams: set[OpenStream] = set()
+        self._check_now = asyncio.Event()
+
+    def check(self) -> None:
+        """Check them now."""
+        self._check_now.set()
+
+    @contextmanager
+    def register(self, stream: OpenStream) -> Iterator[None]:
+        """Register a stream until the block ends."""
+        self._streams.add(stream)
+        try:
+            yield
+        finally:
+            self._streams.discard(stream)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Check them in the background."""
+        async with in_background(self._check_loop()):
+            yield
+
+    async def _check_loop(self) -> None:
+        while True:
+            await wait_for_event(self._check_now, self._interval_s)
+            self._check_now.clear()
+            if self._streams:
+                await self._end_invalid()
+
+    async def _end_invalid(self) -> None:
+        streams = list(self._streams)
+        try:
+            current = await self._find_all(sorted({stream.text for stream in streams}))
+        except MemsvcError as error:
+            log.debug("the credentials of open streams could not be checked", code=error.code.value)
+            return
+        for stream in streams:
+            if current[stream.text] != stream.caller:
+                self._streams.discard(stream)
+                stream.end()
+
 
 log = structlog.get_logger("memsvc.auth")
 
@@ -314,3 +376,114 @@ class RequireCaller:
             return
         scope[CALLER] = caller
         await self.app(scope, receive, self._challenge.with_missing_scope(scope, send, caller))
+
+
+ADDRESSES_MAX: Final = 10_000
+MINUTE_S: Final = 60.0
+
+
+class AuthFailures:
+    """Counts invalid keys by address: so many a minute, and so many at once."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, address: str) -> float:
+        """Count an invalid key of this address; return 0, or how long it should have waited.
+
+        A key that came too early does not count.
+        """
+        if self._per_minute == 0:
+            return 0.0
+        used, at = self._used.get(address, (0.0, 0.0))
+        now = monotonic()
+        used = max(0.0, used - (now - at) * self._per_minute / MINUTE_S)
+        if used > self._per_minute - 1:
+            return (used - self._per_minute + 1) * MINUTE_S / self._per_minute
+        self._used[address] = used + 1, now
+        self._used.move_to_end(address)
+        while len(self._used) > ADDRESSES_MAX:
+            self._used.popitem(last=False)
+        return 0.0
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_FORWARDED_BY: Final = (b"x-forwarded-for", b"forwarded")
+_PROXY_HEADERS: Final = (*_FORWARDED_BY, b"x-real-ip", b"via")
+_FOR = re.compile(r"(?:^|[;,])\s*for=(\"[^\"]*\"|[^;,\s]*)", re.IGNORECASE)
+
+
+def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
+    """Return the right-most hop of X-Forwarded-For (else Forwarded) that is no trusted proxy.
+
+    Without a trusted peer, the peer. No trusted proxy wrote a hop that is no address: the hop
+    before it counts.
+    """
+    found = _peer(scope)
+    for hop in reversed(_hops(scope)):
+        if not _is_trusted(found, trusted) or _parsed(hop) is None:
+            break
+        found = hop
+    return found
+
+
+def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
+    """Return the address under which a client is counted; for IPv6, its /64 network."""
+    host = client_address(scope, trusted)
+    address = _parsed(host)
+    if address is None:
+        return host
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+
+
+def is_local(scope: Scope) -> bool:
+    """Return whether a request comes from this machine and through no proxy.
+
+    A proxy may speak for anybody.
+    """
+    address = _parsed(_peer(scope))
+    proxied = any(name in _PROXY_HEADERS for name, _ in scope["headers"])
+    return address is not None and address.is_loopback and not proxied
+
+
+def _peer(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _hops(scope: Scope) -> list[str]:
+    for header in _FORWARDED_BY:
+        lines = [value.decode("latin-1") for name, value in scope["headers"] if name == header]
+        if lines:
+            header_value = ",".join(lines)
+            hops = (
+                header_value.split(",")
+                if header == _FORWARDED_BY[0]
+                else _FOR.findall(header_value)
+            )
+            return [_without_port(hop.strip().strip('"')) for hop in hops]
+    return []
+
+
+def _without_port(hop: str) -> str:
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    return hop.partition(":")[0] if hop.count(":") == 1 else hop
+
+
+def _is_trusted(host: str, trusted: Sequence[Network]) -> bool:
+    address = _parsed(host)
+    return address is not None and any(address in network for network in trusted)
+
+
+def _parsed(host: str) -> IpAddress | None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if address.version == 6 else None
+    return mapped or address

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.resources import Completion, Guide, Prompt
@@ -17,7 +18,6 @@ from memsvc.gateway import rest
 from memsvc.gateway.archive_routes import is_archive
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, RequireCaller
-from memsvc.gateway.cors import Cors
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import is_upload
 from memsvc.gateway.gzip_encoding import GzipEncoding
@@ -30,14 +30,12 @@ from memsvc.gateway.limits import (
     MountApp,
     RequestId,
 )
-from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint
-from memsvc.gateway.mcp.protected import challenge
-from memsvc.gateway.mcp.protected import routes as protected_routes
+from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint, challenge, protected_routes
 from memsvc.gateway.mcp.server import McpServerConfig
 from memsvc.gateway.mcp.sse import SseEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
-from memsvc.gateway.request_spans import TraceRequests
+from memsvc.gateway.rest import CORS_HEADERS, PUBLIC_PATHS, REQUEST_ID
 from memsvc.gateway.server_card import NO_CARD, ServerCardOptions
 from memsvc.gateway.server_card import routes as card_routes
 from memsvc.gateway.sse_options import SseOptions
@@ -221,3 +219,112 @@ def _sse_routes(
     metrics.watch("memsvc_sse_open", endpoint.count)
     draining.on_start(endpoint.end)
     return endpoint.routes()
+
+
+ALLOWED_METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
+ALLOWED_HEADERS: Final = (
+    "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id,"
+    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key, x-request-id"
+)
+EXPOSE_HEADERS: Final = (
+    "content-disposition, content-range, etag, mcp-session-id, retry-after,"
+    " www-authenticate, x-request-id"
+)
+PREFLIGHT_AGE_S: Final = 7200
+"""Seconds that a browser may cache a preflight: Chromium's maximum."""
+
+
+class Cors:
+    """ASGI: answers preflights, which have no key, and adds CORS headers to every other response.
+
+    Refusals get them too. Origins were checked before: only requests of allowed ones come here.
+    """
+
+    def __init__(self, app: ASGIApp, public_paths: frozenset[str]) -> None:
+        """Exempt `public_paths`: their origins are not checked, so no page may read them."""
+        self.app = app
+        self._public_paths = public_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self._public_paths:
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        origin: bytes | None = headers.get(b"origin")
+        named = {"Vary": "Origin"}
+        if origin is not None:
+            named |= {
+                "Access-Control-Allow-Origin": origin.decode("latin-1"),
+                "Access-Control-Expose-Headers": EXPOSE_HEADERS,
+            }
+        if (
+            origin is not None
+            and scope["method"] == "OPTIONS"
+            and b"access-control-request-method" in headers
+        ):
+            await _preflight(named["Access-Control-Allow-Origin"])(scope, receive, send)
+            return
+        scope[CORS_HEADERS] = named
+        added = [(name.lower().encode(), value.encode("latin-1")) for name, value in named.items()]
+        replaced = {name for name, _ in added if name != b"vary"}
+
+        async def send_allowed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [
+                    header for header in message.get("headers", ()) if header[0] not in replaced
+                ]
+                message = {**message, "headers": [*kept, *added]}
+            await send(message)
+
+        await self.app(scope, receive, send_allowed)
+
+
+def _preflight(origin: str) -> Response:
+    return Response(
+        status_code=204,
+        headers={
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Allow-Methods": ALLOWED_METHODS,
+            "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+            "Access-Control-Max-Age": str(PREFLIGHT_AGE_S),
+            "Vary": "Origin",
+        },
+    )
+
+
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_TRACEPARENT: Final = b"traceparent"
+
+
+class TraceRequests:
+    """ASGI: makes a request part of the trace that its `traceparent` names, if any.
+
+    The span has the route and never the path, which contains names that callers gave.
+    """
+
+    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
+        self.app = app
+        self._tracer = tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in PUBLIC_PATHS:
+            await self.app(scope, receive, send)
+            return
+        headers = [value for name, value in scope["headers"] if name == _TRACEPARENT]
+        parent = headers[0].decode("latin-1") if len(headers) == 1 else ""
+        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        attributes = {"method": method, "request_id": scope[REQUEST_ID]}
+        with self._tracer.span("request", method, attributes, parent=parent) as span:
+
+            async def send_with_status(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.note(http_status=message["status"])
+                    if message["status"] >= 500:
+                        span.note(status="error")
+                await send(message)
+
+            try:
+                await self.app(scope, receive, send_with_status)
+            finally:
+                if "route" in scope:
+                    span.note(route=scope["route"].path)

@@ -14,11 +14,10 @@ from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import ComposedFunction
 from memsvc.gateway import admission
-from memsvc.gateway.admission import Admission, SlotOptions
+from memsvc.gateway.admission import Admission, SlotOptions, Slots
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.rate_limits import RateLimits, RateOptions
-from memsvc.gateway.slots import Slots
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import EchoArguments, EchoResult, tool
 from tests.gateway.conftest import OutOfReach, Recorded
@@ -171,7 +170,7 @@ async def test_what_would_wait_too_long_at_the_pace_of_the_slots_is_refused_at_o
     meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
+    monkeypatch.setattr("memsvc.gateway.admission.perf_counter", lambda: now[0])
     slots = Slots("short", 1, meter, waiting_max=100, wait_ms=4_000)
     await slots.acquire(LOUD)
     waiting = [asyncio.create_task(slots.acquire(LOUD)) for _ in range(2)]
@@ -195,7 +194,7 @@ async def test_a_burst_of_one_key_is_served_whatever_a_crowd_did_before(
     meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
+    monkeypatch.setattr("memsvc.gateway.admission.perf_counter", lambda: now[0])
     slots = Slots("short", 20, meter, waiting_max=300, wait_ms=4_000)
 
     async def crowd(count: int, each_s: float) -> None:
@@ -216,7 +215,7 @@ async def test_a_quiet_hour_after_somebody_gave_up_waiting_is_no_pace(
     meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
+    monkeypatch.setattr("memsvc.gateway.admission.perf_counter", lambda: now[0])
     slots = Slots("short", 1, meter, waiting_max=10, wait_ms=4_000)
     await slots.acquire(LOUD)
     gave_up = asyncio.create_task(slots.acquire(LOUD))

@@ -7,9 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from memsvc.gateway.addresses import client_address, counted_address, is_local
-from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.auth_failures import AuthFailures
+from memsvc.gateway.auth import AuthFailures, AuthOptions, client_address, counted_address, is_local
 from memsvc.gateway.key_cache import CONCURRENT_QUERIES, KeyCache
 from memsvc.store import keys
 from memsvc.store.database import Database

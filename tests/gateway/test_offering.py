@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from memsvc.core.scope import Permission
-from memsvc.gateway.mcp import resource_list
+from memsvc.gateway.mcp import resource_handlers
 from tests.e2e.sdk import WIRES, used
 from tests.gateway.conftest import ORIGIN
 from tests.gateway.served import Service, served
@@ -146,9 +146,9 @@ async def test_a_list_goes_on_where_it_was(
     async with client_of(service) as client:
         await fill(client)
         whole = await listed(client)
-        monkeypatch.setattr(resource_list, "PAGE", 1)
+        monkeypatch.setattr(resource_handlers, "PAGE", 1)
         assert await listed(client) == whole
-        monkeypatch.setattr(resource_list, "STEPS_MAX", 1)
+        monkeypatch.setattr(resource_handlers, "STEPS_MAX", 1)
         assert await listed(client) == whole
         for wrong in ("nonsense", base64.b64encode(b'["default", 99, ""]').decode(), "e30="):
             with pytest.raises(MCPError) as raised:

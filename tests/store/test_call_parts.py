@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.gateway.retention import Retention
+from memsvc.gateway.audit import Retention
 from memsvc.store.call_partitions import RolledPartitions, roll
 from memsvc.store.calls import CallFilter, CallRecord, insert_calls, list_calls
 from memsvc.store.database import Database

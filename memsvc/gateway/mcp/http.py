@@ -4,24 +4,31 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
+import orjson
 import structlog
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INVALID_REQUEST, PROTOCOL_VERSION_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VERSIONS
+from pydantic import AnyHttpUrl
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from memsvc.core.errors import MemsvcError, MissingPermissionError
+from memsvc.core.errors import MemsvcError, MissingPermissionError, invalid
 from memsvc.gateway.auth import Authenticator, caller_of
+from memsvc.gateway.auth_challenge import Challenge
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.cancellation import cancel_on_disconnect, with_session
-from memsvc.gateway.mcp.envelope import reject_message
 from memsvc.gateway.mcp.notifications import WRITE_S_MAX
 from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 from memsvc.gateway.mcp.tool_list import with_list
+from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import MISSING_PERMISSION, REQUEST_ID, error_response, retry_after
 
 log = structlog.get_logger("memsvc.mcp")
@@ -178,3 +185,76 @@ def _with_retry_after(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return send_retry_after
+
+
+_ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
+"""Part of request bodies of the newer wire, where the SDK refuses versions by the body."""
+_SUPPORTED: Final = tuple(SUPPORTED_PROTOCOL_VERSIONS)
+
+
+def reject_message(body: bytes, version: str | None) -> Response | None:
+    """Return the response to a batch or an unsupported version in the header; otherwise None."""
+    if body.lstrip()[:1] == b"[":
+        return _error_response(
+            INVALID_REQUEST,
+            invalid("batches of JSON-RPC are not taken: send one message in a request"),
+            {},
+        )
+    if version is None or version in _SUPPORTED or _ENVELOPE in body:
+        return None
+    error = invalid(
+        f"this version of the protocol is not supported; supported are {', '.join(_SUPPORTED)}"
+    )
+    return _error_response(
+        UNSUPPORTED_PROTOCOL_VERSION, error, {"supported": _SUPPORTED, "requested": version}, body
+    )
+
+
+def _error_response(
+    code: int, error: MemsvcError, data: dict[str, Any], body: bytes = b""
+) -> Response:
+    error_object = {"code": code, "message": error.message, "data": error.body() | data}
+    body_object = error.body() | {"jsonrpc": "2.0", "id": _id_of(body), "error": error_object}
+    return Response(orjson.dumps(body_object), error.http_status, media_type="application/json")
+
+
+def _id_of(body: bytes) -> str | int | None:
+    """Return the request id in a body, if there is one."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    request_id = message.get("id") if isinstance(message, dict) else None
+    return request_id if isinstance(request_id, str | int) else None
+
+
+RESOURCE_NAME = "memsvc"
+ROOT_PATH = "/.well-known/oauth-protected-resource"
+
+
+def challenge(options: OAuthOptions) -> Challenge:
+    """Return the credentials required of callers."""
+    if not options.issuer:
+        return Challenge()
+    return Challenge(
+        str(build_resource_metadata_url(AnyHttpUrl(options.resource))), OAuthScopes(options)
+    )
+
+
+def protected_routes(options: OAuthOptions) -> list[Route]:
+    """Return the metadata's routes, at the path of the resource and at the root.
+
+    Some clients look only at the root. None without an issuer.
+    """
+    if not options.issuer:
+        return []
+    made = create_protected_resource_routes(
+        AnyHttpUrl(options.resource),
+        [AnyHttpUrl(options.issuer)],
+        OAuthScopes(options).all,
+        RESOURCE_NAME,
+    )
+    here = made[0]
+    if here.path == ROOT_PATH:
+        return made
+    return [*made, Route(ROOT_PATH, here.endpoint, methods=["GET", "OPTIONS"])]

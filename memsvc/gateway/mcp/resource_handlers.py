@@ -1,10 +1,15 @@
 """Resources: answers of tools, read under a URI. Reading one is a full call of its tool."""
 
+import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from mimetypes import MimeTypes
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 from mcp_types import (
+    Annotations,
     BlobResourceContents,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -13,17 +18,139 @@ from mcp_types import (
     ReadResourceResult,
     TextResourceContents,
 )
-from mcp_types import ResourceTemplate as Listed
+from mcp_types import Resource as SdkResource
+from mcp_types import ResourceTemplate as SdkTemplate
 
-from memsvc.core.errors import MemsvcError
-from memsvc.core.resources import Resource
-from memsvc.core.scope import DEFAULT_PROJECT, Caller
+from memsvc.core.cursors import decode_cursor, encode_cursor, invalid_cursor
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.resources import ListedResource, Resource, ResourceListing
+from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.errors import protocol_error, resource_error, unknown_resource
-from memsvc.gateway.mcp.resource_list import ResourceList
-from memsvc.gateway.mcp.sender import Context, SenderOf
-from memsvc.gateway.mcp.uris import ResourceAddress, UriTemplate, address
+from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf
+
+URI_CHARS_MAX: Final = 2048
+"""Limit of a URI: an identifier of 128 bytes takes up to 384 characters, percent-encoded."""
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^?#]*)(?:\?([^#]*))?\Z")
+_BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_VARIABLE = re.compile(r"\{(\+?)([a-z_]+)\}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAddress:
+    """A parsed URI.
+
+    Its segments are decoded, so that `a%2Fb` is one segment; `project` is that of `?project=NAME`.
+    """
+
+    scheme: str
+    segments: tuple[str, ...]
+    project: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UriTemplate:
+    """A URI template whose variables are whole segments.
+
+    The last may be a path of all remaining segments, which begins with a slash.
+    """
+
+    scheme: str
+    segments: tuple[str, ...]
+    rest: str | None
+
+    @classmethod
+    def read(cls, text: str) -> "UriTemplate":
+        """Parse a template; ValueError for an unsupported one."""
+        scheme, separator, rest = text.partition("://")
+        segments = tuple(rest.split("/"))
+        variables = [_VARIABLE.match(segment) for segment in segments]
+        if not separator or any(
+            "{" in segment and not found for segment, found in zip(segments, variables, strict=True)
+        ):
+            raise ValueError(f"a variable of {text} is not a whole segment")
+        if any(found and found[1] for found in variables[:-1]):
+            raise ValueError(f"a path of {text} is not at its end")
+        last = variables[-1]
+        if last is not None and last[1]:
+            return cls(scheme, segments[:-1], last[2])
+        return cls(scheme, segments, None)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the variables, in order."""
+        named = tuple(found[2] for segment in self.segments if (found := _VARIABLE.match(segment)))
+        return named if self.rest is None else (*named, self.rest)
+
+    def match(self, address: ResourceAddress) -> dict[str, str] | None:
+        """Return the value of each variable; None when the URI is not of this form.
+
+        No variable but the path is empty.
+        """
+        count, segment_count = len(self.segments), len(address.segments)
+        if (
+            address.scheme != self.scheme
+            or segment_count < count
+            or (self.rest is None) != (segment_count == count)
+        ):
+            return None
+        values: dict[str, str] = {}
+        if self.rest is not None:
+            values[self.rest] = "/" + "/".join(address.segments[count:])
+        for pattern, segment in zip(self.segments, address.segments[:count], strict=True):
+            variable = _VARIABLE.match(pattern)
+            if variable is None and segment != pattern:
+                return None
+            if variable is not None:
+                if not segment:
+                    return None
+                values[variable[2]] = segment
+        return values
+
+
+def address(uri: str) -> ResourceAddress | None:
+    """Parse a URI; None for a text that no template here could match.
+
+    INVALID_ARGUMENT for a URI that is longer than any of ours, or that is not text once it is
+    decoded.
+    """
+    if len(uri) > URI_CHARS_MAX:
+        raise invalid(f"the URI is longer than {URI_CHARS_MAX} characters")
+    _check_text(uri)
+    found = _URI.match(uri)
+    if found is None:
+        return None
+    scheme, path, query = found.groups()
+    project = None
+    if query is not None:
+        name, _, value = query.partition("=")
+        if name != "project":
+            return None
+        project = _decoded(value)
+    return ResourceAddress(
+        scheme.lower(), tuple(_decoded(segment) for segment in path.split("/")), project
+    )
+
+
+def _decoded(segment: str) -> str:
+    if "%" not in segment:
+        return segment
+    if _BROKEN.search(segment):
+        raise invalid("the URI has a % that no two hexadecimal digits follow")
+    try:
+        text = unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid("the URI is not UTF-8 once it is decoded") from None
+    _check_text(text)
+    return text
+
+
+def _check_text(text: str) -> None:
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise invalid("the URI must not hold control characters, nor halves of a character")
+
 
 PROJECT_NOTE = f"`?project=NAME` at its end names another project than `{DEFAULT_PROJECT}`."
 TEXT, BYTES = "text/plain", "application/octet-stream"
@@ -153,15 +280,136 @@ def type_of(name: str) -> str | None:
     return _TYPES.guess_type(name.rpartition("/")[2], strict=True)[0]
 
 
-def _listed(tool_resource: ToolResource) -> Listed:
+def _listed(tool_resource: ToolResource) -> SdkTemplate:
     resource = tool_resource.resource
     description = resource.description
     if "project" not in tool_resource.template.variables:
         description = f"{description} {PROJECT_NOTE}"
-    return Listed(
+    return SdkTemplate(
         name=resource.name,
         title=resource.title,
         description=description,
         uri_template=resource.template,
         mime_type=resource.mime_type,
+    )
+
+
+PAGE: Final = 50
+STEPS_MAX: Final = 12
+"""Tool calls of one page: after as many it ends, however little it found."""
+PROJECTS_TOOL: Final = "file_projects"
+CURSOR_CHARS_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Position of a listing: in this project, at this kind of resource, after this place."""
+
+    project: str
+    kind: int = 0
+    after: str = ""
+
+    def cursor(self) -> str:
+        return encode_cursor(self.project, self.kind, self.after)
+
+    @classmethod
+    def of(cls, cursor: str, kinds: int) -> "_Position":
+        place = cls(*decode_cursor(cursor[:CURSOR_CHARS_MAX], str, int, str))
+        if not 0 <= place.kind < kinds:
+            raise invalid_cursor()
+        return place
+
+
+class ResourceList:
+    """Listing of these resources."""
+
+    def __init__(self, dispatch: Dispatch, resources: Sequence[Resource]) -> None:
+        self._dispatch = dispatch
+        self._kinds = [
+            (resource, resource.listing) for resource in resources if resource.listing is not None
+        ]
+
+    async def page(self, sender: RequestSender, cursor: str | None) -> ListResourcesResult:
+        """Return the next resources that the caller may read; INVALID_ARGUMENT for a bad cursor."""
+        if not self._kinds:
+            return ListResourcesResult(resources=[])
+        position = (
+            _Position.of(cursor, len(self._kinds))
+            if cursor
+            else await self._project_after(sender, "")
+        )
+        found: list[SdkResource] = []
+        for _ in range(STEPS_MAX):
+            if position is None or len(found) >= PAGE:
+                break
+            resource, listing = self._kinds[position.kind]
+            more = await self._readable(sender, listing, position, PAGE - len(found))
+            found += [_list_entry(resource, position.project, one) for one in more]
+            if len(found) >= PAGE:
+                position = _Position(position.project, position.kind, more[-1].place)
+            elif position.kind + 1 < len(self._kinds):
+                position = _Position(position.project, position.kind + 1)
+            else:
+                position = await self._project_after(sender, position.project)
+        return ListResourcesResult(
+            resources=found, next_cursor=None if position is None else position.cursor()
+        )
+
+    async def _readable(
+        self, sender: RequestSender, listing: ResourceListing, position: _Position, limit: int
+    ) -> Sequence[ListedResource]:
+        """Return the next of one kind, none where the caller may not see any of it."""
+
+        async def page(scope: Scope, _: Any) -> Sequence[ListedResource]:
+            return await listing.page(scope, position.after, limit)
+
+        try:
+            return await self._dispatch.perform(
+                sender.caller,
+                listing.tool,
+                {"project": position.project},
+                page,
+                surface=sender.surface,
+                request_id=sender.request_id,
+            )
+        except MemsvcError as error:
+            if error.code in (Code.NOT_FOUND, Code.PERMISSION_DENIED):
+                return []
+            raise
+
+    async def _project_after(self, sender: RequestSender, project: str) -> _Position | None:
+        """Return the start of the next project.
+
+        The default project for a caller who may not list projects.
+        """
+        outcome = await self._dispatch.call(
+            sender.caller,
+            PROJECTS_TOOL,
+            {"after": project, "limit": 1},
+            surface=sender.surface,
+            request_id=sender.request_id,
+        )
+        if outcome.error is None:
+            return next((_Position(name) for name in outcome.body["projects"]), None)
+        if outcome.error.code is not Code.NOT_FOUND:
+            raise outcome.error
+        return None if project else _Position(DEFAULT_PROJECT)
+
+
+def _list_entry(resource: Resource, project: str, readable: ListedResource) -> SdkResource:
+    uri = resource.uri(**readable.values)
+    if "project" not in readable.values and project != DEFAULT_PROJECT:
+        uri = f"{uri}?project={project}"
+    updated = (
+        None
+        if readable.updated_at is None
+        else Annotations(last_modified=readable.updated_at.isoformat())
+    )
+    return SdkResource(
+        uri=uri,
+        name=resource.name,
+        title=readable.title,
+        mime_type=resource.mime_type,
+        size=readable.size_bytes,
+        annotations=updated,
     )
