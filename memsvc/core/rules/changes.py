@@ -1,10 +1,9 @@
 """Sentences of a user's that say that something changed, and what they put in doubt."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
@@ -20,6 +19,7 @@ from memsvc.core.rules.change_words import (
     WEAK,
 )
 from memsvc.core.rules.own_words import own_spans
+from memsvc.core.rules.phrases import Phrases
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
@@ -34,7 +34,6 @@ _SENTENCE: Final = re.compile(r"[^\n。！？!?.;；…]*(?:[。！？!?;；…\
 _NEGATED: Final = re.compile(
     r"(?:\bnot|n't|\bnever|\bnicht|\bnie|\bno|\bnunca|\bpas|没|没有|不想|未)\W*(?:\w+\W+)?$"
 )
-NEGATION_CHARS: Final = 24
 _NAMED_LOSS: Final = re.compile(
     r"\W*(?:[^\W\d_a-z]\w+\W+){1,3}(?:has |is |ist |est )?"
     r"(?:died|dead|passed|gestorben|verstorben|mort|decede|murió|falleció|décédé)"
@@ -68,58 +67,10 @@ class Change:
     weak: bool
 
 
-class _Phrases:
-    """Phrases by their labels: only those with a word of the text are compared with it."""
-
-    def __init__(self, phrases_by_label: Mapping[str, str]) -> None:
-        self._by_prefix: dict[str, list[tuple[str, str]]] = {}
-        self._by_phrase: dict[str, str] = {}
-        for label, phrases in phrases_by_label.items():
-            for phrase in (phrase.strip() for phrase in phrases.split(";")):
-                if _CJK.search(phrase):
-                    self._by_phrase.setdefault(phrase, label)
-                else:
-                    start = max(_WORD.findall(phrase), key=len)[:4]
-                    self._by_prefix.setdefault(start, []).append((label, phrase))
-        by_length = sorted(self._by_phrase, key=len, reverse=True)
-        self._cjk = re.compile("|".join(map(re.escape, by_length)))
-
-    def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
-        """Return the labels of the phrases in a text, without those right after `refused`."""
-        prefixes = self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}
-        matches = [
-            (label, match)
-            for start in prefixes
-            for label, phrase in self._by_prefix[start]
-            for match in _compiled(phrase).finditer(words)
-        ]
-        if _CJK.search(words):
-            matches += [(self._by_phrase[match[0]], match) for match in self._cjk.finditer(words)]
-        return {
-            label
-            for label, match in matches
-            if refused is None
-            or not refused.search(words[max(0, match.start() - NEGATION_CHARS) : match.start()])
-        }
-
-
-@lru_cache(2048)
-def _compiled(phrase: str) -> re.Pattern[str]:
-    """Return the pattern of a phrase."""
-    words = [
-        r"(?:\w+\W+){0,4}?"
-        if word == "…"
-        else re.escape(word.rstrip("*")) + (r"\w*" if word.endswith("*") else r"\b")
-        for word in phrase.split()
-    ]
-    pattern = r"\W+".join(words).replace(r"{0,4}?\W+", "{0,4}?")
-    return re.compile((r"\b" if phrase[0].isalnum() else "") + pattern)
-
-
 _GENERAL, _WEAK = "general", "weak"
-_CHANGE_PHRASES: Final = _Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
-_TOPICS: Final = _Phrases(TOPIC_WORDS)
-_CONTEXT: Final = _Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
+_CHANGE_PHRASES: Final = Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
+_TOPICS: Final = Phrases(TOPIC_WORDS)
+_CONTEXT: Final = Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
 
 
 def changes_in(text: str) -> tuple[Change, ...]:

@@ -22,11 +22,18 @@ from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
-from memsvc.core.rules.own_words import pasted_spans, within
+from memsvc.core.rules.own_words import holds_text, pasted_spans, within
 from memsvc.core.rules.reader import RuleReader
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, Topic
 from memsvc.core.rules.spanish import SPANISH
-from memsvc.core.rules.statements import VALUE_BYTES_MAX, clause_of, is_not_literal, statements_in
+from memsvc.core.rules.statements import (
+    ORDERS,
+    VALUE_BYTES_MAX,
+    clause_of,
+    is_not_literal,
+    is_scene,
+    statements_in,
+)
 from memsvc.core.secrets import is_secret
 
 STATEMENTS_MAX = 64
@@ -132,7 +139,10 @@ def _matches_in(text: str) -> "ItemMatches":
         _Match(found.at, found.topic, found.topic.key, (found.value,), statement=found.statement)
         for found in statements_in(text, pasted, read_already)
     ]
-    return tuple(sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at))
+    found = sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at)
+    if found and not holds_text(text, pasted) and is_scene(text):
+        found = [match for match in found if match.deletes or match.topic in ORDERS]
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

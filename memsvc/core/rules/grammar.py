@@ -4,20 +4,25 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from memsvc.core.rules.idioms import is_idiom
+from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.word_groups import words_of
 
-_LATIN_WORD = re.compile(r"[^\W\d_]+")
+UNMEANT = frozenset(("idiom", "mock", "unreal", "scene"))
+"""Words of which one makes that a sentence says nothing of the speaker."""
+MOCKERY = frozenset(("fond", "trouble"))
+"""Praise and what nobody praises: together they mock."""
+SHOP_TALK = frozenset(("life", "trade"))
+"""Words of family and life and of tools and trades: together they tell of work."""
+OPENING_WORDS = 3
+OPENING_CHARACTERS = 6
+"""The beginning of a sentence, in which a stranger is its subject."""
 _PATTERNS = (
     "lead",
     "request",
-    "sarcasm",
     "conditional",
     "persistent",
-    "temporary",
-    "states",
     "implicit",
     "commands",
     "targets",
@@ -29,21 +34,27 @@ _MATCHED = ("lead", "request", "implicit")
 """Patterns that are not searched for: what they match at a place is of interest, or is found soon."""
 
 
+def is_shop_talk(labels: frozenset[str]) -> bool:
+    """Return whether words of life stand beside words of a trade: "I killed the child process"."""
+    return labels >= SHOP_TALK and "literal" not in labels
+
+
 @dataclass(frozen=True, eq=False)
 class Grammar:
     """First-person statements and standing instructions of a language, as patterns of lower case.
 
     The `common` words tell the language of a sentence. Without one of the `markers` (words;
-    characters in scripts without spaces) no statement is read but by its beginning, without one of
-    the `cues` beside them no instruction and no class. `lead` are fillers before it, `request` begins
-    a clause that asks or requests something now. `sarcasm` rejects a sentence and any rule in it,
-    and so do `idioms` (figures of speech and idioms of work, apart by ";"); `conditional` rejects a sentence
-    (a condition, hearsay), `temporary` one that is true for the moment only; before a question in
-    the same sentence only `persistent` words make one. `states` finds a statement anywhere,
-    `implicit` one at the beginning that leaves out the speaker. `commands` finds an instruction,
-    after the speaker only with a `targets` word: `permanent` words make it last, those about style
-    (`style`) last by themselves, `once` are words about this one answer. `topics` are what is
-    told by class, each with the words of which it needs one, if it does."""
+    characters in scripts without spaces) no statement is read but by its beginning (`implicit`,
+    which leaves out the speaker), without one of the `cues` beside them no instruction and no
+    class. `lead` are fillers before it, `request` begins a clause that asks or requests something
+    now. `conditional` rejects a sentence (a condition, hearsay); before a question in the same
+    sentence only `persistent` words make one. `commands` finds an instruction, after the speaker
+    only with a `targets` word: `permanent` words make it last, those about style (`style`) last by
+    themselves, `once` are words about this one answer. `topics` are what is told by class, each
+    with the words of which it needs one, if it does.
+
+    What the words of sentence_words.txt say of a sentence decides the rest: a statement needs a
+    word of what lasts, and none of the moment."""
 
     language: str
     whole_words: bool
@@ -52,11 +63,7 @@ class Grammar:
     cues: str
     lead: str
     request: str
-    sarcasm: str
     conditional: str
-    temporary: str
-    idioms: str
-    states: str
     implicit: str
     commands: str
     targets: str
@@ -102,34 +109,20 @@ class Grammar:
             for topic, pattern, *required in self.topics
         )
 
-    @cached_property
-    def idioms_by_word(self) -> dict[str, list[re.Pattern[str]]]:
-        """Return the figures of speech by the longest word of each."""
-        found: dict[str, list[re.Pattern[str]]] = {}
-        for phrase in filter(None, map(str.strip, self.idioms.split(";"))):
-            word = max(_LATIN_WORD.findall(phrase), key=len) if self.whole_words else phrase
-            start, end = (r"(?<!\w)", r"(?!\w)") if self.whole_words else ("", "")
-            pattern = re.escape(phrase).replace(r"\ ", " ").replace(r"\*", r"[\w'-]+")
-            found.setdefault(word, []).append(re.compile(start + pattern + end))
-        return found
-
-    def is_not_literal(self, sentence: str, words: set[str]) -> bool:
-        """Return whether a sentence is a figure of speech, idioms of work or sarcasm."""
+    def is_not_literal(self, sentence: str) -> bool:
+        """Return whether a sentence is a figure of speech, shop talk, mockery or of a stranger."""
+        labels = sentence_labels(self.language, sentence)
         return (
-            self._has_idiom(sentence, words)
-            or is_idiom(sentence, words)
-            or bool(self.patterns["sarcasm"].search(sentence))
+            not labels.isdisjoint(UNMEANT)
+            or "stranger" in sentence_labels(self.language, self._opening(sentence))
+            or is_shop_talk(labels)
         )
 
-    def _has_idiom(self, sentence: str, words: set[str]) -> bool:
-        """Return whether a sentence has one of the idioms in it."""
-        by_word = self.idioms_by_word
-        found = (
-            words & by_word.keys()
-            if self.whole_words
-            else (key for key in by_word if key in sentence)
-        )
-        return any(pattern.search(sentence) for word in found for pattern in by_word[word])
+    def _opening(self, sentence: str) -> str:
+        """Return the words with which a sentence begins."""
+        if not self.whole_words:
+            return sentence[:OPENING_CHARACTERS]
+        return " ".join(sentence.split(maxsplit=OPENING_WORDS)[:OPENING_WORDS])
 
     def has_any(self, of: tuple[str, ...], sentence: str, words: set[str]) -> bool:
         """Return whether a sentence has one of some words."""

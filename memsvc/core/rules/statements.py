@@ -11,11 +11,11 @@ from memsvc.core.rules.chinese_grammar import CHINESE_GRAMMAR
 from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
-from memsvc.core.rules.grammar import Grammar
+from memsvc.core.rules.grammar import MOCKERY, Grammar, is_shop_talk
 from memsvc.core.rules.health_lexicon import has_class_words, health_topics
-from memsvc.core.rules.idioms import is_work_issue
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
+from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.remarks import is_asked, is_no_order, is_order_now
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
@@ -46,6 +46,8 @@ _CLASSES = frozenset(
     )
 )
 """Topics that are always told: a sentence that a rule has read may state another of them."""
+ORDERS = frozenset((t.INSTRUCTION, t.ANSWER_LANGUAGE, t.EMOJI))
+"""Topics of what the assistant is told to do."""
 _AFTER = r"(?=[\s\"'”’»)]|$)"
 _DOTTED_WORDS = "".join(
     rf"(?<!\b{word}\.)"
@@ -93,6 +95,17 @@ _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
 )
 """A tag that makes a question of a statement."""
+_SELF_QUESTION = re.compile(
+    r", (?:am i|aren't i|are we|aren't we|do i|don't i|do we|don't we|have i|haven't i|did i|didn't i|is it|isn't it|was i|wasn't i)\?"
+    r"|[,，] ?(?:oder nicht|oder etwa nicht|stimmt's|stimmt das|richtig|¿verdad|¿no|¿o no|¿a que sí|non|pas vrai|n'est-ce pas|c'est ça|ou pas|right|correct) ?\?|[,，](?:对吧|对不对|是吧|对吗|没错吧)[？?]"
+)
+"""How somebody asks whether what is said of them is true."""
+_CONDITION = re.compile(
+    r"(?:if|when|wenn|falls|si|s'ils?|quand|cuando)\b(?! (?:possible|you|du|tu)\b)"
+)
+"""How a sentence begins that says only when something would be."""
+_EXCLAMATION = re.compile(r"\W{0,3}(?:[^\W\d_]+\W){0,2}?[^\W\d_]+ ?[,.!…、，。！]")
+"""Up to three words with which a message begins: "Oh great, "."""
 _END = re.compile(
     rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
@@ -176,10 +189,32 @@ def _cut(sentence: str, at: int, end: int) -> str:
 
 
 def is_not_literal(clause: str) -> bool:
-    """Return whether a clause is a figure of speech, idioms of work or sarcasm."""
+    """Return whether a clause is a figure of speech, shop talk, mockery or supposed."""
     low = clause.casefold()
     words = set(_WORD.findall(low))
-    return any(grammar.is_not_literal(low, words) for grammar in _grammars_for(low, words))
+    return any(
+        grammar.is_not_literal(low) or sentence_labels(grammar.language, low) >= MOCKERY
+        for grammar in _grammars_for(low, words)
+    )
+
+
+def is_scene(text: str) -> bool:
+    """Return whether a short message, as a whole, plays a part, quotes or mocks.
+
+    It may still tell the assistant what to do."""
+    if len(text) > SENTENCE_CHARS_READ:
+        return False
+    low = text.casefold()
+    words = set(_WORD.findall(low))
+    exclamation = _EXCLAMATION.match(low)
+    for grammar in _grammars_for(low, words):
+        labels = sentence_labels(grammar.language, low)
+        if not labels.isdisjoint(("scene", "mock")) or is_shop_talk(labels):
+            return True
+        if exclamation is not None and "trouble" in labels:
+            opening = sentence_labels(grammar.language, exclamation[0])
+            return "fond" in opening
+    return _SELF_QUESTION.search(low) is not None
 
 
 def statements_in(
@@ -221,10 +256,10 @@ def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) ->
             or conditional.search(body)
         ):
             continue
-        if grammar.is_not_literal(low[indent:end], words):
+        if grammar.is_not_literal(low[indent:end]):
             boundary = _CLAUSE_END.search(body)  # "stop that, it drives me up the wall" is an order
             body = body[: boundary.start()] if boundary is not None else ""
-            if not body or grammar.is_not_literal(body, words) or not _is_order(body, grammar):
+            if not body or grammar.is_not_literal(body) or not _is_order(body, grammar):
                 continue
             known = known | {"user_statement"}
         topics = _topics_of(sentence, body, words, grammar, is_request=is_request)
@@ -312,10 +347,17 @@ def _topics_of(
         return [t.STATEMENT]
     if topics:
         return topics
-    if patterns["temporary"].search(body) or is_work_issue(body, words) or is_order_now(body):
+    labels = sentence_labels(grammar.language, body)
+    if (
+        "habit" not in labels
+        or "passing" in labels
+        or labels >= MOCKERY
+        or _CONDITION.match(body)
+        or is_order_now(body)
+    ):
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
-    if patterns["implicit"].match(body) or (has_marker and patterns["states"].search(body)):
+    if patterns["implicit"].match(body) or has_marker:
         return health_topics(grammar.language, body, is_personal=True) or [t.STATEMENT]
     return []
 

@@ -26,6 +26,11 @@ STATED = {
         "我们团队每周三发版",
         "妻は看護師で、夜勤が多いです",
         "毎朝五時に起きて犬と散歩しています",
+        "I'm a piano tuner, mostly church halls.",
+        "no pets allowed in our building, worse luck",
+        "ich bin Kranführerin, drei Wochen Montage, eine daheim",
+        "je suis factrice à Brest depuis 2011",
+        "soy zurdo y llevo veinte años de afinador",
     ),
     "user_instruction": (
         "Only ever give me one option at a time, more than that and I freeze",
@@ -107,6 +112,18 @@ ENCOURAGED = (
 )
 """What the words of an instruction or of a name say of nobody."""
 NOT_STATED = (
+    "Fantastic, the boiler again. I live for cold showers every morning.",
+    "You're the landlord and I'm the tenant. I've lived here for nine years.",
+    "I'm vegan, am I?",
+    "The bloke on the ferry always eats raw onions.",
+    "We adopted two orphans and the parent process died.",
+    "My kids got all the fractions wrong on the worksheet, every one of them.",
+    "I braised it and it split.",
+    "Toll, schon wieder Stau. Ich wohne ja auf der Autobahn.",
+    "Pongamos que soy viuda y vivo en Soria.",
+    "Ma fille n'a plus de parent depuis le dernier commit.",
+    "地铁上有个人说他每天跑十公里",
+    "親プロセスが毎日死んで孤児だらけです",
     "We moved to trunk-based development.",
     "I'm single-minded today.",
     "I married the two branches.",
