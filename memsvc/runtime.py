@@ -387,7 +387,7 @@ def effective_limits(settings: Settings) -> EffectiveLimits:
     def of(tenant: bytes) -> list[TenantLimit]:
         factor = rates.factor(tenant)
         return [
-            TenantLimit(one.kind, one.setting, one.value * factor, one.description)
+            TenantLimit(one.kind, one.setting, one.value * factor, one.about)
             if one.setting.startswith(_RATES)
             else one
             for one in limits

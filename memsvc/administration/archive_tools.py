@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, BinaryIO
+from contextlib import asynccontextmanager, contextmanager
+from typing import Annotated, BinaryIO
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,8 @@ from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, OpenArc
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import AllProjectsArguments, Result, Tool
+from memsvc.core.tool_methods import admin_tool
+from memsvc.core.tools import Result
 from memsvc.core.version import version
 from memsvc.store.database import Database
 
@@ -52,21 +53,6 @@ class ArchiveOptions(BaseModel):
         description="how long a restore waits for more of its archive, and an export for it to be"
         " taken",
     )
-
-
-class ArchiveExportArguments(AllProjectsArguments):
-    gzip: bool = Field(False, description="whether the archive is compressed")
-    calls: bool = Field(
-        False, description="whether the call log of these projects is in it too, to read"
-    )
-
-
-class ArchiveImportArguments(AllProjectsArguments):
-    project: str = Field(
-        ALL_PROJECTS,
-        description="where the only project of the archive goes; *: each where it came from",
-    )
-    check: bool = Field(False, description="only say whether the archive could be restored")
 
 
 class ExportedProject(Result):
@@ -170,40 +156,66 @@ class ArchiveTransfer:
             if not self._active[tenant]:
                 del self._active[tenant]
 
-    def opened(self, scope: Scope, args: Any) -> AbstractAsyncContextManager[OpenArchive]:
-        """Open an archive of what archive_export would count."""
-        return self._open(scope, args)
-
     @asynccontextmanager
-    async def _open(self, scope: Scope, args: ArchiveExportArguments) -> AsyncIterator[OpenArchive]:
+    async def opened(self, scope: Scope, *, gzip: bool, calls: bool) -> AsyncIterator[OpenArchive]:
+        """Open an archive of what archive_export would count."""
         name = "memory" if scope.project == ALL_PROJECTS else scope.project.replace(".", "_")
-        async with self._export.open(scope, gzip=args.gzip, calls=args.calls) as chunks:
-            yield OpenArchive(name + SUFFIXES[args.gzip], MEDIA_TYPES[args.gzip], chunks)
+        async with self._export.open(scope, gzip=gzip, calls=calls) as chunks:
+            yield OpenArchive(name + SUFFIXES[gzip], MEDIA_TYPES[gzip], chunks)
 
-    async def restored(self, scope: Scope, args: Any, archive: BinaryIO) -> Result:
+    async def restored(self, scope: Scope, archive: BinaryIO, *, check: bool) -> Result:
         """Restore an archive and return the result. Errors as `ArchiveRestore.run`."""
-        outcome = await self._restore.run(scope, archive, check_only=args.check)
+        outcome = await self._restore.run(scope, archive, check_only=check)
         return self._import_result().model_copy(
             update={
                 "archive": outcome.manifest.archive,
                 "made_at": outcome.manifest.made_at.isoformat(),
-                "checked_only": args.check,
+                "checked_only": check,
                 "projects": [_restored_project(project) for project in outcome.projects],
             }
         )
 
+    @admin_tool(
+        EXPORT_TOOL,
+        title="Export an archive",
+        needs=Permission.ADMIN,
+        read_only=True,
+        idempotent=True,
+    )
     async def export_summary(
-        self, scope: Scope, args: ArchiveExportArguments
+        self,
+        scope: Scope,
+        gzip: Annotated[bool, "whether the archive is compressed"] = False,
+        calls: Annotated[
+            bool, "whether the call log of these projects is in it too, to read"
+        ] = False,
     ) -> ArchiveExportResult:
-        """Return what an archive would hold."""
-        del args
+        """Say what an archive of a project, or of all of them, would hold.
+
+        The archive itself, a tar file that archive_import takes, comes from GET /api/archive or the
+        command memsvc export."""
+        del gzip, calls
         counted = await self._export.count(scope)
         projects = [ExportedProject(project=name, rows=rows) for name, rows in counted.items()]
         return ArchiveExportResult(format=FORMAT, projects=projects, path=ARCHIVE_PATH)
 
-    async def import_info(self, scope: Scope, args: ArchiveImportArguments) -> ArchiveImportResult:
-        """Return where to send an archive."""
-        del scope, args
+    @admin_tool(
+        IMPORT_TOOL,
+        title="Restore an archive",
+        needs=Permission.ADMIN,
+        idempotent=True,
+        project="where the only project of the archive goes; *: each where it came from",
+    )
+    async def import_info(
+        self,
+        scope: Scope,
+        check: Annotated[bool, "only say whether the archive could be restored"] = False,
+    ) -> ArchiveImportResult:
+        """Say where to send an archive that is to be restored.
+
+        As the body of POST /api/archive, or by the command memsvc restore. It goes into projects in
+        which nothing is, whole or not at all."""
+        del scope, check
         return self._import_result()
 
     def _import_result(self) -> ArchiveImportResult:
@@ -220,41 +232,3 @@ def _restored_project(restored: RestoredProjectState) -> RestoredProject:
         written=restored.written,
         occupied=restored.occupied,
     )
-
-
-def archive_tools(archives: ArchiveTransfer) -> list[Tool]:
-    """Return the tools of this module."""
-    return [
-        Tool(
-            name=EXPORT_TOOL,
-            title="Export an archive",
-            description="Say what an archive of a project, or of all of them, would hold. The"
-            " archive itself, a tar file that archive_import takes, comes from GET"
-            " /api/archive or the command memsvc export.",
-            arguments=ArchiveExportArguments,
-            result=ArchiveExportResult,
-            run=archives.export_summary,
-            permission=Permission.ADMIN,
-            read_only=True,
-            idempotent=True,
-            logged=frozenset({"project"}),
-            spans_projects=True,
-            is_admin=True,
-        ),
-        Tool(
-            name=IMPORT_TOOL,
-            title="Restore an archive",
-            description="Say where to send an archive that is to be restored: as the body of POST"
-            " /api/archive, or by the command memsvc restore. It goes into projects in which"
-            " nothing is, whole or not at all.",
-            arguments=ArchiveImportArguments,
-            result=ArchiveImportResult,
-            run=archives.import_info,
-            permission=Permission.ADMIN,
-            read_only=False,
-            idempotent=True,
-            logged=frozenset({"project"}),
-            spans_projects=True,
-            is_admin=True,
-        ),
-    ]

@@ -1,108 +1,170 @@
-"""The tool that lists the call log: calls_list."""
+"""The tools over the call log: calls_list and calls_summary."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints
 
 from memsvc.core.cursors import decode_cursor, encode_cursor
 from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock
-from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import Timestamp
-from memsvc.core.tools import AllProjectsArguments, Result, Tool
+from memsvc.core.tool_methods import admin_tool, result
+from memsvc.store.call_hours import COUNTED_MAX, HourOfCalls, count_by_hour
 from memsvc.store.calls import CallFilter, CallPosition, CallRecord, list_calls
 from memsvc.store.database import Database
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 500
+HOURS_DEFAULT = 24
+HOURS_MAX = 168
 Name = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """A string that can be in the call log, where all characters are printable."""
 
 
-class CallsListArguments(AllProjectsArguments):
-    project: str = Field(
-        ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch"
-    )
-    tool: Name | None = Field(None, description="only calls of this tool")
-    status: Literal["success", "error", "cancelled"] | None = Field(
-        None, description="only calls that ended so"
-    )
-    code: Name | None = Field(None, description="only calls that failed with this code")
-    surface: Name | None = Field(
-        None, description="only calls that came this way, such as mcp, rest, pipe"
-    )
-    key_label: Name | None = Field(None, description="only calls of keys of this label")
-    session_id: Name | None = Field(
-        None, description="only calls that named this session, as they named it"
-    )
-    since: Timestamp | None = Field(None, description="only calls at this time or later")
-    until: Timestamp | None = Field(None, description="only calls before this time")
-    limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="calls at the most")
-    cursor: str = Field("", max_length=128, description="next_cursor of the page before")
-
-    @field_validator("session_id")
-    @classmethod
-    def _session(cls, value: str | None) -> str | None:
-        return check_identifier(value, "session_id") if value else None
+@result
+class ListedCall:
+    id: Annotated[UUID, "the call"]
+    called_at: Annotated[datetime, "when it ended"]
+    surface: Annotated[str, "which way it came"]
+    tool: Annotated[str, "the tool; unknown where there is none of the name that was given"]
+    project: Annotated[str, "the project that it touched, * for several"]
+    key_label: Annotated[str, "the label of the key that it came with"]
+    status: Annotated[str, "success, error, or cancelled"]
+    code: Annotated[str | None, "the code of the error, if it was one"]
+    duration_ms: Annotated[float, "how long it took"]
+    arguments: Annotated[
+        dict[str, Any],
+        "the shape of its arguments: numbers, identifiers and paths as they were, of"
+        " all else the size",
+    ]
+    request_id: Annotated[str, "the request that it was part of, as in the log"]
 
 
-class ListedCall(Result):
-    id: UUID = Field(description="the call")
-    called_at: datetime = Field(description="when it ended")
-    surface: str = Field(description="which way it came")
-    tool: str = Field(
-        description="the tool; unknown where there is none of the name that was given"
-    )
-    project: str = Field(description="the project that it touched, * for several")
-    key_label: str = Field(description="the label of the key that it came with")
-    status: str = Field(description="success, error, or cancelled")
-    code: str | None = Field(description="the code of the error, if it was one")
-    duration_ms: float = Field(description="how long it took")
-    arguments: dict[str, Any] = Field(
-        description="the shape of its arguments: numbers, identifiers and paths as they were, of"
-        " all else the size"
-    )
-    request_id: str = Field(description="the request that it was part of, as in the log")
+@result
+class CallList:
+    calls: Annotated[list[ListedCall], "the calls, newest first"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there may be one"] = None
 
 
-class CallsListResult(Result):
-    calls: list[ListedCall] = Field(description="the calls, newest first")
-    next_cursor: str | None = Field(
-        None, description="cursor of the next page, when there may be one"
-    )
+@result
+class CallsCounted:
+    success: Annotated[int, "calls that succeeded"]
+    error: Annotated[int, "calls that failed"]
+    cancelled: Annotated[int, "calls that their callers gave up"]
+    p50_ms: Annotated[float, "the time in which half of them were over; 0 without any"]
+    p95_ms: Annotated[float, "the time in which all but a twentieth were over; 0 without any"]
+
+
+@result
+class HourCounted(CallsCounted):
+    hour: Annotated[datetime, "when the hour began"]
+
+
+@result
+class CallsSummary:
+    hours: Annotated[list[HourCounted], "each hour in which there was a call, the earliest first"]
+    total: Annotated[CallsCounted, "all of them together"]
+    since: Annotated[datetime, "the beginning of what was asked for"]
+    counted_from: Annotated[
+        datetime | None,
+        f"the earliest call that was counted, where there were more than {COUNTED_MAX}; null: all"
+        " were",
+    ]
 
 
 class CallLogReader:
-    """Call log of a tenant, within its retention."""
+    """Call log of a tenant, within its retention.
+
+    Calls past it are left out, though they may be purged up to a week later.
+    """
 
     def __init__(self, database: Database, clock: Clock, retention_days: int) -> None:
         self._database = database
         self._clock = clock
         self._retention_days = retention_days
 
-    async def list_page(self, scope: Scope, args: CallsListArguments) -> CallsListResult:
-        """Return a page of the calls in the projects that the scope is confined to.
+    @admin_tool(
+        "calls_list",
+        title="List calls",
+        needs=Permission.READ,
+        logs=("tool", "status", "code", "surface", "session_id"),
+        project="only calls of this project; `*`: of all that the key may touch",
+    )
+    async def list_page(  # noqa: PLR0913 - one for each argument
+        self,
+        scope: Scope,
+        *,
+        tool: Annotated[Name | None, "only calls of this tool"] = None,
+        status: Annotated[
+            Literal["success", "error", "cancelled"] | None, "only calls that ended so"
+        ] = None,
+        code: Annotated[Name | None, "only calls that failed with this code"] = None,
+        surface: Annotated[
+            Name | None, "only calls that came this way, such as mcp, rest, pipe"
+        ] = None,
+        key_label: Annotated[Name | None, "only calls of keys of this label"] = None,
+        session_id: Annotated[
+            Name | None, "only calls that named this session, as they named it"
+        ] = None,
+        since: Annotated[Timestamp | None, "only calls at this time or later"] = None,
+        until: Annotated[Timestamp | None, "only calls before this time"] = None,
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "calls at the most"] = LIMIT_DEFAULT,
+        cursor: Annotated[str, Field(max_length=128), "next_cursor of the page before"] = "",
+    ) -> CallList:
+        """List the calls that were made, newest first, a page at a time.
 
-        Calls past their retention are left out, though they may be purged up to a week later.
-        """
+        Who called which tool when, how it ended and how long it took. A page may be short and have
+        a next_cursor: go on with it."""
         filters = CallFilter(
             projects=scope.projects,
-            tool=args.tool,
-            status=args.status,
-            code=args.code,
-            surface=args.surface,
-            key_label=args.key_label,
-            session_id=args.session_id,
-            since=self._since(args.since),
-            until=args.until,
+            tool=tool,
+            status=status,
+            code=code,
+            surface=surface,
+            key_label=key_label,
+            session_id=check_identifier(session_id, "session_id") if session_id else None,
+            since=self._since(since),
+            until=until,
         )
-        after = CallPosition(*decode_cursor(args.cursor, datetime, UUID)) if args.cursor else None
+        after = CallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
         async with self._database.begin_tenant(scope, read_only=True) as tx:
-            page = await list_calls(tx, filters, after=after, limit=args.limit)
-        cursor = None if page.next is None else encode_cursor(page.next.called_at, page.next.call)
-        return CallsListResult(calls=[_listed(call) for call in page.calls], next_cursor=cursor)
+            page = await list_calls(tx, filters, after=after, limit=limit)
+        return CallList(
+            [_listed(call) for call in page.calls],
+            None if page.next is None else encode_cursor(page.next.called_at, page.next.call),
+        )
+
+    @admin_tool(
+        "calls_summary",
+        title="Count calls",
+        needs=Permission.READ,
+        project="only calls of this project; `*`: of all that the key may touch",
+    )
+    async def summary(
+        self,
+        scope: Scope,
+        hours: Annotated[
+            int, Field(ge=1, le=HOURS_MAX), "how many hours back, this one among them"
+        ] = HOURS_DEFAULT,
+    ) -> CallsSummary:
+        """Count the calls of the last hours: how they ended and how long they took, by the hour."""
+        now = self._clock.now()
+        since = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours - 1)
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            counted = await count_by_hour(tx, since, now, scope.projects)
+        return CallsSummary(
+            [
+                HourCounted(*_counts(hour), hour.hour)
+                for hour in counted.hours
+                if hour.hour is not None
+            ],
+            CallsCounted(*_counts(counted.total)),
+            since,
+            counted.counted_from,
+        )
 
     def _since(self, requested: datetime | None) -> datetime | None:
         if self._retention_days == 0:
@@ -113,37 +175,19 @@ class CallLogReader:
 
 def _listed(call: CallRecord) -> ListedCall:
     return ListedCall(
-        id=call.call,
-        called_at=call.called_at,
-        surface=call.surface,
-        tool=call.tool,
-        project=call.project,
-        key_label=call.key_label,
-        status=call.status,
-        code=call.code,
-        duration_ms=round(call.duration_ms, 2),
-        arguments=call.arguments,
-        request_id=call.request_id,
+        call.call,
+        call.called_at,
+        call.surface,
+        call.tool,
+        call.project,
+        call.key_label,
+        call.status,
+        call.code,
+        round(call.duration_ms, 2),
+        call.arguments,
+        call.request_id,
     )
 
 
-def call_tools(listing: CallLogReader) -> list[Tool]:
-    """Return the tool calls_list."""
-    return [
-        Tool(
-            name="calls_list",
-            title="List calls",
-            description="List the calls that were made, newest first, a page at a time: who"
-            " called which tool when, how it ended and how long it took. A page may be short"
-            " and have a next_cursor: go on with it.",
-            arguments=CallsListArguments,
-            result=CallsListResult,
-            run=listing.list_page,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=frozenset({"project", "tool", "status", "code", "surface", "session_id"}),
-            spans_projects=True,
-            is_admin=True,
-        )
-    ]
+def _counts(hour: HourOfCalls) -> tuple[int, int, int, float, float]:
+    return hour.success, hour.error, hour.cancelled, round(hour.p50_ms, 2), round(hour.p95_ms, 2)

@@ -1,69 +1,77 @@
 """The tool that purges: tenant_purge."""
 
 from datetime import datetime
-from typing import Final
-
-from pydantic import Field, field_validator
+from typing import Annotated, Final
 
 from memsvc.administration.purge import Purge, PurgeLevel, PurgeReceipt, PurgeTarget
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.paths import check_identifier, check_path, check_project
+from memsvc.core.paths import check_identifier, check_path
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import NamedProjectArguments
 
 _ALL_PROJECTS_LEVELS: Final = (PurgeLevel.TENANT, PurgeLevel.USER)
 """Levels that may span all projects."""
 
 
-class PurgeArguments(Arguments):
-    project: str = Field(
-        description="the project; * with level tenant, and with level user for all projects of"
-        " the tenant"
-    )
-    level: PurgeLevel = Field(
-        description="what goes: the tenant, the project, or of the project a user, session or path"
-    )
-    name: str = Field(
-        "", description="the user, the session or the path of the file or directory that goes"
-    )
-    confirm: str = Field(
-        "", description="the name of what goes, once more; of a tenant, what a dry run calls it"
-    )
-    dry_run: bool = Field(False, description="only count what would go; needs no confirm")
-
-    @field_validator("project")
-    @classmethod
-    def _project(cls, value: str) -> str:
-        return value.strip() if value.strip() == ALL_PROJECTS else check_project(value.strip())
-
-
-class PurgeResult(Result):
-    purge_id: str = Field(description="what this purge is known by")
-    level: PurgeLevel = Field(description="as asked")
-    project: str = Field(description="as asked")
-    name: str = Field(description="what went: confirm has to be the same")
-    dry_run: bool = Field(description="whether it was only counted")
-    resumed: bool = Field(
-        description="whether a purge of the same was interrupted before, which was finished now"
-    )
-    started_at: datetime = Field(description="when it began")
-    ended_at: datetime = Field(description="when it ended")
-    counts: dict[str, int] = Field(description="rows by table that went or, in a dry run, would go")
-    complete: bool = Field(description="whether all of it is gone")
+@result
+class PurgeResult:
+    purge_id: Annotated[str, "what this purge is known by"]
+    level: Annotated[PurgeLevel, "as asked"]
+    project: Annotated[str, "as asked"]
+    name: Annotated[str, "what went: confirm has to be the same"]
+    dry_run: Annotated[bool, "whether it was only counted"]
+    resumed: Annotated[
+        bool, "whether a purge of the same was interrupted before, which was finished now"
+    ]
+    started_at: Annotated[datetime, "when it began"]
+    ended_at: Annotated[datetime, "when it ended"]
+    counts: Annotated[dict[str, int], "rows by table that went or, in a dry run, would go"]
+    complete: Annotated[bool, "whether all of it is gone"]
 
 
 class PurgeTools:
-    """Function of this tool."""
+    """The tool tenant_purge."""
 
     def __init__(self, tenant_purge: Purge) -> None:
         self._purge = tenant_purge
 
-    async def purge(self, scope: Scope, args: PurgeArguments) -> PurgeResult:
-        target = purge_target(scope, args.level, args.name)
-        name = name_of(scope, target)
-        if not args.dry_run:
-            check_confirmation(args.confirm, name)
-        receipt = await self._purge.run(scope, target, dry_run=args.dry_run)
+    @tool(
+        "tenant_purge",
+        title="Purge for good",
+        needs=Permission.ADMIN,
+        base=NamedProjectArguments,
+        project="the project; * with level tenant, and with level user for all projects of the"
+        " tenant",
+        logs=("level",),
+        idempotent=True,
+        destructive=True,
+        spans_projects=True,
+        is_admin=True,
+    )
+    async def purge(
+        self,
+        scope: Scope,
+        level: Annotated[
+            PurgeLevel,
+            "what goes: the tenant, the project, or of the project a user, session or path",
+        ],
+        name: Annotated[
+            str, "the user, the session or the path of the file or directory that goes"
+        ] = "",
+        confirm: Annotated[
+            str, "the name of what goes, once more; of a tenant, what a dry run calls it"
+        ] = "",
+        dry_run: Annotated[bool, "only count what would go; needs no confirm"] = False,
+    ) -> PurgeResult:
+        """Remove a tenant, a project, a user, a session or a path for good.
+
+        All goes that is derived from it and all that it was. Answers with a receipt: how many rows
+        of which table went."""
+        target = purge_target(scope, level, name)
+        if not dry_run:
+            check_confirmation(confirm, name_of(scope, target))
+        receipt = await self._purge.run(scope, target, dry_run=dry_run)
         return result_of(scope, target, receipt)
 
 
@@ -116,37 +124,14 @@ def check_confirmation(confirm: str, name: str) -> None:
 def result_of(scope: Scope, target: PurgeTarget, receipt: PurgeReceipt) -> PurgeResult:
     """Return the receipt as a result of the tool."""
     return PurgeResult(
-        purge_id=str(receipt.purge),
-        level=target.level,
-        project=scope.project,
-        name=name_of(scope, target),
-        dry_run=receipt.dry_run,
-        resumed=receipt.resumed,
-        started_at=receipt.started_at,
-        ended_at=receipt.ended_at,
-        counts=receipt.counts,
-        complete=not receipt.dry_run,
+        str(receipt.purge),
+        target.level,
+        scope.project,
+        name_of(scope, target),
+        receipt.dry_run,
+        receipt.resumed,
+        receipt.started_at,
+        receipt.ended_at,
+        receipt.counts,
+        not receipt.dry_run,
     )
-
-
-def purge_tools(tenant_purge: Purge) -> list[Tool]:
-    """Return the tool tenant_purge."""
-    return [
-        Tool(
-            name="tenant_purge",
-            title="Purge for good",
-            description="Remove a tenant, a project, a user, a session or a path for good, with"
-            " all that is derived from it and all that it was. Answers with a receipt: how"
-            " many rows of which table went.",
-            arguments=PurgeArguments,
-            result=PurgeResult,
-            run=PurgeTools(tenant_purge).purge,
-            permission=Permission.ADMIN,
-            read_only=False,
-            idempotent=True,
-            destructive=True,
-            logged=frozenset({"project", "level"}),
-            spans_projects=True,
-            is_admin=True,
-        )
-    ]

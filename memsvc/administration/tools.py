@@ -3,18 +3,18 @@
 from collections.abc import Collection
 
 from memsvc.administration.archive_restore import FileQuotas
-from memsvc.administration.archive_tools import ArchiveOptions, ArchiveTransfer, archive_tools
-from memsvc.administration.call_hours_tool import call_hours_tool
-from memsvc.administration.call_tools import CallLogReader, call_tools
-from memsvc.administration.job_tools import job_tools
-from memsvc.administration.key_tools import key_tools
-from memsvc.administration.limit_tools import EffectiveLimits, limits_tool
+from memsvc.administration.archive_tools import ArchiveOptions, ArchiveTransfer
+from memsvc.administration.call_tools import CallLogReader
+from memsvc.administration.job_tools import JobTools
+from memsvc.administration.key_tools import KeyTools
+from memsvc.administration.limit_tools import EffectiveLimits, LimitReader
 from memsvc.administration.purge import Purge
-from memsvc.administration.purge_tools import purge_tools
+from memsvc.administration.purge_tools import PurgeTools
 from memsvc.administration.tenant_keys import TenantKeys
 from memsvc.administration.tenant_usage import TenantUsage
-from memsvc.administration.usage_tools import usage_tools
+from memsvc.administration.usage_tools import UsageTools
 from memsvc.core.ports import Clock
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.store.ownership import Owners
@@ -44,15 +44,17 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     tenant_archives = ArchiveTransfer(
         database, clock, archives, file_quotas, known_jobs=known_jobs, sweep_jobs=sweep_jobs
     )
-    tools = [
-        *key_tools(TenantKeys(database, clock), clock),
-        *call_tools(CallLogReader(database, clock, calls_kept_days)),
-        call_hours_tool(database, clock),
-        *job_tools(database, clock),
-        limits_tool(effective_limits),
-        *purge_tools(Purge(database, clock, owners, settle_s=settle_s)),
-        *usage_tools(TenantUsage(database, clock, calls_per_day, file_quotas.stored)),
-    ]
+    nouns = (
+        tenant_archives,
+        KeyTools(TenantKeys(database, clock), clock),
+        CallLogReader(database, clock, calls_kept_days),
+        JobTools(database, clock),
+        LimitReader(effective_limits),
+        PurgeTools(Purge(database, clock, owners, settle_s=settle_s)),
+        UsageTools(TenantUsage(database, clock, calls_per_day, file_quotas.stored)),
+    )
     return Published(
-        tools=[*archive_tools(tenant_archives), *tools], jobs=[], archives=tenant_archives
+        tools=[tool for noun in nouns for tool in tools_of(noun)],
+        jobs=[],
+        archives=tenant_archives,
     )

@@ -5,12 +5,9 @@ from datetime import datetime
 from pydantic import Field
 
 from memsvc.administration.tenant_usage import ProjectUsage, TenantUsage
-from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import AllProjectsArguments, Result, Tool
-
-
-class UsageArguments(AllProjectsArguments):
-    project: str = Field(ALL_PROJECTS, description="the project, or * for all of your projects")
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import admin_tool
+from memsvc.core.tools import Result
 
 
 class UsageCounts(Result):
@@ -79,13 +76,22 @@ class UsageResult(Result):
 
 
 class UsageTools:
-    """Function of this tool."""
+    """The tool tenant_usage."""
 
     def __init__(self, usage: TenantUsage) -> None:
         self._usage = usage
 
-    async def usage(self, scope: Scope, args: UsageArguments) -> UsageResult:
-        del args
+    @admin_tool(
+        "tenant_usage",
+        title="Tell what is held",
+        needs=Permission.READ,
+        project="the project, or * for all of your projects",
+    )
+    async def usage(self, scope: Scope) -> UsageResult:
+        """Tell what each project holds and in sum.
+
+        Files, sessions, facts, boards, documents, blocks, the index, jobs that wait, and the calls
+        of the last 24 hours."""
         report = await self._usage.report(scope)
         return UsageResult(
             total=UsageCounts.model_validate(_as_counts(report.total)),
@@ -103,25 +109,3 @@ class UsageTools:
 
 def _as_counts(usage: ProjectUsage) -> dict[str, object]:
     return {**usage.counts, "calls": dict(sorted(usage.calls.items()))}
-
-
-def usage_tools(usage: TenantUsage) -> list[Tool]:
-    """Return the tool tenant_usage."""
-    return [
-        Tool(
-            name="tenant_usage",
-            title="Tell what is held",
-            description="Tell what each project holds and in sum: files, sessions, facts, boards,"
-            " documents, blocks, the index, jobs that wait, and the calls of the last 24"
-            " hours.",
-            arguments=UsageArguments,
-            result=UsageResult,
-            run=UsageTools(usage).usage,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=frozenset({"project"}),
-            spans_projects=True,
-            is_admin=True,
-        )
-    ]

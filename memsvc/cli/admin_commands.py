@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
-from memsvc.administration.purge_tools import PurgeArguments, PurgeTools
+from memsvc.administration.purge_tools import PurgeTools
 from memsvc.cli.options import settings_of, tenant_of, with_database
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -27,6 +27,7 @@ from memsvc.cli.tool_client import (
 )
 from memsvc.core.errors import invalid
 from memsvc.core.scope import Scope
+from memsvc.core.tool_methods import arguments_of, run_tool, tools_of
 from memsvc.core.validation_messages import validation_message
 from memsvc.runtime import owners, settle_s
 from memsvc.store import keys as registry
@@ -133,7 +134,8 @@ def run_purge(
     """
     owner = tenant_of(tenant)
     try:
-        arguments = PurgeArguments.model_validate({"project": project} | args)
+        model = arguments_of(PurgeTools.purge)
+        arguments = model.model_validate({"project": project} | args)
     except ValidationError as error:
         first = error.errors()[0]
         raise invalid(f"{'.'.join(map(str, first['loc']))} {validation_message(first)}") from error
@@ -142,13 +144,11 @@ def run_purge(
 
     async def work(database: Database) -> dict[str, Any]:
         clock = SystemClock()
-        tools = PurgeTools(
-            Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
-        )
-        result = await tools.purge(Scope(owner, arguments.project), arguments)
-        body = result.model_dump(mode="json")
+        purge = Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
+        [tool] = tools_of(PurgeTools(purge))
+        body = await run_tool(tool, Scope(owner, arguments.project), args)
         if keys:
-            forget = registry.count_keys if arguments.dry_run else registry.forget_tenant
+            forget = registry.count_keys if args.get("dry_run") else registry.forget_tenant
             body["counts"] |= await forget(database, owner)
         return body
 

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -14,9 +14,9 @@ from memsvc.cli.options import Owner, owner_of, settings_of, with_database
 from memsvc.cli.tool_client import Config, DataDir
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_project
-from memsvc.core.progress import SILENT
 from memsvc.core.scope import Scope
-from memsvc.core.tools import ProgressFunction, Tool
+from memsvc.core.tool_methods import run_tool
+from memsvc.core.tools import Tool
 from memsvc.gateway.metrics import Metrics
 from memsvc.runtime import Models, published
 from memsvc.settings import Settings
@@ -26,7 +26,6 @@ from memsvc.styles.files.indexing import FILE_INDEX
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME as NOTEBOOK
 from memsvc.styles.notebook.tree_rebuild import TreeRebuild as NotebookRebuilding
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
-from memsvc.styles.turns.turn_models import SessionArguments
 
 PROJECTS_A_PAGE = 100
 MAINTENANCE = "memory_run_maintenance"
@@ -114,10 +113,7 @@ class _Maintenance:
             found += await self._compare(scope, sessions, full=only is None, fix=rebuild)
         if not check and self._tool is not None:
             for session in sessions:
-                args = SessionArguments(project=scope.project, session_id=session)
-                done = (
-                    await cast(ProgressFunction, self._tool.run).run(scope, args, SILENT)
-                ).model_dump()
+                done = await run_tool(self._tool, scope, {"session_id": session})
                 counters.update({name: value for name, value in done.items() if type(value) is int})
         return {
             "tenant": scope.tenant.hex(),

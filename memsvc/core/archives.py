@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from pydantic import BaseModel
 
@@ -26,9 +26,7 @@ class OpenArchive:
 
 
 class ArchiveTransfers(Protocol):
-    """Archives, made and restored.
-
-    `args` is in each case the parsed arguments model of the tool."""
+    """Archives, made and restored, with the arguments of the tools."""
 
     @property
     def bytes_max(self) -> int:
@@ -52,12 +50,14 @@ class ArchiveTransfers(Protocol):
         one is always left for other tenants."""
         ...
 
-    def opened(self, scope: Scope, args: Any) -> AbstractAsyncContextManager[OpenArchive]:
+    def opened(
+        self, scope: Scope, *, gzip: bool, calls: bool
+    ) -> AbstractAsyncContextManager[OpenArchive]:
         """Return the archive that archive_export would count.
 
         Its chunks must be read within the block."""
         ...
 
-    async def restored(self, scope: Scope, args: Any, archive: BinaryIO) -> BaseModel:
+    async def restored(self, scope: Scope, archive: BinaryIO, *, check: bool) -> BaseModel:
         """Restore an archive and return the result as archive_import does."""
         ...

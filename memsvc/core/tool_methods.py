@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import (
     Annotated,
     Any,
@@ -19,10 +19,11 @@ from typing import (
 
 from pydantic import ConfigDict, Field, create_model
 
-from memsvc.core.progress import ProgressCallback
+from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.tools import (
+    AllProjectsArguments,
     Arguments,
     CallerFunction,
     ComposedFunction,
@@ -62,14 +63,16 @@ def tool(
     needs: Permission,
     logs: Iterable[str] = (),
     base: type[Arguments] = Arguments,
+    project: str | None = None,
     **options: Unpack[ToolOptions],
 ) -> Callable[[Method], Method]:
     """Make a method a tool.
 
-    Its parameters after the scope are the arguments, on top of those of `base`; text beside a type
-    describes the argument, and a trailing underscore is no part of its name. The docstring is the
-    description. Instead of the scope a method may take a `Caller` or `ToolCalls`, and after it a
-    `ProgressCallback`. A tool that needs no more than to read is read-only and idempotent."""
+    Its parameters after the scope are the arguments, on top of those of `base`, whose `project` has
+    another description here where one is given. Text beside a type describes the argument, and a
+    trailing underscore is no part of its name. The docstring is the description. Instead of the
+    scope a method may take a `Caller` or `ToolCalls`, and after it a `ProgressCallback`. A tool
+    that needs no more than to read is read-only and idempotent."""
 
     def mark(method: Method) -> Method:
         read_only = needs is Permission.READ
@@ -83,12 +86,17 @@ def tool(
                 needs,
                 frozenset({"project", *logs}),
                 base,
+                project,
                 {"read_only": read_only, "idempotent": read_only, **options},
             ),
         )
         return method
 
     return mark
+
+
+admin_tool = partial(tool, base=AllProjectsArguments, spans_projects=True, is_admin=True)
+"""Make a method a tool over a tenant, for people and programs that manage it."""
 
 
 def tools_of(
@@ -105,6 +113,21 @@ def tools_of(
         if method is not None
     ]
     return [replace(tool, uses_model=tool.uses_model and has_model) for tool in tools]
+
+
+def arguments_of(method: Callable[..., Any]) -> type[Arguments]:
+    """Return the model of the arguments of a method that is a tool."""
+    definition: _ToolMethod = getattr(method, _TOOL)
+    return definition.arguments
+
+
+async def run_tool(tool: Tool, scope: Scope, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a tool over a scope for an operator, without a key and a log; return its result."""
+    args = tool.arguments.model_validate({"project": scope.project, **arguments})
+    if isinstance(tool.run, ProgressFunction):
+        return tool.body(await tool.run.run(scope, args, SILENT))
+    assert not isinstance(tool.run, ComposedFunction | CallerFunction)
+    return tool.body(await tool.run(scope, args))
 
 
 @dataclass_transform(frozen_default=True)
@@ -138,6 +161,7 @@ class _ToolMethod:
     permission: Permission
     logged: frozenset[str]
     base: type[Arguments]
+    project: str | None
     options: Mapping[str, Any]
 
     @cached_property
@@ -162,6 +186,10 @@ class _ToolMethod:
         """Return the model of the arguments."""
         parameters = inspect.signature(self.method).parameters
         fields: dict[str, Any] = {}
+        if self.project is not None:
+            field = self.base.model_fields["project"]
+            hint = _annotated[str, Field(description=self.project)]
+            fields["project"] = hint if field.is_required() else (hint, field.default)
         for name, parameter in self.parameters.items():
             default = parameters[parameter].default
             hint = with_description(self.hints[parameter])

@@ -76,6 +76,30 @@ class AllProjectsArguments(Arguments):
         return ALL_PROJECTS if value in ("", ALL_PROJECTS) else check_project(value)
 
 
+class NamedProjectArguments(Arguments):
+    """Arguments of a tool to which the project, or `*` for all, must be said."""
+
+    project: str = Field(description="the project, or * for all of your projects")
+
+    @field_validator("project")
+    @classmethod
+    def _project(cls, value: str) -> str:
+        return value.strip() if value.strip() == ALL_PROJECTS else check_project(value.strip())
+
+
+class TenantArguments(Arguments):
+    """Arguments of a tool over a tenant, whatever project is named."""
+
+    project: str = Field(ALL_PROJECTS, description="not looked at")
+
+    @field_validator("project")
+    @classmethod
+    def _project(cls, value: str) -> str:
+        if value.strip() not in ("", ALL_PROJECTS):
+            check_project(value.strip())
+        return ALL_PROJECTS
+
+
 class ComposedArguments(AllProjectsArguments):
     """Arguments of a tool that calls other tools, which name their own project."""
 
@@ -201,6 +225,13 @@ class Tool:
     is_admin: bool = False
     uses_model: bool = False
     over_quota: bool = False
+
+    def body(self, result: Any) -> dict[str, Any]:
+        """Return a result of this tool as JSON."""
+        body: dict[str, Any] = result_adapter(self.result).dump_python(
+            result, mode="json", warnings="error"
+        )
+        return body
 
     def text_of(self, outcome: CallOutcome) -> str:
         """Return the text that a client gets of a call of this tool, beside the object."""

@@ -63,7 +63,7 @@ class ArchiveEndpoint:
             with self._archives.slot(data.tenant), _temporary_file() as file:
                 # written to disk first: while it is read from the database, vacuum waits for all
                 # tenants
-                async with self._archives.opened(data, args) as archive:
+                async with self._archives.opened(data, gzip=args.gzip, calls=args.calls) as archive:
                     size_bytes = await _write_export(
                         archive.chunks, file, request, self._archives.export_bytes_max
                     )
@@ -103,7 +103,7 @@ class ArchiveEndpoint:
                 async with _body_file(
                     request, self._archives.bytes_max, self._archives.idle_s_max
                 ) as archive:
-                    restored = await self._archives.restored(data, args, archive)
+                    restored = await self._archives.restored(data, archive, check=args.check)
             return Response(restored.model_dump_json(), media_type="application/json")
 
         response: Response = await self._perform(

@@ -21,7 +21,6 @@ from memsvc.core.tools import (
     ProgressFunction,
     Tool,
     ToolCalls,
-    result_adapter,
 )
 from memsvc.core.validation_messages import safe_text, suggest_name
 from memsvc.gateway.admission import Admission
@@ -110,7 +109,7 @@ class Dispatch:
                 result = await tool.run.run(caller, args)
             else:
                 result = await tool.run(scope, args)
-            body = result_adapter(tool.result).dump_python(result, mode="json", warnings="error")
+            body = tool.body(result)
             return CallOutcome(body, orjson.dumps(body).decode())
 
         call = Call(caller, surface, request_id, arguments, traceparent=traceparent)

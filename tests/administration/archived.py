@@ -8,8 +8,6 @@ import asyncpg
 
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.archive_tools import (
-    ArchiveExportArguments,
-    ArchiveImportArguments,
     ArchiveOptions,
     ArchiveTransfer,
 )
@@ -35,8 +33,7 @@ async def exported(
     door: Door, project: str = "*", *, gzip: bool = False, calls: bool = False
 ) -> bytes:
     """A tenant's memory as an archive."""
-    asked = ArchiveExportArguments(project=project, gzip=gzip, calls=calls)
-    async with archives(door).opened(scope_of(door, project), asked) as archive:
+    async with archives(door).opened(scope_of(door, project), gzip=gzip, calls=calls) as archive:
         return b"".join([piece async for piece in archive.chunks])
 
 
@@ -44,9 +41,8 @@ async def restored(
     door: Door, archive: bytes, project: str = "*", *, check: bool = False, **options: Any
 ) -> Any:
     """What became of an archive."""
-    asked = ArchiveImportArguments(project=project, check=check)
     return await archives(door, **options).restored(
-        scope_of(door, project), asked, io.BytesIO(archive)
+        scope_of(door, project), io.BytesIO(archive), check=check
     )
 
 

@@ -149,6 +149,6 @@ async def test_what_is_in_force_is_told_as_it_is_configured_and_rates_as_this_te
         "limits.rates.tenant_calls_s"
     ] == 600
     assert (told["files.versions_days"].value, told["files.versions_days"].kind) == (3, "retention")
-    assert all(one.description for one in told.values())
+    assert all(one.about for one in told.values())
     unlimited = effective_limits(Settings.model_validate({"limits": {"rates": {"enabled": False}}}))
     assert not [one for one in unlimited(scope.tenant) if one.setting.startswith("limits.rates.")]

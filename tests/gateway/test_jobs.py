@@ -12,8 +12,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from memsvc.administration.job_tools import job_tools
+from memsvc.administration.job_tools import JobTools
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.rest import PUBLIC_PATHS
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def running(running: Running, database: Database, clock: FakeClock) -> Running:
     """Gateways around the tools of jobs."""
-    return partial(running, tools=Catalogue(job_tools(database, clock)))
+    return partial(running, tools=Catalogue(tools_of(JobTools(database, clock))))
 
 
 MINE = hashlib.sha256(b"key-one").digest()

@@ -2,30 +2,16 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from memsvc.core.paths import check_project
-from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import Arguments
+from memsvc.core.tools import TenantArguments
 from memsvc.store import projects
 from memsvc.store.database import Database
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 100
-
-
-class ProjectsArguments(Arguments):
-    project: str = Field(
-        ALL_PROJECTS, description="not looked at: all projects that the key may touch are listed"
-    )
-
-    @field_validator("project")
-    @classmethod
-    def _project(cls, value: str) -> str:
-        if value.strip() not in ("", ALL_PROJECTS):
-            check_project(value.strip())
-        return ALL_PROJECTS
 
 
 @result
@@ -45,7 +31,8 @@ class Projects:
         "file_projects",
         title="List projects",
         needs=Permission.READ,
-        base=ProjectsArguments,
+        base=TenantArguments,
+        project="not looked at: all projects that the key may touch are listed",
         logs=("after",),
         spans_projects=True,
     )

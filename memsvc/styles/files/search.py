@@ -5,14 +5,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Final
 
 import structlog
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import check_path, check_project
+from memsvc.core.paths import check_path
 from memsvc.core.ports import CitedPassage, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import Arguments
+from memsvc.core.tools import NamedProjectArguments
 from memsvc.store import passages, projects, summaries
 from memsvc.store.database import Database, Tx
 from memsvc.store.passages import Passage, PassageKey, SearchRange
@@ -31,15 +31,6 @@ HEAD_BYTES: Final = 8192
 
 Content = tuple[str, int, int]
 """Identity of a file's content: its project, its stream and its size in bytes."""
-
-
-class FileSearchArguments(Arguments):
-    project: str = Field(description="the project to search, or * for all of your projects")
-
-    @field_validator("project")
-    @classmethod
-    def _project(cls, value: str) -> str:
-        return value.strip() if value.strip() == ALL_PROJECTS else check_project(value.strip())
 
 
 @result
@@ -98,7 +89,8 @@ class FileSearch:
         "file_search",
         title="Search files",
         needs=Permission.READ,
-        base=FileSearchArguments,
+        base=NamedProjectArguments,
+        project="the project to search, or * for all of your projects",
         logs=("path_prefix",),
         spans_projects=True,
     )
