@@ -23,6 +23,8 @@ from memsvc.core.rules.phrases import Phrases
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
+SHORT_NUMBER_DIGITS: Final = 2
+SHORT_TERMS: Final = 12
 CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
 QUESTIONED_MAX: Final = 8
@@ -65,6 +67,11 @@ class Change:
     expired_topics: frozenset[str]
     topics: frozenset[str]
     weak: bool
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the change is all that its sentence says; others say it by the way."""
+        return len(self.terms) <= SHORT_TERMS
 
 
 _GENERAL, _WEAK = "general", "weak"
@@ -132,10 +139,12 @@ def topics_of(words: str) -> frozenset[str]:
 
 
 def names(change: Change, text: str) -> bool:
-    """Return whether a change names what a text says: two words of it, or one that is a name."""
+    """Return whether a change names what a text says: two words of it, or one that is a name.
+
+    A number of one or two digits names nothing."""
     shared = change.terms & (frozenset(terms(text)) - _COMMON)
     return len(shared) >= 2 or any(
-        word[0].isupper() or word[0].isdigit()
+        word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
         for word in _WORD.findall(change.text)
         if shared.intersection(terms(word))
     )
@@ -145,7 +154,8 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     """Return whether a change ends what a text is about, by its topic."""
     known = TOPICS_BY_FACT.get(fact_id)
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
-    return not change.weak and not topics.isdisjoint(change.expired_topics or change.topics)
+    about = change.expired_topics or (change.topics if change.is_short else frozenset())
+    return not change.weak and not topics.isdisjoint(about)
 
 
 def questioned(

@@ -55,6 +55,8 @@ from memsvc.styles.turns.recall.told_changes import (
 
 EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
+ANSWERS_READ: Final = 12
+"""Of so many of the best items what was said right after them is read too."""
 INSIGHTS_FOUND: Final = 10
 TEXT_CHARS_READ: Final = 25_000
 
@@ -220,6 +222,8 @@ class TurnRecall:
                 entry for entry in ranked.items if request.in_context(pool.place(entry.entry))
             ]
         places = [pool.place(entry.entry) for entry in selected]
+        answers = [place._replace(entry=place.entry + 1) for place in places[:ANSWERS_READ]]
+        places = list(dict.fromkeys([*places, *answers]))
         if places or ranked.facts.ranked or ranked.facts.needs_all or request.personal:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
@@ -239,6 +243,7 @@ class TurnRecall:
         turns = selection.chunks(
             [(pool.place(entry.entry), entry) for entry in selected], read.items, dropped
         )
+        turns += selection.answers(turns, read.items, request.as_of)
         more = self._remaining(ranked, read, request, [*result, *of_facts, *turns], selection)
         facts_first, later = within_share(
             of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max

@@ -1,6 +1,7 @@
 """A recall request before a turn."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,6 +15,23 @@ from memsvc.styles.turns.turn_items import TurnItem
 
 QUESTION_CHARS_MAX: Final = 20_000
 DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
+
+
+OPEN_WORK: Final[Mapping[re.Pattern[str], str]] = {
+    re.compile(pattern, re.IGNORECASE): words
+    for pattern, words in {
+        r"\b(?:what|anything|something|things?|items?)(?:'?s| is| are)? (?:\w+ ){0,3}"
+        r"(?:left|open|outstanding|pending|remain\w*)\b|\bloose ends\b|\bto-?dos?\b|\bunfinished\b"
+        r"|\bstill (?:has|have|needs?|left|to) (?:to )?(?:do|happen|be done|be)\b"
+        r"|\bleft to do\b": "open remaining pending",
+        r"\b(?:was|ist|steht|fehlt) (?:\w+ ){0,3}(?:noch|offen)\b|\boffene punkte\b": "offen fehlt",
+        r"\bqu[ée] (?:\w+ )?(?:queda|falta)\b|\bpendientes?\b": "pendiente falta queda",
+        r"\breste(?:-t-il)?\b.{0,20}\bfaire\b|\bqu'il reste\b|\bà faire\b": "reste ouvert attente",
+        r"还(?:剩|有)(?:什么|哪些)|待办|没做完": "剩下 待办",
+        r"残って|残り(?:の|は)|やり残": "残り 未完了",
+    }.items()
+}
+"""Questions about work that is left, and words in which it is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +90,13 @@ class RecallRequest:
 def question_of(items: Sequence[TurnItem]) -> str:
     """Return the question in the items: their texts, or "" for thanks, greetings and the like.
 
-    Of a long text the start and the end, where people put their question."""
+    Of a long text the start and the end, where people put their question. What asks for work that
+    is left also asks for the words in which it is reported."""
     text = "\n".join(filter(None, (item.text for item in items)))
     if is_greeting_phrase(text):
         return ""
     side_chars = QUESTION_CHARS_MAX // 2
-    return text if len(text) <= QUESTION_CHARS_MAX else f"{text[:side_chars]}\n{text[-side_chars:]}"
+    if len(text) > QUESTION_CHARS_MAX:
+        return f"{text[:side_chars]}\n{text[-side_chars:]}"
+    words = next((words for pattern, words in OPEN_WORK.items() if pattern.search(text)), "")
+    return f"{text}\n{words}" if words else text

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -26,6 +27,8 @@ NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 LONG_QUOTES: Final = 5
 """Items that are quoted at length; of others half of that."""
+ANSWER: Final = "answer to what is shown"
+"""Name of the score of an answer that no word of the question found."""
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
@@ -106,6 +109,30 @@ class TurnSelection:
                     )
                 )
         return result
+
+    def answers(
+        self,
+        shown: Sequence[RecalledChunk],
+        items: Mapping[EntryPlace, Text],
+        as_of: datetime | None,
+    ) -> list[RecalledChunk]:
+        """Return the answers to the first of the user's messages shown, as far as they were read.
+
+        What was decided and done often stands there alone, in other words than the question."""
+        places = {chunk.place for chunk in shown}
+        found = []
+        for chunk in shown:
+            if chunk.place is None or chunk.fields["role"] != "user":
+                continue
+            place = chunk.place._replace(entry=chunk.place.entry + 1)
+            text = items.get(place)
+            if text is None or place in places or text.role != "assistant":
+                continue
+            is_same_turn = turn_of(text.ref) == chunk.fields["turn"]
+            if is_same_turn and (as_of is None or text.message_at <= as_of):
+                found.append((place, Ranked(place.entry, chunk.score, {ANSWER: chunk.score}, 0.0)))
+        self._limit += len(found)
+        return self.chunks(found, items, [])
 
     def chunk(self, place: EntryPlace, text: Text, entry: Ranked) -> RecalledChunk:
         """Return the chunk of an item; behind the first few a shorter one."""

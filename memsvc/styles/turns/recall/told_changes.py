@@ -1,5 +1,6 @@
 """Changes that are told with the older items and facts that they may end."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
-from memsvc.core.rules.changes import Change, changes_in, matches_topic, names
+from memsvc.core.rules.changes import Change, changes_in, matches_topic
 from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace, OutdatedFact
 from memsvc.store.search import IndexMatches
@@ -28,6 +29,11 @@ NAMED_PART: Final = 3
 """An item shares at least one in so many words with the change that ends it."""
 STATED_SHARE: Final = 0.7
 """Share of a message above which a fact that is told says what it says."""
+NAMED_TERMS_MIN: Final = 2
+_NAME: Final = re.compile(
+    r"(?<=[^\s.!?…:][ \t])(?!I\b)[A-ZÀ-ÖØ-Þ][\w'-]*|\w*\d[\w.-]{2,}"
+    r"|[\u3040-\u30ff\u4e00-\u9fff]{2,}"
+)
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -193,18 +199,24 @@ def _words() -> Callable[[str], frozenset[str]]:
 
 
 def _is_outdated(said: SaidChange, text: Text, words_of: Callable[[str], frozenset[str]]) -> bool:
-    """Return whether a change names what an item says, in a good part of its own words.
+    """Return whether a change names what a user said, by a name and in a good part of its words.
 
     One that ends a topic ends no item about another."""
     change = said.change
-    if change.weak or len(text.text) > NAMED_CHARS_MAX:
+    if change.weak or text.role != "user" or len(text.text) > NAMED_CHARS_MAX:
         return False
     shared = change.terms & words_of(text.text)
     return (
         NAMED_PART * len(shared) >= len(change.terms)
-        and names(change, text.text)
+        and len(shared) >= NAMED_TERMS_MIN
+        and any(shared.intersection(terms(name)) for name in _named(change.text, text.text))
         and (not change.expired_topics or matches_topic(change, text.text))
     )
+
+
+def _named(*texts: str) -> set[str]:
+    """Return what is written as a name within a sentence, identifiers, and runs of CJK."""
+    return {name for text in texts for name in _NAME.findall(text)}
 
 
 def _superseded(chunk: RecalledChunk, by: str) -> RecalledChunk:
