@@ -331,3 +331,24 @@ async def test_facts_leave_room_for_messages_and_do_not_repeat_them(opened: Open
     assert "steel Koga" in said
     assert "steel Koga" not in str(told["facts"])
     assert len(str(told["facts"])) < len(said)
+
+
+async def test_an_answer_in_other_words_and_what_is_left_are_recalled_from_an_agents_work(
+    opened: Opened,
+) -> None:
+    door = opened(recent_context_items=0, recall_turns_limit=5)
+    work = [
+        ("the Zanzibar meter eats its battery", "R7 stays hot since poll() never returns."),
+        ("show me the map of the depots", "Drawn into depots.svg with eleven pins."),
+        ("print the labels for the crates", "Sent 40 labels to the printer in hall 3."),
+        ("colour the poster of the fair", "Made the sky dark and the letters white."),
+        ("anything else before we stop?", "Remaining: rotate the keys, drop the old cron."),
+    ]
+    for number, (text, answer) in enumerate(work):
+        await say(door, f"t{number}", text, answer=answer, session="old", user_id="ada")
+    for question, told in (
+        ("why was the battery of the Zanzibar meter empty?", "poll() never returns"),
+        ("what's left to do on the Zanzibar meter?", "rotate the keys"),
+    ):
+        prepared = await ask(door, question, session="new", user_id="ada")
+        assert told in str(shown(prepared)), question
