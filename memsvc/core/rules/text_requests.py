@@ -23,7 +23,7 @@ _NOUN: Final = (
     r"|sätze|satz|frases?|phrases?|utterances?|quotes?|quotations?|zitate?s?|citas?|citations?|persona|character|figur|personajes?|personnages?|roles?|rolle|papel"
     r"|rôle|announcements?|ankündigung|rundschreiben|comunicados?|notices?|avisos?|affiches?|carteles?|cartel|flyers?|memos?|protokolle?|drafts?|entwurf|borrador(?:es)?|brouillons?|blurbs?|descriptions?|beschreibung(?:en)?"
     r"|descripci(?:ón|ones)|complaints?|beschwerden?|quejas?|plaintes?|réclamations?|voicemails?|audios?|testimonials?|obituary|toasts?|vows|clauses?|snippets?|feedback|telegrams?|postcards?|postkarte"
-    r"|manuscrit|incipit|steckbrief|gist|haiku|limerick|slogan|commas?|kommas?|tenses?|initials?|iniciales|sentido|rhymes?|bullet points|stichpunkte|passé|out-of-office|auto-?reply|plot|protagonist|coplas?|nouvelle|réplique|openers?|excuses"
+    r"|manuscrit|biograph(?:y|ies)|biografías?|biografien?|biographies?|memoirs?|memoiren|memorias|mémoires|monograph|esquema|gliederung|outline|faltas|incipit|steckbrief|gist|haiku|limerick|slogan|commas?|kommas?|tenses?|initials?|iniciales|sentido|rhymes?|bullet points|stichpunkte|passé|out-of-office|auto-?reply|plot|protagonist|coplas?|nouvelle|réplique|openers?|excuses"
     # what is found in one
     r"|scam|phishing|spam|betrug|timo|estafa|arnaque|grammar|grammatik|gramática|grammaire|spelling|rechtschreib\w*|ortografía|orthographe|typos?|tippfehler|mistakes|fehler|errores|fautes|tone|tonfall|tono|tonalité|wording|wortwahl|register"
     r"|registro|registre|irony|ironie|ironía|subtext|subtexto|sous-texte|metaphors?|adjectives|third person|dritte\w* person|tercera persona|troisième personne|headline|überschrift|titular|titre|punctuation|narrator|erzählers?|narrador|narrateur"
@@ -43,6 +43,7 @@ REFERENCE: Final = quick_pattern(
     rf"\b{_REFERENCE_WORD}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,4}}?{_THING}(?:s|e?n)?\b"
     rf"|\b{_THING}\W{{1,3}}(?:[\w'’-]+\W{{1,2}}){{0,3}}?(?:below|above|following|received|unten|oben|abajo|arriba|ci-dessous|siguientes?|suivante?s?)\b"
     rf"|\b(?:c'est|das ist|das war|esto es|eso es|it's|it was|it's from|es de|ist aus|c'est de|das (?:hat|stammt)|ist) (?:[\w'’-]+\W{{1,2}}){{0,3}}?{_THING}\b"
+    rf"|^\W{{0,3}}(?:es|son) (?:[\w'’-]+\W{{1,2}}){{0,2}}?{_THING}\b"
     r"|\b(?:the following|folgendes|lo siguiente|ce qui suit|lo que sigue)\b"
     rf"|(?:[这那](?:[份封段条个首篇些句是])?|[下以]面?[下上]?|以[下上]|上面).{{0,8}}{_CJK_NOUN}|(?:この|その|次の|以下の|下の|上の|上記の|こちらの|これ).{{0,8}}{_CJK_NOUN}",
 )
@@ -77,7 +78,7 @@ RESPONSE: Final = quick_pattern(
     r"|\bwhat (?:do|should|would|could|can|shall|might) (?:i|you|we) (?:say|tell|write|answer|reply|respond|text|put|make of|think of|do with)\b|\b(?:how|what) (?:do|should|would|could|can|shall|might|'d|d) ?(?:i|you|we) (?:best |even |politely |nicely )?(?:reply|answer|respond|react|handle|phrase|word|put)\b"
     r"|\bis (?:this|that|it|he|she) (?:\w+ ){0,2}?(?:legit|genuine|real|rude|safe|polite|sarcastic|passive|ok to send|trustworthy|a scam|phishing|spam)\b|\b(?:make|get|put|turn|cut|boil|tidy|clean|tone|tighten|soften|smooth|polish|trim|touch|spruce|jazz|spice|sharpen) (?:this|that|it|these|them|the (?:text|tone|wording))\b"
     r"|\b(?:antwort|rückmeldung|reaktion|erwiderung) (?:auf|an|für|zu)\b|\b(?:was|wie) (?:\w+ ){0,2}?(?:antworte[nt]?|schreib(?:e|en|st)?|sag(?:e|en|st)?|reagier\w*|erwider\w*|formulier\w*) (?:ich|wir|man|du)\b|\b(?:was|wie) (?:würdest|würdet|soll|sollte|kann|könnte) (?:ich|wir|man|du)\b.{0,40}\b(?:antworten|schreiben|sagen|reagieren|erwidern|formulieren|verstehen)\b"
-    r"|\b(?:überarbeit|übertrag|umwandel|verständlich|verbesser|glätt|polier|kürz|entschärf|vereinfach|analysier|bewert|einordn|auswert)\w*|\bist (?:das|die|der) (?:\w+ )?(?:seriös|echt|betrug|unhöflich|fake)\b"
+    r"|\b(?:in|en) (?:\w+ ){1,2}(?:sätzen|zeilen|worten|sentences|lines|words|bullets|frases|líneas|palabras|phrases|lignes|mots)\b|\b(?:lesbar|leserlich|lisible|legible|readable)\b|\b(?:überarbeit|übertrag|umwandel|verständlich|verbesser|glätt|polier|kürz|entschärf|vereinfach|analysier|bewert|einordn|auswert)\w*|\bist (?:das|die|der) (?:\w+ )?(?:seriös|echt|betrug|unhöflich|fake)\b"
     r"|\brespuesta (?:a|para|al)\b|\bqué (?:le|les|te|se le|hay que) (?:contest|respond|dig|dir|pong|pond|escrib)\w*|\bqué (?:contest|respond|pong|dir[íi]|escrib)\w+|\bc[óo]mo (?:le |les |se )?(?:contest|respond|dig|dir)\w+|\b(?:contest|respond)(?:ar|er)(?:le|les|la|lo)?\b|\b(?:contest|respond)er?[íi]as\b|\b(?:pul[ei]|suaviz|mejor[aeá]|revís|repás|simplific|acort)\w*|\bes (?:fiable|verdad|una estafa|un timo|de fiar)\b"
     r"|\bréponse (?:à|au|aux|pour|de|polie|correcte|courte|sympa)\b|\brépondr\w+|\b(?:quoi|que|qu'est-ce que) (?:\w+ ){0,2}?(?:répondre|réponds|dire|dis|écrire|penses|pense)\b|\btu (?:dirais|mettrais|ferais|écrirais|tournerais|répondrais|en penses)\b|\b(?:raccourci|simplifi|adouci|amélior|corrig|peaufin|retravaill|arrang)\w*|\bc'est (?:une arnaque|sérieux|fiable|du phishing|un faux)\b"
     r"|(?:怎么|咋|如何|该怎|怎样|咋样)[^，,。？?]{0,6}(?:回|答|说(?!服|明|话)|应对)|回(?:他|她|它|ta|TA|人家|对方|个话|一下|一句|什么|啥|封|条)|帮我?(?:想|拟|写)?[^，,。]{0,4}回|精简|修改|改(?:得|一下|改|顺|短|好|礼貌|客气|正式|口语)|挑[^，,。]{0,3}错|检查|译|通顺|口语化|靠谱[吗不]|是不是(?:骗|真)|骗人|可信|解读|念[一给]|套话"
@@ -110,12 +111,12 @@ FORWARDED: Final = quick_pattern(
     r"|\b(?:this|these) (?:just |only )?(?:came|arrived|turned up|landed|popped up|was (?:in|on|under)|were (?:in|on|under))\b"
     r"|\b(?:hat|haben) (?:mir|uns) (?:das|dies|dieses|folgendes|so was|sowas)\b|\b(?:kam|hing|lag|stand) (?:das|das hier|heute|eben|gerade|gestern)\b"
     r"|\bme (?:ha |han |acaba de )?\w{2,}(?:ado|ido|ó|aron|ieron|legar) (?:esto|este|esta|estos|estas)\b|\b(?:esto|este|esta)\b.{0,20} me (?:lo |la )?(?:ha|han|lleg|mand|dej|pas|envi)\w*"
-    r"|\b(?:j'ai|on a|on s'est|nous avons|je me suis) (?:\w+ )?(?:reçu|pris|trouvé|eu)\b.{0,20}\b(?:ça|ceci|hier|ce matin|mot|message|avis)\b|\bm'(?:a|ont) \w+ (?:ça|ceci)\b|\bvoilà ce qu\w*"
+    r"|\b(?:j'ai|on a|on s'est|nous avons|je me suis) (?:\w+ )?(?:reçu|pris|trouvé|eu)\b.{0,20}\b(?:ça|ceci|hier|ce matin|mot|message|avis)\b|\bm'(?:a|ont) \w+ (?:ça|ceci)\b|\bvient de (?:m'|me |nous )\w+|\b\w+ (?:me )?acaba de \w+|\bjust (?:wrote|texted|emailed|messaged|pinged|dm'd) (?:me|us)\b|\bvoilà ce qu\w*"
     r"|\bi (?:just )?(?:got|received|found) (?:this|these|the following|an? \w+)\b"
-    r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b(?:geschickt|geschrieben|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
+    r"|\b(?:mein|unser|ein|der|die)\w* .{0,40}\b\w{0,4}(?:geschickt|geschrieben|diktiert|notiert|gesprochen|abgegeben|weitergeleitet|bekommen|gekriegt|hinterlassen|schreibt|schickt)\b"
     r"|\b(?:mi|nuestr[oa]|una?|el|la) .{0,30}\b(?:mandó|mandado|escribió|escrito|envió|enviado|pasó|pasado|dejó|dejado|entregó|entregado|explicar)\b"
     r"|\b(?:mon|ma|notre|une?|le|la) .{0,30}\b(?:envoyé|écrit|rendu|laissé|transmis|transféré|m'écrit)\b"
-    r"|(?:发给|发来|写给|寄来|转给|留的|留下的|(?<![A-Za-z0-9+#])写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
+    r"|(?:发给|发来|发了|写给|寄来|转给|留的|留下的|(?<![A-Za-z0-9+#])写的|发的|贴在)|(?:から(?:来た|もらった|届いた)|が(?:書いた|送って|くれた)|に届いた)",
 )
 """What tells whose text follows."""
 
@@ -197,8 +198,8 @@ GREETING: Final = re.compile(
 """How a letter begins."""
 
 CLOSING: Final = re.compile(
-    r"^[^\w\n]{0,3}(?:(?:kind|best|warm|many)? ?(?:regards|wishes)|best|sincerely|cheers|yours\b.{0,20}|love|signed\b.{0,30}|thanks|(?:mit )?(?:freundliche[nr]|liebe[nr]?|viele[nr]?|beste[nr]?) grüße?n?|mfg|lg|vg"
-    r"|(?:un |muchos )?(?:saludos?|abrazos?)\b.{0,30}|atentamente|cordialmente|(?:bien )?cordialement|bien à vous|amicalement|此致|敬礼|祝好|敬具)\W*(?:\n.{1,60}){0,4}$",
+    r"(?:^[^\w\n]{0,3}|[.!?]\s)(?:(?:kind|best|warm|many)? ?(?:regards|wishes)|best|sincerely|cheers|yours\b.{0,20}|love|signed\b.{0,30}|thanks|(?:mit )?(?:freundliche[nr]|liebe[nr]?|viele[nr]?|beste[nr]?|schöne[nr]?)? ?gr[uü](?:ß|ss)e?n?|mfg|lg|vg"
+    r"|(?:un |muchos )?(?:saludos?|abrazos?)\b.{0,30}|atentamente|cordialmente|(?:bien )?cordialement|bien à vous|amicalement|此致|敬礼|祝好|敬具)\W*(?:(?<=, )[^\W\d_]{2,15}\W*)?(?:\n.{1,60}){0,4}$",
     re.IGNORECASE | re.MULTILINE,
 )
 """How a letter ends: the words and the names below."""
@@ -277,7 +278,7 @@ def request_score(sentence: str) -> int:
     clauses = _CLAUSE.split(head)
     action = ACTION.search(head) is not None
     creation = CREATION.search(head) is not None
-    verb = RESPONSE.search(head) is not None or (VERB.search(head) is not None and not creation)
+    verb = (not creation and VERB.search(head) is not None) or RESPONSE.search(head) is not None
     noun = not creation and any(
         (action or not is_statement(clause) or PROCESS.search(clause) or _OTHERS.match(clause))
         and NOUN.search(clause)
