@@ -5,7 +5,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -227,7 +227,7 @@ def _print_report(
     ignored = {name: one.ignored for name, one in zip(done, found, strict=True)}
     if as_json:
         sessions: dict[str, Any] = {
-            name: import_result(one).model_dump() | {"passed_over": ignored[name]}
+            name: asdict(import_result(one)) | {"passed_over": ignored[name]}
             for name, one in done.items()
         }
         print(orjson.dumps({"dry_run": dry_run, "sessions": sessions}).decode())
@@ -272,7 +272,7 @@ def shadow_report(
         rebuilding = TurnRebuild(
             database, SystemClock(), O200kCounter(), settings.settings.mcp.memory
         )
-        return (await report(database, scope, await rebuilding.sessions(scope))).model_dump()
+        return asdict(await report(database, scope, await rebuilding.sessions(scope)))
 
     found = with_database(settings, work)
     if not found["turns"]:

@@ -70,7 +70,8 @@ def tool(
 
     Its parameters after the scope are the arguments, on top of those of `base`, whose `project` has
     another description here where one is given. Text beside a type describes the argument, and a
-    trailing underscore is no part of its name. The docstring is the description. Instead of the
+    trailing underscore is no part of its name. Arguments that several tools share may be one
+    parameter, a model. The docstring is the description. Instead of the
     scope a method may take a `Caller` or `ToolCalls`, and after it a `ProgressCallback`. A tool
     that needs no more than to read is read-only and idempotent."""
 
@@ -182,8 +183,17 @@ class _ToolMethod:
         return {name.removesuffix("_"): name for name in names if name not in self.inputs}
 
     @cached_property
+    def model(self) -> type[Arguments] | None:
+        """Return the model that the method takes as its only argument, if it does."""
+        hints = [self.hints[name] for name in self.parameters.values()]
+        is_model = len(hints) == 1 and isinstance(hints[0], type)
+        return hints[0] if is_model and issubclass(hints[0], Arguments) else None
+
+    @cached_property
     def arguments(self) -> type[Arguments]:
         """Return the model of the arguments."""
+        if self.model is not None:
+            return self.model
         parameters = inspect.signature(self.method).parameters
         fields: dict[str, Any] = {}
         if self.project is not None:
@@ -200,14 +210,16 @@ class _ToolMethod:
     def bind(self, method: Callable[..., Awaitable[Any]], resource: Resource | None) -> Tool:
         """Return the tool of one object's method."""
         parameters, (first, *more) = self.parameters.items(), self.inputs.values()
+        is_model = self.model is not None
+
+        def values(args: Arguments) -> dict[str, Any]:
+            return {to: args if is_model else getattr(args, name) for name, to in parameters}
 
         async def run(context: Any, args: Arguments) -> Any:
-            return await method(context, **{to: getattr(args, name) for name, to in parameters})
+            return await method(context, **values(args))
 
         async def run_slow(scope: Scope, args: Arguments, progress: ProgressCallback) -> Any:
-            return await method(
-                scope, progress, **{to: getattr(args, name) for name, to in parameters}
-            )
+            return await method(scope, progress, **values(args))
 
         function: Any = ProgressFunction(run_slow) if more else run
         if first is not Scope:

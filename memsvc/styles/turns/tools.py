@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, TokenCounter
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -10,28 +11,28 @@ from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
-from memsvc.styles.turns.facts.fact_tools import FactTools, fact_tools
+from memsvc.styles.turns.facts.fact_tools import FactTools
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.inspection.inspection_tools import InspectionTools, inspection_tools
+from memsvc.styles.turns.inspection.inspection_tools import InspectionTools
 from memsvc.styles.turns.inspection.recall_traces import RecallTraces
 from memsvc.styles.turns.maintenance.compaction import Compaction
 from memsvc.styles.turns.maintenance.directory_list import DirectoryList
 from memsvc.styles.turns.maintenance.session_maintenance import SessionMaintenance
-from memsvc.styles.turns.migration.import_tools import import_tools
+from memsvc.styles.turns.migration.import_tools import ImportTools
 from memsvc.styles.turns.migration.session_import import SessionImport
-from memsvc.styles.turns.migration.shadow_tools import ShadowTools, shadow_tools
+from memsvc.styles.turns.migration.shadow_tools import ShadowTools
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB, ModelExtraction
 from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRewrite
-from memsvc.styles.turns.operation_tools import OperationTools, operation_tools
+from memsvc.styles.turns.operation_tools import OperationTools
 from memsvc.styles.turns.operations import TurnTokens
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.fact_rereading import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.digests import SessionDigests
 from memsvc.styles.turns.recall.recall import TurnRecall
-from memsvc.styles.turns.turn_resources import completions, guide, session_resource
-from memsvc.styles.turns.turn_tools import TurnTools, turn_tools
+from memsvc.styles.turns.turn_resources import FACTS, completions, guide, session_resource
+from memsvc.styles.turns.turn_tools import TurnTools
 from memsvc.styles.turns.turns import TurnMemory
 
 
@@ -73,9 +74,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, recall=recall)
     maintenance = SessionMaintenance(database, clock, options, compaction)
     traces = RecallTraces(database, clock, meter, options.trace)
-    functions = TurnTools(
-        memory, maintenance, DirectoryList(database, clock), traces, clock, options
-    )
+    functions = TurnTools(memory, traces, clock, options)
     operations = TurnTokens(database, clock, options)
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, tokens, options, follow_up, rebuilding)
@@ -85,12 +84,17 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     rereading = FactRereading(database, clock, options)
     return Published(
         tools=[
-            *turn_tools(functions, session_resource(database)),
-            *operation_tools(OperationTools(functions, memory, operations, clock, options)),
-            *fact_tools(FactTools(removal, correction, clock)),
-            *inspection_tools(InspectionTools(database, traces)),
-            *import_tools(session_import),
-            *(shadow_tools(shadow) if options.shadow.enabled else []),
+            *tools_of(functions),
+            *tools_of(maintenance),
+            *tools_of(
+                DirectoryList(database, clock),
+                {"memory_list_dir_with_abstract": session_resource(database)},
+            ),
+            *tools_of(OperationTools(functions, memory, operations, clock, options)),
+            *tools_of(FactTools(removal, correction, clock), {"memory_list_facts": FACTS}),
+            *tools_of(InspectionTools(database, traces)),
+            *tools_of(ImportTools(session_import)),
+            *(tools_of(shadow) if options.shadow.enabled else []),
         ],
         jobs=[*follow_up.jobs, *maintenance.jobs(), *model_jobs, traces.job, rereading.job],
         guides=(guide(),),

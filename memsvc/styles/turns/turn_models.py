@@ -1,12 +1,14 @@
-"""Argument and result models of the turn memory tools."""
+"""Types of what the turn memory tools take and return."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import AfterValidator, Field, WithJsonSchema
 
-from memsvc.core.paths import check_identifier, check_path
-from memsvc.core.tools import Arguments, Result
+from memsvc.core.paths import check_identifier
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import Arguments
 
 DEFAULT_SESSION = "default"
 
@@ -31,26 +33,31 @@ CurrentInput = Annotated[
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
-class SessionArguments(Arguments):
-    """Arguments that every tool of a session takes."""
-
-    session_id: str = Field(
-        DEFAULT_SESSION, description="the conversation; any text of up to 128 bytes"
-    )
-
-    @field_validator("session_id")
-    @classmethod
-    def _session(cls, value: str) -> str:
-        return check_identifier(value.strip() or DEFAULT_SESSION, "session_id")
+def checked_name(value: str, name: str) -> str:
+    """Return an identifier, or "" for a blank one."""
+    return check_identifier(value.strip(), name) if value.strip() else ""
 
 
-class TurnArguments(SessionArguments):
+SessionId = Annotated[
+    str,
+    AfterValidator(lambda value: check_identifier(value.strip() or DEFAULT_SESSION, "session_id")),
+    "the conversation; any text of up to 128 bytes",
+]
+TurnId = Annotated[str, AfterValidator(partial(checked_name, name="turn_id"))]
+TurnUser = Annotated[str, AfterValidator(partial(checked_name, name="user_id"))]
+turn_tool = partial(tool, logs=("session_id", "turn_id", "user_id", "path"))
+
+
+class TurnArguments(Arguments):
     """Arguments that before_turn and after_turn share."""
 
-    turn_id: str = Field(
+    session_id: Annotated[
+        SessionId, Field(description="the conversation; any text of up to 128 bytes")
+    ] = DEFAULT_SESSION
+    turn_id: TurnId = Field(
         "", description="the turn; use the same one in before_turn, after_turn and every retry"
     )
-    user_id: str = Field(
+    user_id: TurnUser = Field(
         "", description="the person; facts about a user are shared by all of that user's sessions"
     )
     conversation_items: Items = Field(
@@ -62,11 +69,6 @@ class TurnArguments(SessionArguments):
     current_input_count: Whole = Field(
         0, description="how many items the current input has; 0 means the rest"
     )
-
-    @field_validator("turn_id", "user_id")
-    @classmethod
-    def _identifier(cls, value: str, field: ValidationInfo) -> str:
-        return check_identifier(value.strip(), str(field.field_name)) if value.strip() else ""
 
 
 class BeforeTurnArguments(TurnArguments):
@@ -94,23 +96,24 @@ class BeforeTurnArguments(TurnArguments):
     )
 
 
-class BeforeTurnResult(Result):
-    turn_id: str = Field(description="the turn id to use in after_turn")
-    input_items: ResultItems = Field(
-        description="response items to send to the model: memory, context older than the history,"
-        " history, recent context, current input"
-    )
-    recall_fact_ids: list[str] = Field(description="facts in the memory block, by record_id")
-    recall_insight_ids: list[str] = Field(description="insights in the memory block")
-    context_token_count: int = Field(
-        description="tokens of input_items: o200k_base over texts, names, arguments and outputs,"
-        " 4 an item"
-    )
-    explanation: dict[str, Any] | None = Field(
-        None,
-        description="with explain: each candidate, its score and exact time, whether it is shown,"
+@result
+class BeforeTurnResult:
+    turn_id: Annotated[str, "the turn id to use in after_turn"]
+    input_items: Annotated[
+        ResultItems,
+        "response items to send to the model: memory, context older than the history,"
+        " history, recent context, current input",
+    ]
+    recall_fact_ids: Annotated[list[str], "facts in the memory block, by record_id"]
+    recall_insight_ids: Annotated[list[str], "insights in the memory block"]
+    context_token_count: Annotated[
+        int, "tokens of input_items: o200k_base over texts, names, arguments and outputs, 4 an item"
+    ]
+    explanation: Annotated[
+        dict[str, Any] | None,
+        "with explain: each candidate, its score and exact time, whether it is shown,"
         " its position by relevance, or why not; what limits left out",
-    )
+    ] = None
 
 
 class AfterTurnArguments(TurnArguments):
@@ -122,51 +125,39 @@ class AfterTurnArguments(TurnArguments):
     output_items: Items = Field(default_factory=list, description="what the model answered")
 
 
-class AfterTurnResult(Result):
-    ok: bool = Field(description="true: the turn is in memory")
-    turn_id: str = Field(description="the turn's id; made up if none was given")
-    stored_items: int = Field(description="items of the turn that are now in memory")
-    fact_ids: list[str] = Field(
-        description="facts that the turn stated anew or changed, by fact_id"
-    )
-    note: str | None = Field(None, description="what to know about this call, if anything")
+@result
+class AfterTurnResult:
+    ok: Annotated[bool, "true: the turn is in memory"]
+    turn_id: Annotated[str, "the turn's id; made up if none was given"]
+    stored_items: Annotated[int, "items of the turn that are now in memory"]
+    fact_ids: Annotated[list[str], "facts that the turn stated anew or changed, by fact_id"]
+    note: Annotated[str | None, "what to know about this call, if anything"] = None
 
 
-class MaintenanceResult(Result):
-    ok: bool = Field(description="true: the session is in order")
-    compacted_items: int = Field(
-        description="items of older context that a summary stands for from now on"
-    )
-    archived_files: int = Field(description="files of raw events that were packed")
-    archived_bytes: int = Field(description="bytes of these files before they were packed")
-    expired_facts: int = Field(description="facts past their day that were removed")
-    expired_items: int = Field(
-        description="items past the session's time to live that were removed"
-    )
-    insights_written: int = Field(description="insights that several facts and turns gave")
-    insights_withdrawn: int = Field(description="insights that are no longer true")
-    summaries_written: int = Field(description="summaries of directories that were written anew")
+@result
+class MaintenanceResult:
+    ok: Annotated[bool, "true: the session is in order"]
+    compacted_items: Annotated[int, "items of older context that a summary stands for from now on"]
+    archived_files: Annotated[int, "files of raw events that were packed"]
+    archived_bytes: Annotated[int, "bytes of these files before they were packed"]
+    expired_facts: Annotated[int, "facts past their day that were removed"]
+    expired_items: Annotated[int, "items past the session's time to live that were removed"]
+    insights_written: Annotated[int, "insights that several facts and turns gave"]
+    insights_withdrawn: Annotated[int, "insights that are no longer true"]
+    summaries_written: Annotated[int, "summaries of directories that were written anew"]
 
 
-class ListDirArguments(SessionArguments):
-    path: str = Field("", description="directory to look at; the session's own if not given")
-    depth: Whole = Field(8, description="levels below the path; 8 if not given")
-    limit: Whole = Field(200, description="directories at the most; 200 if not given")
-
-    @field_validator("path")
-    @classmethod
-    def _path(cls, value: str) -> str:
-        return check_path(value)
+@result
+class DirectorySummary:
+    path: Annotated[str, "the directory"]
+    abstract: Annotated[str, "what it holds, in 100 to 200 words"]
+    updated_at: Annotated[datetime, "when anything in it was last written"]
+    has_overview: Annotated[bool, "whether it has an .overview file"]
 
 
-class DirectorySummary(Result):
-    path: str = Field(description="the directory")
-    abstract: str = Field(description="what it holds, in 100 to 200 words")
-    updated_at: datetime = Field(description="when anything in it was last written")
-    has_overview: bool = Field(description="whether it has an .overview file")
-
-
-class ListDirResult(Result):
-    summaries: list[DirectorySummary] = Field(
-        description="one for each directory, in order of their paths; empty where nothing is"
-    )
+@result
+class DirectorySummaries:
+    summaries: Annotated[
+        list[DirectorySummary],
+        "one for each directory, in order of their paths; empty where nothing is",
+    ]

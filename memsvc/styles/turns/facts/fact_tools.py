@@ -1,14 +1,15 @@
 """The tools that list, correct and forget facts."""
 
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
 
 from memsvc.core.cursors import decode_cursor, encode_cursor, invalid_cursor
 from memsvc.core.errors import invalid
 from memsvc.core.facts import Fact, FactState, FactTier
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Tool
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.styles.turns.facts.fact_correction import (
     Correction,
@@ -18,25 +19,30 @@ from memsvc.styles.turns.facts.fact_correction import (
     Restored,
 )
 from memsvc.styles.turns.facts.fact_models import (
-    FactCorrectArguments,
-    FactCorrectResult,
+    CURSOR_CHARS_MAX,
+    LIMIT_DEFAULT,
+    LIMIT_MAX,
+    CorrectedText,
+    FactChange,
     FactDoubt,
     FactEvidence,
-    FactForgetArguments,
-    FactForgetResult,
+    FactList,
+    FactUser,
+    ForgottenFacts,
     ForgottenTurn,
     ListedFact,
-    ListFactsArguments,
-    ListFactsResult,
+    Names,
+    Reach,
+    fact_tool,
 )
 from memsvc.styles.turns.facts.fact_removal import FactOwner, FactRemoval, RemovalTargets
-from memsvc.styles.turns.turn_resources import FACTS
+from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId
 
 _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
 
 class FactTools:
-    """Functions of the fact tools."""
+    """The tools over facts."""
 
     def __init__(
         self, fact_removal: FactRemoval, fact_correction: FactCorrection, clock: Clock
@@ -45,63 +51,142 @@ class FactTools:
         self._fact_correction = fact_correction
         self._clock = clock
 
-    async def list_facts(self, scope: Scope, args: ListFactsArguments) -> ListFactsResult:
+    @fact_tool("memory_list_facts", title="List facts", needs=Permission.READ)
+    async def list_facts(  # noqa: PLR0913 - one for each argument
+        self,
+        scope: Scope,
+        *,
+        session_id: SessionId = DEFAULT_SESSION,
+        user_id: FactUser = "",
+        reach: Reach = "all",
+        tier: Annotated[
+            Literal["", "L0", "L1", "L2"], "facts of this tier only; every tier if not given"
+        ] = "",
+        state: Annotated[
+            Literal["active", "past", "all"],
+            "active: what holds now, questioned or not; past: what was replaced, taken back or is"
+            " past its day",
+        ] = "active",
+        fact_id: Annotated[
+            str,
+            Field(max_length=1024, pattern=r"^[^\x00]*$"),
+            "values of this fact only; every fact if not given",
+        ] = "",
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "facts at the most"] = LIMIT_DEFAULT,
+        cursor: Annotated[
+            str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"
+        ] = "",
+    ) -> FactList:
+        """List what memory holds to be true for a session and a user, or what it held before.
+
+        It comes with where each was said, until when it held and what replaced it."""
         now = self._clock.now()
         query = FactHistoryFilter(
-            FactTier(args.tier) if args.tier else None,
-            _ACTIVE_BY_STATE[args.state],
+            FactTier(tier) if tier else None,
+            _ACTIVE_BY_STATE[state],
             now,
-            args.fact_id or None,
+            fact_id or None,
         )
-        owner = FactOwner(args.session_id, args.user_id, args.reach)
+        owner = FactOwner(session_id, user_id, reach)
         found = await self._fact_removal.listed(
-            scope, owner, query, after=_place(args.cursor), limit=args.limit + 1
+            scope, owner, query, after=_place(cursor), limit=limit + 1
         )
-        page = found[: args.limit]
+        page = found[:limit]
         last = page[-1] if len(found) > len(page) else None
-        return ListFactsResult(
-            facts=[_listed(fact, now) for fact in page],
-            next_cursor=encode_cursor(last.valid_from, last.index_id, last.entry) if last else None,
+        return FactList(
+            [_listed(fact, now) for fact in page],
+            encode_cursor(last.valid_from, last.index_id, last.entry) if last else None,
         )
 
-    async def forget(self, scope: Scope, args: FactForgetArguments) -> FactForgetResult:
-        targets = RemovalTargets(args.fact_ids, args.query, args.turn_ids)
-        if not (targets.names or targets.question.strip() or targets.turns):
-            raise invalid("say what to forget: fact_ids, a query or turn_ids")
-        dry_run = bool(targets.question.strip()) if args.dry_run is None else args.dry_run
-        owner = FactOwner(args.session_id, args.user_id, args.reach)
-        fact_removal = self._fact_removal
-        found = await (fact_removal.would_forget if dry_run else fact_removal.forget)(
-            scope, owner, targets
-        )
-        turns = [
-            ForgottenTurn(turn_id=turn, items=len(items))
-            for turn, items in found.items_by_turn.items()
-        ]
-        now = self._clock.now()
-        return FactForgetResult(
-            dry_run=dry_run,
-            facts=[_listed(fact, now) for fact in found.facts],
-            turns=turns,
-            not_found=found.unknown,
-        )
+    @fact_tool(
+        "memory_correct_fact", title="Correct a fact", needs=Permission.WRITE, idempotent=True
+    )
+    async def correct(
+        self,
+        scope: Scope,
+        *,
+        session_id: SessionId = DEFAULT_SESSION,
+        user_id: FactUser = "",
+        reach: Reach = "all",
+        record_id: Annotated[
+            str, Field(pattern="^[0-9a-f]{12}$"), "the value to correct, as in recall_fact_ids"
+        ],
+        statement: Annotated[CorrectedText, "what is true, in a sentence of the user's"] = None,
+        value: Annotated[CorrectedText, "or only the value that is true"] = None,
+        restore: Annotated[
+            bool, "or true: the value holds, again if it is a past one, without a doubt"
+        ] = False,
+    ) -> FactChange:
+        """Put right what memory holds to be true.
 
-    async def correct(self, scope: Scope, args: FactCorrectArguments) -> FactCorrectResult:
+        Give a new statement or value, or restore a past or questioned one. The old value is kept as
+        history."""
         corrections: list[Correction] = []
-        if args.statement is not None:
-            corrections.append(NewStatement(args.statement))
-        if args.value is not None:
-            corrections.append(NewValue(args.value))
-        if args.restore:
+        if statement is not None:
+            corrections.append(NewStatement(statement))
+        if value is not None:
+            corrections.append(NewValue(value))
+        if restore:
             corrections.append(Restored())
         if len(corrections) != 1:
             raise invalid("give exactly one of statement, value and restore")
-        owner = FactOwner(args.session_id, args.user_id, args.reach)
-        corrected = await self._fact_correction.correct(
-            scope, owner, args.record_id, corrections[0]
+        owner = FactOwner(session_id, user_id, reach)
+        corrected = await self._fact_correction.correct(scope, owner, record_id, corrections[0])
+        return FactChange(corrected.changed, _listed(corrected.fact, self._clock.now()))
+
+    @fact_tool(
+        "memory_forget",
+        title="Forget facts or turns",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        destructive=True,
+    )
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        session_id: SessionId = DEFAULT_SESSION,
+        user_id: FactUser = "",
+        reach: Reach = "all",
+        fact_ids: Annotated[
+            Names,
+            Field(default_factory=list),
+            "facts by fact_id, with every past value, or single values by record_id",
+        ],
+        query: Annotated[
+            str, Field(max_length=20_000), "facts that hold now and bear on these words"
+        ] = "",
+        turn_ids: Annotated[
+            Names,
+            Field(default_factory=list),
+            "turns of the session: all that was said in them, and the facts learnt there",
+        ],
+        dry_run: Annotated[
+            bool | None,
+            "only say what would be forgotten; if not given, true with a query and false without"
+            " one",
+        ] = None,
+    ) -> ForgottenFacts:
+        """Forget for good: facts by id, facts that a query finds, or whole turns with their facts.
+
+        A query is a dry run unless dry_run is false. Recall never shows them again. The session's
+        files keep the record of what was said."""
+        targets = RemovalTargets(fact_ids, query, turn_ids)
+        if not (targets.names or targets.question.strip() or targets.turns):
+            raise invalid("say what to forget: fact_ids, a query or turn_ids")
+        if dry_run is None:
+            dry_run = bool(query.strip())
+        removal = self._fact_removal
+        found = await (removal.would_forget if dry_run else removal.forget)(
+            scope, FactOwner(session_id, user_id, reach), targets
         )
-        return FactCorrectResult(
-            changed=corrected.changed, fact=_listed(corrected.fact, self._clock.now())
+        now = self._clock.now()
+        return ForgottenFacts(
+            dry_run,
+            [_listed(fact, now) for fact in found.facts],
+            [ForgottenTurn(turn, len(items)) for turn, items in found.items_by_turn.items()],
+            found.unknown,
         )
 
 
@@ -111,29 +196,21 @@ def _listed(fact: Fact, now: datetime) -> ListedFact:
     if fact.state is FactState.ACTIVE:
         state = "expired" if not fact.is_valid(now) else "questioned" if doubt else state
     return ListedFact(
-        fact_id=statement.fact_id,
-        record_id=statement.record_id,
-        key=statement.key,
-        value=statement.value,
-        statement=statement.statement,
-        tier=statement.tier.value,
-        confidence=round(statement.confidence, 4),
-        state=state,
-        doubt=FactDoubt(
-            text=doubt.text, said_at=doubt.said_at, session_id=doubt.session, turn_id=doubt.turn
-        )
-        if doubt
-        else None,
-        valid_from=fact.valid_from,
-        valid_to=fact.valid_to,
-        expires_at=fact.expires_at,
-        superseded_by=fact.superseded_by,
-        evidence=FactEvidence(
-            session_id=evidence.session,
-            turn_id=evidence.turn,
-            item=evidence.item,
-            user_id=evidence.user,
-            origin=evidence.origin,
+        statement.fact_id,
+        statement.record_id,
+        statement.key,
+        statement.value,
+        statement.statement,
+        statement.tier.value,
+        round(statement.confidence, 4),
+        state,
+        FactDoubt(doubt.text, doubt.said_at, doubt.session, doubt.turn) if doubt else None,
+        fact.valid_from,
+        fact.valid_to,
+        fact.expires_at,
+        fact.superseded_by,
+        FactEvidence(
+            evidence.session, evidence.turn, evidence.item, evidence.user, evidence.origin
         ),
     )
 
@@ -146,59 +223,3 @@ def _place(cursor: str) -> FactPosition | None:
     if not (-(2**63) <= place.index_id < 2**63 and 0 <= place.entry < 2**31):
         raise invalid_cursor()
     return place
-
-
-def fact_tools(functions: FactTools) -> list[Tool]:
-    """Return the tools for facts."""
-    logged = frozenset({"project", "session_id", "user_id"})
-    return [
-        Tool(
-            name="memory_list_facts",
-            title="List facts",
-            description=(
-                "List what memory holds to be true for a session and a user, or what it held"
-                " before, with where each was said, until when it held and what replaced it."
-            ),
-            arguments=ListFactsArguments,
-            result=ListFactsResult,
-            resource=FACTS,
-            run=functions.list_facts,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=logged,
-        ),
-        Tool(
-            name="memory_correct_fact",
-            title="Correct a fact",
-            description=(
-                "Put right what memory holds to be true: give a new statement or value, or restore"
-                " a past or questioned one. The old value is kept as history."
-            ),
-            arguments=FactCorrectArguments,
-            result=FactCorrectResult,
-            run=functions.correct,
-            permission=Permission.WRITE,
-            read_only=False,
-            idempotent=True,
-            logged=logged,
-        ),
-        Tool(
-            name="memory_forget",
-            title="Forget facts or turns",
-            description=(
-                "Forget for good: facts by id, facts that a query finds (a dry run unless dry_run"
-                " is false), or whole turns with the facts learnt in them. Recall never shows"
-                " them again. The session's files keep the record of what was said."
-            ),
-            arguments=FactForgetArguments,
-            result=FactForgetResult,
-            run=functions.forget,
-            permission=Permission.WRITE,
-            read_only=False,
-            over_quota=True,
-            idempotent=True,
-            destructive=True,
-            logged=logged,
-        ),
-    ]

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import orjson
+from pydantic import Field
 
 from memsvc.core.cursors import decode_cursor, encode_cursor
+from memsvc.core.errors import invalid
 from memsvc.core.facts import record_id
-from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Tool
+from memsvc.core.scope import Scope
 from memsvc.store import recalls, timeline
 from memsvc.store.database import Database
 from memsvc.store.recall_content import EntryPlace
@@ -19,20 +20,21 @@ from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.inspection.inspection_models import (
+    ITEM_CURSOR,
+    Cursor,
     ListedRecall,
     ListedSession,
     ListedTurnItem,
-    ListRecallsArguments,
-    ListRecallsResult,
-    ListSessionsArguments,
-    ListSessionsResult,
-    ListTurnsArguments,
-    ListTurnsResult,
     RecallCandidate,
+    RecallList,
+    SessionList,
+    TurnItemList,
+    inspection_tool,
 )
 from memsvc.styles.turns.inspection.recall_traces import RecallTrace, RecallTraces, place_of
 from memsvc.styles.turns.recall.recall import TEXT_CHARS_READ
 from memsvc.styles.turns.recall.sentence_quotes import quote_text
+from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId, TurnId, TurnUser
 
 TEXT_CHARS: Final = 4000
 LINE_BYTES_MAX: Final = 32 * 1024
@@ -41,35 +43,44 @@ TURN_ITEMS_MAX: Final = 4000
 
 
 class InspectionTools:
-    """Functions of the inspection tools."""
+    """The inspection tools."""
 
     def __init__(self, database: Database, traces: RecallTraces) -> None:
         self._database = database
         self._traces = traces
 
-    async def list_sessions(self, scope: Scope, args: ListSessionsArguments) -> ListSessionsResult:
-        before = (
-            timeline.SessionPosition(*decode_cursor(args.cursor, datetime, str))
-            if args.cursor
-            else None
-        )
+    @inspection_tool("memory_list_sessions", title="List sessions")
+    async def list_sessions(
+        self,
+        scope: Scope,
+        q: Annotated[
+            str,
+            Field(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$"),
+            "sessions whose names have this in them, of the latest 10,000",
+        ] = "",
+        user_id: Annotated[TurnUser, "sessions in which this person spoke last"] = "",
+        limit: Annotated[int, Field(ge=1, le=200), "sessions at the most"] = 50,
+        cursor: Cursor = "",
+    ) -> SessionList:
+        """List the sessions of a project, the latest first, with what is counted of each."""
+        before = timeline.SessionPosition(*decode_cursor(cursor, datetime, str)) if cursor else None
         async with self._database.begin(scope, read_only=True) as tx:
             found = await timeline.sessions(
-                tx, named=args.q.strip(), user=args.user_id, before=before, limit=args.limit + 1
+                tx, named=q.strip(), user=user_id, before=before, limit=limit + 1
             )
-        page = found[: args.limit]
-        return ListSessionsResult(
+        page = found[:limit]
+        return SessionList(
             sessions=[
                 ListedSession(
-                    session_id=session.session,
-                    user_id=session.user_id,
-                    shared=session.shared,
-                    turns=session.turns,
-                    items=session.counters.get("items", 0),
-                    facts=session.counters.get("facts", 0),
-                    created_at=session.created_at,
-                    updated_at=session.updated_at,
-                    last_maintenance_at=session.last_maintenance_at,
+                    session.session,
+                    session.user_id,
+                    session.shared,
+                    session.turns,
+                    session.counters.get("items", 0),
+                    session.counters.get("facts", 0),
+                    session.created_at,
+                    session.updated_at,
+                    session.last_maintenance_at,
                 )
                 for session in page
             ],
@@ -78,79 +89,99 @@ class InspectionTools:
             else None,
         )
 
-    async def list_turns(self, scope: Scope, args: ListTurnsArguments) -> ListTurnsResult:
+    @inspection_tool("memory_list_turns", title="List what was said")
+    async def list_turns(
+        self,
+        scope: Scope,
+        session_id: SessionId = DEFAULT_SESSION,
+        turn_id: Annotated[
+            TurnId, "a turn to begin with: it, and what was said before; else the latest one"
+        ] = "",
+        limit: Annotated[int, Field(ge=1, le=200), "items at the most"] = 50,
+        cursor: Annotated[str, Field(max_length=10), "next_cursor of the page before"] = "",
+    ) -> TurnItemList:
+        """List what was said in a session, item by item with the turn of each, the latest first."""
+        if cursor and not ITEM_CURSOR.match(cursor):
+            raise invalid("cursor must be the next_cursor of an earlier answer")
         before, index = (
-            min(int(args.cursor), ENTRY_MAX) if args.cursor else ENTRY_MAX,
-            turn_index.turns(args.session_id),
+            min(int(cursor), ENTRY_MAX) if cursor else ENTRY_MAX,
+            turn_index.turns(session_id),
         )
         async with self._database.begin(scope, read_only=True) as tx:
-            if args.turn_id and not args.cursor:
+            if turn_id and not cursor:
                 before = await timeline.entry_after(
-                    tx, args.session_id, index.number, args.turn_id, limit=TURN_ITEMS_MAX
+                    tx, session_id, index.number, turn_id, limit=TURN_ITEMS_MAX
                 )
             found = await timeline.items(
                 tx,
                 index.number,
                 before=before,
-                limit=args.limit + 1,
+                limit=limit + 1,
                 chars_max=TEXT_CHARS,
                 line_bytes_max=LINE_BYTES_MAX,
             )
-        page = found[: args.limit]
-        return ListTurnsResult(
+        page = found[:limit]
+        return TurnItemList(
             items=[
                 ListedTurnItem(
-                    event_id=item.ref,
-                    turn_id=turn_of(item.ref),
-                    said_at=item.said_at,
-                    role=item.role,
-                    speaker=item.speaker,
-                    text=item.text,
-                    cut=item.chars > len(item.text),
-                    tokens=item.tokens,
-                    item=orjson.loads(item.line)["item"] if item.line else None,
+                    item.ref,
+                    turn_of(item.ref),
+                    item.said_at,
+                    item.role,
+                    item.speaker,
+                    item.text,
+                    item.chars > len(item.text),
+                    item.tokens,
+                    orjson.loads(item.line)["item"] if item.line else None,
                 )
                 for item in page
             ],
             next_cursor=str(page[-1].entry) if len(found) > len(page) else None,
         )
 
-    async def list_recalls(self, scope: Scope, args: ListRecallsArguments) -> ListRecallsResult:
-        before = (
-            recalls.RecallPosition(*decode_cursor(args.cursor, datetime, UUID))
-            if args.cursor
-            else None
-        )
+    @inspection_tool("memory_list_recalls", title="List what was recalled")
+    async def list_recalls(
+        self,
+        scope: Scope,
+        session_id: SessionId = DEFAULT_SESSION,
+        turn_id: Annotated[TurnId, "the turn; every turn of the session if not given"] = "",
+        limit: Annotated[int, Field(ge=1, le=50), "recalls at the most"] = 10,
+        cursor: Cursor = "",
+    ) -> RecallList:
+        """List what memory_before_turn recalled for a session or one of its turns, and why.
+
+        That is what each prompt had, what came close, the scores, and what limits left out."""
+        before = recalls.RecallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
         found = await self._traces.page(
             scope,
-            args.session_id,
-            args.turn_id,
+            session_id,
+            turn_id,
             before,
-            limit=args.limit + 1,
+            limit=limit + 1,
             chars_max=TEXT_CHARS_READ,
         )
-        page = found[: args.limit]
+        page = found[:limit]
         last = page[-1].record if len(found) > len(page) else None
-        return ListRecallsResult(
-            recalls=[_listed(one) for one in page],
-            next_cursor=encode_cursor(last.at, last.recall) if last else None,
+        return RecallList(
+            [_listed(one) for one in page],
+            encode_cursor(last.at, last.recall) if last else None,
         )
 
 
 def _listed(trace: RecallTrace) -> ListedRecall:
     record = trace.record
     return ListedRecall(
-        recall_id=record.recall.hex,
-        recalled_at=record.at,
-        turn_id=record.turn,
-        user_id=record.user_id,
-        context_token_count=record.tokens,
-        candidates=[
+        record.recall.hex,
+        record.at,
+        record.turn,
+        record.user_id,
+        record.tokens,
+        [
             _candidate(candidate, record.session, trace.quoted)
             for candidate in record.details["candidates"]
         ],
-        confidence=record.details.get("confidence"),
-        limits=record.details["limits"],
+        record.details.get("confidence"),
+        record.details["limits"],
     )
 
 
@@ -166,22 +197,22 @@ def _candidate(
         ranges = [cut] if isinstance(cut[0], int) else cut
         text = quote_text(stored.text, ranges)
     return RecallCandidate(
-        kind=candidate["kind"],
-        ref=_ref(candidate, stored),
-        session_id=(stored.session if stored else None) or candidate.get("session", session),
-        turn_id=_turn_of(candidate, stored),
-        fact_id=stored.fact_id if stored else None,
-        shown=candidate["shown"],
-        reason=candidate.get("reason"),
-        score=candidate["score"],
-        parts=candidate.get("parts", {}),
-        text=text,
-        role=stored.role if stored else "",
-        speaker=stored.speaker if stored else "",
-        said_at=stored.said_at if stored else None,
-        key=stored.key if stored else None,
-        tier=stored.tier if stored else None,
-        state=stored.state if stored else None,
+        candidate["kind"],
+        _ref(candidate, stored),
+        (stored.session if stored else None) or candidate.get("session", session),
+        _turn_of(candidate, stored),
+        stored.fact_id if stored else None,
+        candidate["shown"],
+        candidate.get("reason"),
+        candidate["score"],
+        candidate.get("parts", {}),
+        text,
+        stored.role if stored else "",
+        stored.speaker if stored else "",
+        stored.said_at if stored else None,
+        stored.key if stored else None,
+        stored.tier if stored else None,
+        stored.state if stored else None,
     )
 
 
@@ -199,55 +230,3 @@ def _turn_of(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str |
         if candidate["kind"] == "turn"
         else None
     )
-
-
-def inspection_tools(functions: InspectionTools) -> list[Tool]:
-    """Return the inspection tools."""
-    logged = frozenset({"project", "session_id", "turn_id", "user_id"})
-    return [
-        Tool(
-            name="memory_list_sessions",
-            title="List sessions",
-            description="List the sessions of a project, the latest first, with what is counted"
-            " of each.",
-            arguments=ListSessionsArguments,
-            result=ListSessionsResult,
-            run=functions.list_sessions,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=logged,
-            is_admin=True,
-        ),
-        Tool(
-            name="memory_list_turns",
-            title="List what was said",
-            description="List what was said in a session, item by item with the turn of each, the"
-            " latest first.",
-            arguments=ListTurnsArguments,
-            result=ListTurnsResult,
-            run=functions.list_turns,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=logged,
-            is_admin=True,
-        ),
-        Tool(
-            name="memory_list_recalls",
-            title="List what was recalled",
-            description=(
-                "List what memory_before_turn recalled for a session or one of its turns, and"
-                " why: what each prompt had, what came close, the scores, and what limits left"
-                " out."
-            ),
-            arguments=ListRecallsArguments,
-            result=ListRecallsResult,
-            run=functions.list_recalls,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=logged,
-            is_admin=True,
-        ),
-    ]

@@ -1,25 +1,28 @@
 """Directories of memory with their abstracts; reading writes nothing."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from typing import Annotated, Final
 
+from pydantic import AfterValidator
+
+from memsvc.core.paths import check_path
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.styles.turns.file_layout import session_root
 from memsvc.styles.turns.maintenance import directory_summaries
 from memsvc.styles.turns.maintenance.directory_index import notes_on, read_statistics
+from memsvc.styles.turns.turn_models import (
+    DEFAULT_SESSION,
+    DirectorySummaries,
+    DirectorySummary,
+    SessionId,
+    Whole,
+    turn_tool,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class MemoryDirectoryEntry:
-    """One listed directory."""
-
-    path: str
-    abstract: str
-    updated_at: datetime
-    has_overview: bool
+DEPTH: Final = 8
+LIMIT: Final = 200
 
 
 class DirectoryList:
@@ -29,13 +32,22 @@ class DirectoryList:
         self._database = database
         self._clock = clock
 
+    @turn_tool("memory_list_dir_with_abstract", title="Look into memory", needs=Permission.READ)
     async def directories(
-        self, scope: Scope, session: str, path: str, *, depth: int, limit: int
-    ) -> list[MemoryDirectoryEntry]:
-        """Return the directories at and below `path` (default: the session's), sorted by path.
-
-        Returns none when nothing is there."""
-        root = session_root(session)
+        self,
+        scope: Scope,
+        session_id: SessionId = DEFAULT_SESSION,
+        path: Annotated[
+            str,
+            AfterValidator(check_path),
+            "directory to look at; the session's own if not given",
+        ] = "",
+        depth: Annotated[Whole, "levels below the path; 8 if not given"] = DEPTH,
+        limit: Annotated[Whole, "directories at the most; 200 if not given"] = LIMIT,
+    ) -> DirectorySummaries:
+        """List the directories of a session's memory with an abstract of what each holds."""
+        depth, limit = depth if depth > 0 else DEPTH, limit if limit > 0 else LIMIT
+        root = session_root(session_id)
         top = path or root
         async with self._database.begin(scope, read_only=True) as tx:
             statistics = await read_statistics(tx, top)
@@ -46,17 +58,19 @@ class DirectoryList:
             stored = await tree.contents(
                 tx, [f"{place}/{directory_summaries.ABSTRACT_NAME}" for place in listed_paths]
             )
-            notes = await notes_on(tx, session, self._clock.now())
+            notes = await notes_on(tx, session_id, self._clock.now())
             overview_by_path = await tree.contents(
                 tx, [f"{place}/{directory_summaries.OVERVIEW_NAME}" for place in listed_paths]
             )
-        return [
-            MemoryDirectoryEntry(
-                place,
-                stored.get(f"{place}/{directory_summaries.ABSTRACT_NAME}", b"").decode().strip()
-                or directory_summaries.abstract(statistics[place], root, notes),
-                statistics[place].updated_at,
-                f"{place}/{directory_summaries.OVERVIEW_NAME}" in overview_by_path,
-            )
-            for place in listed_paths
-        ]
+        return DirectorySummaries(
+            [
+                DirectorySummary(
+                    place,
+                    stored.get(f"{place}/{directory_summaries.ABSTRACT_NAME}", b"").decode().strip()
+                    or directory_summaries.abstract(statistics[place], root, notes),
+                    statistics[place].updated_at,
+                    f"{place}/{directory_summaries.OVERVIEW_NAME}" in overview_by_path,
+                )
+                for place in listed_paths
+            ]
+        )

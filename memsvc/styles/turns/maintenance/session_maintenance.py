@@ -6,7 +6,7 @@ summaries of directories."""
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -16,7 +16,7 @@ import anyio
 from memsvc.core.call_context import step_done
 from memsvc.core.ports import Clock
 from memsvc.core.progress import SILENT, ProgressCallback
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Job
 from memsvc.store import facts, guard, jobs, sessions
 from memsvc.store.database import Database, Tx
@@ -28,6 +28,12 @@ from memsvc.styles.turns.maintenance.compaction import Compaction
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 from memsvc.styles.turns.turn_index import TurnIndex
+from memsvc.styles.turns.turn_models import (
+    DEFAULT_SESSION,
+    MaintenanceResult,
+    SessionId,
+    turn_tool,
+)
 
 # Maintenance has a guard like a turn, under the one turn id that no caller can use.
 MAINTENANCE_TURN = ""
@@ -40,20 +46,6 @@ SESSIONS_A_STEP = 200
 SETTLE_DAYS_MIN: Final = 2
 STEPS: Final = ("compacting", "expiring", "sweeping", "consolidating", "archiving", "summarising")
 """Phases of a run, in this order."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceCounts:
-    """Counts of a maintenance run."""
-
-    compacted_items: int = 0
-    archived_files: int = 0
-    archived_bytes: int = 0
-    expired_facts: int = 0
-    expired_items: int = 0
-    insights_written: int = 0
-    insights_withdrawn: int = 0
-    summaries_written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +86,29 @@ class SessionMaintenance:
             result.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, interval_s=hours * 3600))
         return result
 
+    @turn_tool(
+        "memory_run_maintenance",
+        title="Maintain a session",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        counter="mcp_memory_maintenance_total",
+    )
     async def run(
-        self, scope: Scope, session: str, progress: ProgressCallback = SILENT
-    ) -> MaintenanceCounts:
-        """Maintain one session; RESOURCE_BUSY while another run does.
+        self,
+        scope: Scope,
+        progress: ProgressCallback = SILENT,
+        session_id: SessionId = DEFAULT_SESSION,
+    ) -> MaintenanceResult:
+        """Summarise older context, pack events of days gone by, remove facts past their day.
 
-        A session without turns has nothing to do."""
+        Work out insights, and refresh the summaries of a session's directories. Call it about
+        daily, or when the agent is idle. Safe to repeat."""
+        session = session_id
         async with self._database.begin(scope) as tx:
             found = await sessions.find(tx, session)
             if found is None:
-                return MaintenanceCounts()
+                return _result(Counter())
             claim = await guard.claim(
                 tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now()
             )
@@ -131,7 +136,7 @@ class SessionMaintenance:
             ):  # a call that is cancelled must not leave its claim behind
                 async with self._database.begin(scope) as tx:
                     await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
-        return MaintenanceCounts(**run.done)
+        return _result(run.done)
 
     async def queue_all(self, scope: Scope, subject: str) -> None:
         """Job: queue maintenance for every session of the project that may need it."""
@@ -171,7 +176,7 @@ class SessionMaintenance:
             after = session_names[-1]
 
     async def _maintain(self, scope: Scope, subject: str) -> None:
-        await self.run(scope, subject)
+        await self.run(scope, session_id=subject)
 
     @asynccontextmanager
     async def _step(self, run: _Run, *more: Lock) -> AsyncIterator[Tx]:
@@ -280,3 +285,7 @@ class SessionMaintenance:
             if written:
                 await sessions.count(tx, run.found.session, {"summaries_written": written})
         run.done["summaries_written"] += written
+
+
+def _result(done: Counter[str]) -> MaintenanceResult:
+    return MaintenanceResult(True, *(done[field.name] for field in fields(MaintenanceResult)[1:]))

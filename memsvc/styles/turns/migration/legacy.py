@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.tool_methods import result
 from memsvc.styles.turns.maintenance.raw_archive import decompress
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
@@ -62,13 +63,11 @@ class LegacyRecord:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class InvalidRecord:
-    """A place that could not be read, and why; `line` 0 is the whole file."""
-
-    file: str
-    line: int
-    why: str
+    file: Annotated[str, "the file"]
+    line: Annotated[int, "the line, counted from 1; 0 for the whole file"]
+    why: Annotated[str, "why it could not be read"]
 
 
 @dataclass(slots=True)

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
 
 from memsvc.core.facts import normalized_value
+from memsvc.core.tool_methods import result
 from memsvc.store import files, tree
 from memsvc.store.append_log import append
 from memsvc.store.database import Tx
@@ -35,24 +36,20 @@ class ClientFile:
     lines: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class FactComparison:
-    """Facts by id: only the client's, only ours, both and equal, both and different."""
-
-    only_there: list[str]
-    only_here: list[str]
-    same: list[str]
-    different: list[str]
+    only_there: Annotated[list[str], "facts that only your side recalled"]
+    only_here: Annotated[list[str], "facts that only this side recalled"]
+    same: Annotated[list[str], "facts that both recalled"]
+    different: Annotated[list[str], "facts that both recalled with different values"]
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class FileComparison:
-    """Files by path: missing here, missing there, and those with another number of lines."""
-
-    missing_here: list[str]
-    missing_there: list[str]
-    different: list[str]
-    same: int
+    missing_here: Annotated[list[str], "files that only your side has"]
+    missing_there: Annotated[list[str], "files that only this side has"]
+    different: Annotated[list[str], "files with another number of lines"]
+    same: Annotated[int, "how many files are alike"]
 
 
 @dataclass(frozen=True, slots=True)

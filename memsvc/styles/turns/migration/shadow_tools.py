@@ -1,23 +1,28 @@
 """The tools of shadow mode, in which a client compares its own memory with this one."""
 
-from dataclasses import asdict
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.errors import invalid
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.core.tool_methods import result, tool
 from memsvc.store import fact_history
 from memsvc.store.database import Database
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.input_parsing import items_of
 from memsvc.styles.turns.migration import shadow
-from memsvc.styles.turns.migration.shadow import ClientFile, Comparison
+from memsvc.styles.turns.migration.shadow import (
+    ClientFile,
+    Comparison,
+    FactComparison,
+    FileComparison,
+)
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
-from memsvc.styles.turns.turn_models import BeforeTurnArguments, Items
+from memsvc.styles.turns.turn_models import BeforeTurnArguments, Items, turn_tool
 from memsvc.styles.turns.turn_tools import TurnTools
 
 CLIENT_ITEMS_MAX = 2000
@@ -63,53 +68,35 @@ class ShadowArguments(BeforeTurnArguments):
         return value
 
 
-class FactsCompared(Result):
-    only_there: list[str] = Field(description="facts that only your side recalled")
-    only_here: list[str] = Field(description="facts that only this side recalled")
-    same: list[str] = Field(description="facts that both recalled")
-    different: list[str] = Field(description="facts that both recalled with different values")
+@result
+class ShadowResult:
+    agrees: Annotated[bool, "true: nothing differs"]
+    facts: Annotated[FactComparison, "recalled facts, by id"]
+    tokens_there: Annotated[int | None, "tokens of your input: own_token_count, else counted here"]
+    tokens_here: Annotated[int, "tokens of the input that this side would prepare"]
+    tokens_agree: Annotated[
+        bool | None, "whether they differ by 5 % at the most; null if not compared"
+    ]
+    files: Annotated[FileComparison | None, "events, facts and insights as files; null if not told"]
 
 
-class FilesCompared(Result):
-    missing_here: list[str] = Field(description="files that only your side has")
-    missing_there: list[str] = Field(description="files that only this side has")
-    different: list[str] = Field(description="files with another number of lines")
-    same: int = Field(description="how many files are alike")
-
-
-class ShadowResult(Result):
-    agrees: bool = Field(description="true: nothing differs")
-    facts: FactsCompared = Field(description="recalled facts, by id")
-    tokens_there: int | None = Field(
-        description="tokens of your input: own_token_count, else counted here"
-    )
-    tokens_here: int = Field(description="tokens of the input that this side would prepare")
-    tokens_agree: bool | None = Field(
-        description="whether they differ by 5 % at the most; null if not compared"
-    )
-    files: FilesCompared | None = Field(
-        description="events, facts and insights as files; null if not told"
-    )
-
-
-class ShadowReport(Result):
-    sessions: int = Field(description="sessions with comparisons")
-    turns: int = Field(description="turns that were compared; of each the last comparison counts")
-    agreement: float | None = Field(description="share of turns in which nothing differs")
-    facts_agreement: float | None = Field(
-        description="share of facts that both sides recalled with one value"
-    )
-    tokens_agreement: float | None = Field(
-        description="share of turns whose tokens agree, where they were told"
-    )
-    files_agreement: float | None = Field(
-        description="share of files that are alike, where they were told"
-    )
-    counts: dict[str, int] = Field(description="what these shares are made of")
+@result
+class ShadowReport:
+    sessions: Annotated[int, "sessions with comparisons"]
+    turns: Annotated[int, "turns that were compared; of each the last comparison counts"]
+    agreement: Annotated[float | None, "share of turns in which nothing differs"]
+    facts_agreement: Annotated[
+        float | None, "share of facts that both sides recalled with one value"
+    ]
+    tokens_agreement: Annotated[
+        float | None, "share of turns whose tokens agree, where they were told"
+    ]
+    files_agreement: Annotated[float | None, "share of files that are alike, where they were told"]
+    counts: Annotated[dict[str, int], "what these shares are made of"]
 
 
 class ShadowTools:
-    """Functions of the shadow tools."""
+    """The tools of shadow mode."""
 
     def __init__(
         self,
@@ -130,7 +117,14 @@ class ShadowTools:
         self._options = options
         self._costs = costs
 
+    @turn_tool(
+        "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
+    )
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
+        """Compare, in shadow mode, for a client that still keeps its memory itself.
+
+        Give the arguments of memory_before_turn and what your own memory came to; get back what
+        differs. The comparison is kept without values."""
         client_items = items_of(args.own_input_items, "own_input_items", self._options)
         prepared = await self._functions.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
@@ -174,9 +168,18 @@ class ShadowTools:
             )
             await shadow.keep(tx, args.session_id, prepared.turn_id, found, now)
         self._meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
-        return ShadowResult.model_validate({"agrees": found.agrees} | asdict(found))
+        return ShadowResult(
+            found.agrees,
+            found.facts,
+            found.tokens_there,
+            found.tokens_here,
+            found.tokens_agree,
+            found.files,
+        )
 
-    async def report(self, scope: Scope, _: Arguments) -> ShadowReport:
+    @tool("memory_shadow_report", title="Sum up comparisons", needs=Permission.READ)
+    async def report(self, scope: Scope) -> ShadowReport:
+        """Say how far, in shadow mode, your own memory and this one agreed over all sessions."""
         return await report(self._database, scope, await self._rebuilding.sessions(scope))
 
 
@@ -198,52 +201,15 @@ async def report(database: Database, scope: Scope, sessions: list[str]) -> Shado
         for name in ("missing_here", "missing_there", "same", "different")
     )
     return ShadowReport(
-        sessions=compared,
-        turns=counts.get("turns", 0),
-        agreement=_share(counts.get("turns_agreeing", 0), counts.get("turns", 0)),
-        facts_agreement=_share(counts.get("facts_same", 0), facts),
-        tokens_agreement=_share(
-            counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)
-        ),
-        files_agreement=_share(counts.get("files_same", 0), files),
-        counts=counts,
+        compared,
+        counts.get("turns", 0),
+        _share(counts.get("turns_agreeing", 0), counts.get("turns", 0)),
+        _share(counts.get("facts_same", 0), facts),
+        _share(counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)),
+        _share(counts.get("files_same", 0), files),
+        counts,
     )
 
 
 def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
-
-
-def shadow_tools(functions: ShadowTools) -> list[Tool]:
-    """Return the tools of shadow mode."""
-    return [
-        Tool(
-            name="memory_shadow_compare",
-            title="Compare with your own memory",
-            description=(
-                "In shadow mode, for a client that still keeps its memory itself: give the"
-                " arguments of memory_before_turn and what your own memory came to; get back what"
-                " differs. The comparison is kept without values."
-            ),
-            arguments=ShadowArguments,
-            result=ShadowResult,
-            run=functions.compare,
-            permission=Permission.WRITE,
-            read_only=False,
-            idempotent=False,
-            logged=frozenset({"project", "session_id", "turn_id", "user_id"}),
-        ),
-        Tool(
-            name="memory_shadow_report",
-            title="Sum up comparisons",
-            description="In shadow mode: how far your own memory and this one agreed in a"
-            " project, over all sessions.",
-            arguments=Arguments,
-            result=ShadowReport,
-            run=functions.report,
-            permission=Permission.READ,
-            read_only=True,
-            idempotent=True,
-            logged=frozenset({"project"}),
-        ),
-    ]
