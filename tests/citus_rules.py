@@ -53,7 +53,7 @@ BROADCAST: Final = MADE | frozenset((
     *("calls.insert_calls", "write_fences.close", "derived.put_done_turns", "derived_facts.put_facts", "facts.apply"),
     *("files.append", "files.create", "files.rewrite", "guard.purge_turns", "index._put", "index.merge_fresh", "append_log.append"),
     *("append_log.replace", "block_outcomes.add_outcome", "style_files.put", "memory_settings.add_event", "document_tree.change"),
-    *("quotas.add_bytes", "rates.add_usage", "recalls.insert", "restored_index._insert", "sessions.finish_turn"),
+    *("quotas.add_bytes", "rates.add_usage", "recalls.insert", "derived_index._insert", "sessions.finish_turn"),
 ))  # fmt: skip
 """The functions whose statements still let every node take part in a write, so that one that is
 down stops the writes of all: none is added, and one that is written anew goes from here. Those of

@@ -20,7 +20,7 @@ from memsvc.administration.archive_rows import ArchiveRows
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
-from memsvc.store import export_files, export_tables, jobs, quotas, restored_index, usage
+from memsvc.store import derived_index, export_files, export_tables, jobs, quotas, usage
 from memsvc.store.database import Database, Tx
 from memsvc.store.export_tables import CALLS, JOBS, Table
 from memsvc.store.locks import Lock
@@ -215,7 +215,7 @@ class ArchiveRestore:
 
     async def _finish(self, tx: Tx, manifest: ArchiveManifest, found: ProjectContent) -> None:
         now = self._clock.now()
-        await restored_index.build(tx)
+        await derived_index.build(tx)
         await export_tables.set_restored(tx, manifest.archive, now)
         for name, subject in sorted({*found.jobs, *((name, "") for name in self._sweep_jobs)}):
             if name in self._known_jobs:

@@ -12,8 +12,15 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import Timestamp
 from memsvc.core.tool_methods import admin_tool, result
-from memsvc.store.call_hours import COUNTED_MAX, HourOfCalls, count_by_hour
-from memsvc.store.calls import CallFilter, CallPosition, CallRecord, list_calls
+from memsvc.store.calls import (
+    COUNTED_MAX,
+    CallFilter,
+    CallPosition,
+    CallRecord,
+    HourOfCalls,
+    count_by_hour,
+    list_calls,
+)
 from memsvc.store.database import Database
 
 LIMIT_DEFAULT = 50

@@ -10,8 +10,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller, Permission
 from memsvc.store import keys
 from memsvc.store.database import Database
-from memsvc.store.key_changes import KeyChanges, change_keys
-from memsvc.store.keys import ApiKey, NewKey
+from memsvc.store.keys import ApiKey, KeyChanges, NewKey, change_keys
 
 KEYS_MAX = 1000
 """Valid keys that a tenant may have."""

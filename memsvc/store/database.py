@@ -3,28 +3,32 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    suppress,
+)
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from inspect import currentframe
 from time import perf_counter
 from typing import Any, Final
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memsvc.core.call_context import WaitTimer, current_call
+from memsvc.core.call_context import NO_TRACER, CallContext, TraceSpan, WaitTimer, current_call
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
 from memsvc.store.connections import check_role, rollback, terminate
 from memsvc.store.database_errors import DRIVER_ERRORS, translate_error
-from memsvc.store.database_trace import round_trip, transaction
 from memsvc.store.dsn import checked_dsn, connection_error
 from memsvc.store.isolation import check_isolation
-from memsvc.store.locks import Lock
+from memsvc.store.locks import Lock, shared_locks, whole_lock
 from memsvc.store.pool import ConnectionPool, Prepared, open_pool
 from memsvc.store.pooler import CANNOT_CONNECT
-from memsvc.store.transaction_setup import TransactionSetup
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
 """First version of PostgreSQL that can end a transaction as a whole."""
@@ -328,3 +332,105 @@ class Database:
     def usage(self) -> tuple[int, int]:
         """Return the number of open connections, and of idle ones."""
         return self._pool.get_size(), self._pool.get_idle_size()
+
+
+WRITES_S_MAX: Final = 120
+"""How long a writing transaction may hold its locks, unless it is `lasting`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSetup:
+    """Needs of a transaction: locks in their order, and how long to wait for them.
+
+    One that is `purging` writes what is closed to others; one that is `exclusive` begins when
+    nobody else is writing the project or, where that is `*`, the tenant.
+
+    One that is `has_timeout` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one
+    whose client vanished between the messages of one statement, which the driver sends apart when
+    it prepares it: neither idle nor running, it would keep its locks. Needs PostgreSQL 17.
+    """
+
+    locks: Sequence[Lock]
+    lock_timeout_ms: int
+    purging: bool = False
+    exclusive: bool = False
+    has_timeout: bool = False
+
+    def read_statement(self, scope: Scope) -> str:
+        """Return the SQL that begins a read-only transaction with one snapshot."""
+        timeout_ms = self.lock_timeout_ms if self.locks else 0
+        return (
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ"
+            f" ONLY;{_settings(scope, timeout_ms)}{self._lock_statements(scope)}"
+        )
+
+    def write_statement(self, scope: Scope) -> str:
+        """Return the SQL that begins a writing transaction."""
+        timeout_s = WRITES_S_MAX if self.has_timeout else 0
+        head = f"BEGIN;{_settings(scope, self.lock_timeout_ms, timeout_s)}"
+        if self.purging:
+            return head + self._lock_statements(scope)
+        lock_keys = [lock.key(scope) for lock in self.locks]
+        return (
+            head + f"SELECT admit_writer({_text(scope.project)}, {_keys(shared_locks(scope))},"
+            f" {_keys(lock_keys)});"
+        )
+
+    def _lock_statements(self, scope: Scope) -> str:
+        keys = [whole_lock(scope)] * self.exclusive + [lock.key(scope) for lock in self.locks]
+        return "".join(f"SELECT pg_advisory_xact_lock({key});" for key in keys)
+
+
+def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0) -> str:
+    """Return the SQL of what holds in the transaction alone.
+
+    A function sets it, as Citus repeats the whole message of a SET on nodes.
+
+    Rows are looked up by index: a plan is made once and kept, and one made while a table had a page
+    would later read all of the grown table for each row.
+    """
+    set_tenant_call = (
+        f"set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s})"
+    )
+    return f"SELECT {set_tenant_call}, set_config('enable_seqscan', 'off', true);"
+
+
+def _text(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _keys(keys: Sequence[int]) -> str:
+    """Return keys of locks as an SQL array."""
+    return "'{" + ",".join(map(str, keys)) + "}'"
+
+
+_BETWEEN: Final = frozenset({"memsvc.store.database"})
+
+
+def round_trip(call: CallContext, name: str = "") -> WaitTimer:
+    """Return the context of one round trip."""
+    call.round_trips += 1
+    return call.timer(
+        "database", "statement", (name or _operation()) if call.tracer.is_enabled else ""
+    )
+
+
+def transaction(call: CallContext) -> AbstractContextManager[TraceSpan]:
+    """Return the context of a transaction."""
+    tracer = call.tracer
+    return (
+        tracer.span("transaction", _operation())
+        if tracer.is_enabled
+        else NO_TRACER.span("transaction")
+    )
+
+
+def _operation() -> str:
+    frame = currentframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("memsvc.") and module not in _BETWEEN:
+            return f"{module.removeprefix('memsvc.')}.{frame.f_code.co_name}"
+        frame = frame.f_back
+    return ""

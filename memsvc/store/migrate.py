@@ -18,9 +18,10 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.package_files import migrations_dir
-from memsvc.store import downgrade_checks, policies, queue, vector_table
+from memsvc.store import policies, queue
 from memsvc.store.dsn import connection_error
-from memsvc.store.policies import AppRole
+from memsvc.store.isolation import TENANT_IS_CURRENT
+from memsvc.store.policies import POLICY, AppRole
 from memsvc.store.pooler import CANNOT_CONNECT, shares_by_transaction
 from memsvc.store.revisions import Revisions, fingerprint
 
@@ -60,7 +61,7 @@ async def migrate(
     mark = fingerprint(app_role, statement_timeout_ms) if revision == "head" else None
 
     def finish(connection: Connection) -> None:
-        vector_table.ensure(connection)
+        ensure(connection)
         if (
             connection.scalar(
                 text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")
@@ -85,7 +86,7 @@ async def downgrade(
     Errors as `migrate`; CONFLICT where a newer memsvc has been and, unless `even_with_loss`, where
     tables or columns would go that hold something. Then nothing is changed.
     """
-    extra = _ExtraWork(queue.remove, vector_table.drop) if revision == "base" else None
+    extra = _ExtraWork(queue.remove, drop) if revision == "base" else None
 
     def downgrade_transaction(config: Config) -> None:
         with config.attributes["connection"].begin() as transaction:
@@ -93,9 +94,9 @@ async def downgrade(
 
     def revert(connection: Connection, config: Config) -> None:
         config.attributes["applied"].clear()  # from an attempt that was rolled back
-        before = downgrade_checks.in_use(connection)
+        before = in_use(connection)
         command.downgrade(config, revision)
-        lost = downgrade_checks.missing_since(connection, before)
+        lost = missing_since(connection, before)
         if lost and not even_with_loss:
             raise MemsvcError(
                 Code.CONFLICT,
@@ -317,3 +318,122 @@ def _checked_connection(url: str) -> Iterator[None]:
         yield
     except CANNOT_CONNECT as error:
         raise connection_error(url, error, "database.admin_url") from error
+
+
+VECTOR_VERSION_MIN: Final = (0, 7)
+"""First pgvector with halfvec and binary_quantize."""
+
+# Signs stand in the index, so that the first pass reads no vector. A vector stays in its row while
+# a page has room for it (MAIN: up to 3,900 dimensions), so that the second pass finds it in one
+# step; PLAIN, or the rest would go instead.
+_TABLE: Final = (
+    """
+    CREATE TABLE embeddings (
+        tenant bytea NOT NULL, project text COLLATE "C" NOT NULL, book bigint NOT NULL,
+            model bigint NOT NULL,
+        entry integer NOT NULL, signs bit varying NOT NULL, vector halfvec NOT NULL,
+        PRIMARY KEY (tenant, project, book, model, entry) INCLUDE (signs)
+    ) WITH (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 1000)
+    """,
+    """
+    ALTER TABLE embeddings ALTER vector SET STORAGE MAIN, ALTER signs SET STORAGE PLAIN,
+        ALTER tenant SET STORAGE PLAIN, ALTER project SET STORAGE PLAIN
+    """,
+    "ALTER TABLE embeddings ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+    (
+        f"CREATE POLICY {POLICY} ON embeddings USING ({TENANT_IS_CURRENT}) WITH CHECK"
+        f" ({TENANT_IS_CURRENT})"
+    ),
+)
+# Who may write entries may write what they mean.
+_MISSING_GRANTS: Final = """
+    SELECT DISTINCT held.grantee::regrole::text
+    FROM pg_class AS c CROSS JOIN aclexplode(c.relacl) AS held
+    WHERE c.oid = to_regclass('entries') AND held.grantee NOT IN (0, c.relowner)
+        AND held.privilege_type = 'INSERT'
+      AND NOT has_table_privilege(held.grantee, to_regclass('embeddings'), 'INSERT')
+"""
+_CREATE_ERRORS: Final = ("42501", "58P01", "0A000", "42710")
+
+
+def ensure(connection: Connection) -> bool:
+    """Create extension and table as the owner of the tables; return True when they exist.
+
+    It runs after privileges were granted. Without pgvector 0.7 or newer, or without the right to
+    create the extension, nothing changes. Roles with a grant on the entries get one on these rows
+    too. Reads the catalogue alone when there is nothing to do.
+    """
+    if not _has_vector_extension(connection):
+        return False
+    if connection.scalar(text("SELECT to_regclass('embeddings') IS NULL")):
+        for statement in _TABLE:
+            connection.exec_driver_sql(statement)
+    for role in connection.scalars(text(_MISSING_GRANTS)).all():
+        connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON embeddings TO {role}")
+    return True
+
+
+def drop(connection: Connection) -> None:
+    """Remove the table, and leave the extension, which others may use."""
+    connection.exec_driver_sql("DROP TABLE IF EXISTS embeddings")
+
+
+def _has_vector_extension(connection: Connection) -> bool:
+    row = connection.execute(
+        text(
+            "SELECT default_version, installed_version FROM pg_available_extensions WHERE name ="
+            " 'vector'"
+        )
+    ).first()
+    if row is None or _numbers(row.installed_version or row.default_version) < VECTOR_VERSION_MIN:
+        return False
+    if row.installed_version is None:
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql("CREATE EXTENSION vector")
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in _CREATE_ERRORS:
+                raise
+            return False
+    return connection.scalar(text("SELECT to_regtype('halfvec') IS NOT NULL")) is True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+_KEPT: Final = text("""
+    SELECT coalesce(whole.relname, c.relname) AS name, bool_or(pg_relation_size(c.oid) > 0) AS held
+    FROM pg_class AS c
+    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole
+        ON whole.oid = i.inhparent
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' GROUP BY 1
+""")
+"""Tables, a partition under the name of its whole, and whether they hold any row: by their size, as
+the owner too is bound by the policies and sees no row."""
+
+_COLUMNS: Final = text("""
+    SELECT c.relname AS name, a.attname AS place FROM pg_class AS c JOIN pg_attribute AS a
+        ON a.attrelid = c.oid
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+        AND NOT c.relispartition
+        AND a.attnum > 0 AND NOT a.attisdropped
+""")
+
+
+def in_use(connection: Connection) -> frozenset[str]:
+    """Return the tables that hold something, as `table`, and their columns, as `table.column`."""
+    tables = {row.name for row in connection.execute(_KEPT) if row.held}
+    columns = {
+        f"{row.name}.{row.place}" for row in connection.execute(_COLUMNS) if row.name in tables
+    }
+    return frozenset(tables | columns)
+
+
+def missing_since(connection: Connection, before: frozenset[str]) -> list[str]:
+    """Return what of `before` no longer exists; a table that went is named without its columns."""
+    tables = {row.name for row in connection.execute(_KEPT)}
+    remaining = tables | {f"{row.name}.{row.place}" for row in connection.execute(_COLUMNS)}
+    return sorted(
+        name for name in before - remaining if "." not in name or name.partition(".")[0] in tables
+    )

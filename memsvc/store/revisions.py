@@ -64,7 +64,7 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
         *sorted(here.glob("schema*.py")),
         *(
             here / name
-            for name in ("policies.py", "isolation.py", "citus.py", "queue.py", "vector_table.py")
+            for name in ("policies.py", "isolation.py", "citus.py", "queue.py", "migrate.py")
         ),
     ]
     whole = hashlib.sha256()

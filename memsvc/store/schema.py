@@ -1,7 +1,6 @@
 """Tables that alembic migrates to; each key of a tenant's table leads with the tenant.
 
-Further tables are in `schema_turns`, `schema_document_tree`, `schema_memories`, `schema_blocks`
-(knowledge), `schema_fences` (write fences) and `schema_exports` (restored archives).
+Those of turn memory are in `schema_turns`.
 """
 
 from sqlalchemy import (
@@ -22,26 +21,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL, UUID
 
-from memsvc.store import (
-    schema_blocks,
-    schema_document_tree,
-    schema_exports,
-    schema_fences,
-    schema_memories,
-    schema_turns,
-)
+from memsvc.store import schema_turns
 from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column, words
 
-__all__ = [
-    "TENANT_TABLES",
-    "metadata",
-    "schema_blocks",
-    "schema_document_tree",
-    "schema_exports",
-    "schema_fences",
-    "schema_memories",
-    "schema_turns",
-]
+__all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
 
 # Registry of tenants and keys: no content, no tenant policy, only hashes of keys. `bounded_since`
 # is when the quota of what is stored came for a tenant who was there before.
@@ -307,6 +290,223 @@ rates = Table(
     Column("used_s", DOUBLE_PRECISION, nullable=False),
     PrimaryKeyConstraint("tenant", "bucket"),
     info={"tenant": True},
+)
+
+
+# A tree of the documents of an index, with how many nodes it has: the row that a limit is kept on.
+tree_table = tenant_table(
+    "outlines",
+    Column("book", BigInteger, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    key=("book",),
+)
+
+# One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So
+# a change of what one document links touches the row of that document, and those of the nodes that
+# come, go or move.
+document_nodes = tenant_table(
+    "outline_nodes",
+    Column("book", BigInteger, nullable=False),
+    Column("node", Name, nullable=False),
+    Column("parent", Name, nullable=True),
+    Column("children", ARRAY(Name), nullable=False),
+    key=("book", "node"),
+)
+
+
+# The archive that a project was restored from, so that the same one, sent again, is known.
+restored_exports = tenant_table(
+    "restores",
+    Column("archive", UUID(as_uuid=True), nullable=False),
+    timestamp_column("restored_at"),
+    key=("archive",),
+)
+
+
+# What is being purged takes no writes until that is done, whoever does it: a project (`unit` 0; the
+# project `*` is the whole tenant), or what is written under one lock (`unit` is its key). `purge`
+# is whoever is at work on it.
+fences = tenant_table(
+    "purges",
+    Column("unit", BigInteger, nullable=False),
+    Column("purge", UUID(as_uuid=True), nullable=False),
+    timestamp_column("begun_at"),
+    key=("unit",),
+)
+
+
+# A memory is a fact of its user's index, now this one and then its successor; their records begin
+# with its id. The row says which identity these facts have and what the client keeps with them. It
+# stays when the memory ends.
+memories = tenant_table(
+    "memories",
+    Column("book", BigInteger, nullable=False),
+    Column("memory", Name, nullable=False),
+    Column("fact_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("slot", Text, nullable=False),
+    Column("metadata", JSONB, nullable=False),
+    timestamp_column("created_at"),
+    key=("book", "memory"),
+)
+
+# What was found in a project, in the order in which it was committed: entries of an index, never
+# their text.
+memory_events = tenant_table(
+    "memory_findings",
+    Column("number", BigInteger, nullable=False),
+    Column("book", BigInteger, nullable=False),
+    Column("first_entry", Integer, nullable=False),
+    Column("entries", Integer, nullable=False),
+    timestamp_column("found_at"),
+    key=("number",),
+)
+
+# Settings of a project that differ from the options, and its number of findings.
+memory_settings = tenant_table(
+    "memory_settings",
+    Column("wanted", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("prompt", Text, nullable=True),
+    Column("findings", BigInteger, nullable=False, server_default=text("0")),
+    key=(),
+)
+
+
+_LIVE = text("status <> 'archived'")
+
+
+def _number(name: str, *, nullable: bool = False) -> Column[object]:
+    return Column(name, DOUBLE_PRECISION, nullable=nullable)
+
+
+# One row a block; its text is that of its entry, which is findable while the block is live (`inbox`
+# or `active`) and gone when it was forgotten. `digest` is of the text: no two live blocks of an
+# index have the same. `alpha` and `beta` are what outcomes taught of it, `confidence` their share;
+# times with the unit `h` are on the clock of the index.
+blocks_table = tenant_table(
+    "notions",
+    Column("book", BigInteger, nullable=False),
+    Column("notion", Name, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("digest", Name, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("archive_reason", String(16), nullable=True),
+    Column("superseded_by", Name, nullable=True),
+    Column("category", Name, nullable=False),
+    Column("tier", String(16), nullable=False),
+    _number("alpha"),
+    _number("beta"),
+    _number("confidence"),
+    _number("evidence"),
+    Column("reinforcements", Integer, nullable=False),
+    _number("decay_per_h"),
+    _number("reinforced_h"),
+    _number("created_h"),
+    timestamp_column("created_at"),
+    _number("alignment", nullable=True),
+    words("scored_by"),
+    Index(
+        "notions_digest", "tenant", "project", "book", "digest", unique=True, postgresql_where=_LIVE
+    ),
+    Index(
+        *("notions_pending", "tenant", "project", "book", "created_at", "notion"),
+        postgresql_where=text("status = 'inbox'"),
+    ),
+    Index(
+        "notions_recent",
+        "tenant",
+        "project",
+        "book",
+        "tier",
+        "reinforced_h",
+        postgresql_where=_LIVE,
+    ),
+    Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
+    Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
+    # archived blocks, by when they were remembered
+    Index(
+        *("notions_archived", "tenant", "project", "book", "created_at", "notion"),
+        postgresql_where=text("status = 'archived'"),
+    ),
+    Index(
+        *("notions_superseded", "tenant", "project", "book", "superseded_by"),
+        postgresql_where=text("superseded_by IS NOT NULL"),
+    ),
+    key=("book", "notion"),
+)
+
+# The tags of live blocks.
+block_tags_table = tenant_table(
+    "notion_tags",
+    Column("book", BigInteger, nullable=False),
+    Column("tag", Name, nullable=False),
+    Column("notion", Name, nullable=False),
+    Index("notion_tags_of", "tenant", "project", "book", "notion"),
+    key=("book", "tag", "notion"),
+)
+
+# Relations between blocks, `low` < `high`. `origin` says who found one: similarity, outcome or
+# agent.
+edges = tenant_table(
+    "edges",
+    Column("book", BigInteger, nullable=False),
+    Column("low", Name, nullable=False),
+    Column("high", Name, nullable=False),
+    _number("weight"),
+    Column("relation", Name, nullable=False),
+    Column("origin", String(16), nullable=False),
+    Column("reinforcements", Integer, nullable=False),
+    _number("touched_h"),
+    words("note"),
+    Index("edges_back", "tenant", "project", "book", "high", "low"),
+    key=("book", "low", "high"),
+)
+
+# Blocks that contradict each other, `low` < `high`: one of them is displayed, not both.
+contradictions = tenant_table(
+    "contradictions",
+    Column("book", BigInteger, nullable=False),
+    Column("low", Name, nullable=False),
+    Column("high", Name, nullable=False),
+    Column("kind", String(16), nullable=False),
+    _number("score"),
+    timestamp_column("found_at"),
+    Index("contradictions_back", "tenant", "project", "book", "high", "low"),
+    key=("book", "low", "high"),
+)
+
+# Outcomes of uses of a block, one row each, with the confidence before and after.
+outcomes = tenant_table(
+    "outcomes",
+    Column("book", BigInteger, nullable=False),
+    Column("notion", Name, nullable=False),
+    Column("number", Integer, nullable=False),
+    _number("signal"),
+    _number("weight"),
+    Column("source", Text, nullable=False),
+    _number("before"),
+    _number("after"),
+    timestamp_column("told_at"),
+    key=("book", "notion", "number"),
+)
+
+# The clock of an index, which runs while it is used, and its counters; written by whoever holds the
+# index's lock.
+usage_clock_table = tenant_table(
+    "activity",
+    Column("book", BigInteger, nullable=False),
+    _number("active_h"),
+    timestamp_column("seen_at"),
+    _number("session_from_h"),
+    Column("inbox", Integer, nullable=False),
+    Column("active", Integer, nullable=False),
+    Column("archived", Integer, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    timestamp_column("consolidated_at", nullable=True),
+    _number("curated_h", nullable=True),
+    Column("session_tokens", JSONB, nullable=False),
+    Column("lifetime_tokens", JSONB, nullable=False),
+    key=("book",),
 )
 
 TENANT_TABLES: tuple[str, ...] = tuple(

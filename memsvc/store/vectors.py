@@ -1,6 +1,6 @@
 """Vectors of entries, where PostgreSQL has pgvector.
 
-The table (`vector_table.py`) is derived from the entries: dropping it loses nothing but time.
+The table (in `migrate.py`) is derived from the entries: dropping it loses nothing but time.
 """
 
 import hashlib

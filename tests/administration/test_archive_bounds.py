@@ -10,7 +10,7 @@ from memsvc.administration import archive_restore
 from memsvc.administration.archive_format import ROWS_BYTES
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store import export_tables, restored_index, usage
+from memsvc.store import derived_index, export_tables, usage
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows, write
@@ -77,7 +77,7 @@ async def test_writers_go_on_while_an_archive_is_checked(
         monkeypatch.setattr(module, name, writing)
 
     for module, name in (
-        (restored_index, "build"),
+        (derived_index, "build"),
         (export_tables, "set_restored"),
         (usage, "quota_bytes"),
     ):

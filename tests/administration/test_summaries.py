@@ -9,7 +9,7 @@ import pytest
 from memsvc.core.scope import Caller, Scope
 from memsvc.runtime import effective_limits
 from memsvc.settings import Settings
-from memsvc.store import call_hours
+from memsvc.store import calls
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.database import Database
 from memsvc.store.jobs import enqueue
@@ -98,7 +98,7 @@ async def test_only_calls_of_the_projects_that_a_key_may_touch_are_counted(
 async def test_of_very_many_calls_the_newest_are_counted_and_that_is_said(
     call: Door, database: Database, clock: FakeClock, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_hours, "COUNTED_MAX", 2)
+    monkeypatch.setattr(calls, "COUNTED_MAX", 2)
     for _ in range(3):
         clock.advance(seconds=1)
         await log(database, clock, scope)

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store import call_hours
+from memsvc.store import calls
 from memsvc.store.calls import SCAN_MAX
 from tests.door import Door
 from tests.fakes import FakeClock
@@ -98,7 +98,7 @@ async def test_a_summary_reads_the_calls_of_its_hours_by_an_index_and_no_more_th
 ) -> None:
     plans = record_plans(monkeypatch)
     most = 30
-    monkeypatch.setattr(call_hours, "COUNTED_MAX", most)
+    monkeypatch.setattr(calls, "COUNTED_MAX", most)
     for hours in (1, 24, 168):
         plans.clear()
         told = await filled("calls_summary", hours=hours)

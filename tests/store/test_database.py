@@ -11,10 +11,14 @@ from pglast import parse_sql
 
 from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
 from memsvc.core.scope import Scope
-from memsvc.store.database import TRANSACTION_TIMEOUT_SINCE, Database, DatabaseOptions
+from memsvc.store.database import (
+    TRANSACTION_TIMEOUT_SINCE,
+    Database,
+    DatabaseOptions,
+    TransactionSetup,
+)
 from memsvc.store.database_errors import NODE_LOST
 from memsvc.store.locks import TREE_LOCK, session_lock
-from memsvc.store.transaction_setup import TransactionSetup
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, Relay
 
@@ -213,7 +217,7 @@ async def test_those_who_wait_for_a_lock_hold_it_one_at_a_time(
 async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks_go(
     database: Database, database_urls: DatabaseUrls, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.store.transaction_setup.WRITES_S_MAX", 1)
+    monkeypatch.setattr("memsvc.store.database.WRITES_S_MAX", 1)
     lock = session_lock("s")
     vanished = await asyncpg.connect(database_urls.app)
     try:
@@ -232,7 +236,7 @@ async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks
 async def test_a_transaction_that_writes_for_too_long_is_ended_unless_it_lasts(
     database: Database, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.store.transaction_setup.WRITES_S_MAX", 1)
+    monkeypatch.setattr("memsvc.store.database.WRITES_S_MAX", 1)
     asked = "SELECT current_setting('transaction_timeout', true), $1::bytea, $2::text"
     async with database.begin(scope) as tx:
         set_to = await tx.fetchval(asked)

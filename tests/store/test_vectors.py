@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store import index, vector_table, vectors
+from memsvc.store import index, migrate, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry, index_id_of
 from memsvc.store.policies import TENANT_IS_CURRENT
@@ -294,11 +294,11 @@ async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_not
         scope, read_only=True
     ) as tx:  # holds a lock that any change of the table would wait for
         await vectors.search_vectors(tx, BOOK, MODEL, LEFT, 1)
-        assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, vector_table.ensure), 5)
+        assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, migrate.ensure), 5)
     assert list(await nearest(database, scope, LEFT)) == [0]
     assert await vectors.ready(database)
     for _ in range(2):
-        await as_sqlalchemy(database_urls.admin, vector_table.drop)
+        await as_sqlalchemy(database_urls.admin, migrate.drop)
     assert not await vectors.ready(database)
     async with database.begin(scope) as tx:
         assert not await vectors.available(tx)
@@ -312,16 +312,16 @@ async def test_an_owner_who_may_not_make_the_extension_gets_on_without(
         "SELECT coalesce(bool_or(trusted), false) FROM pg_available_extension_versions WHERE name"
         " = 'vector'"
     )
-    assert await as_sqlalchemy(database_urls.admin, vector_table.ensure) is trusted
+    assert await as_sqlalchemy(database_urls.admin, migrate.ensure) is trusted
     assert await vectors.ready(database) is trusted
 
 
 async def test_a_pgvector_that_is_too_old_is_not_used(
     ready: None, database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database
 ) -> None:
-    await as_sqlalchemy(database_urls.admin, vector_table.drop)
+    await as_sqlalchemy(database_urls.admin, migrate.drop)
     await admin.execute("UPDATE pg_extension SET extversion = '0.6.2' WHERE extname = 'vector'")
-    assert await as_sqlalchemy(database_urls.admin, vector_table.ensure) is False
+    assert await as_sqlalchemy(database_urls.admin, migrate.ensure) is False
     assert not await vectors.ready(database)
 
 

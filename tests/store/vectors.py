@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from memsvc.store import vector_table
+from memsvc.store import migrate
 from tests.servers import DatabaseUrls
 
 
@@ -37,4 +37,4 @@ async def make_ready(urls: DatabaseUrls) -> None:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     finally:
         await connection.close()
-    assert await as_sqlalchemy(urls.admin, vector_table.ensure)
+    assert await as_sqlalchemy(urls.admin, migrate.ensure)
