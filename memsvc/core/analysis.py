@@ -1,11 +1,11 @@
 """Text analysis into index terms, the same for stored text and for queries."""
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Final
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import regex
 import Stemmer
@@ -129,13 +129,14 @@ def terms(text: str) -> list[str]:
 def words_with_terms(words: Iterable[str], wanted: Set[str]) -> dict[str, frozenset[str]]:
     """Return the words, runs of letters and digits, that have some of the wanted terms, and which.
 
-    No stem begins with another letter than its word."""
-    initials = {term[0] for term in wanted}
+    Stems begin with the same two letters as their words, but for words as "lying"."""
+    beginnings = {term[:2] for term in wanted}
     found: dict[str, frozenset[str]] = {}
     for word in words:
         if word.isascii() and "_" not in word:
             low = word.lower()
-            if _BASE_BY_VARIANT.get(low, low)[0] not in initials:
+            base = _BASE_BY_VARIANT.get(low, low)
+            if beginnings.isdisjoint((base[:2], base[0])) and base[1:2] != "y":
                 continue
         if shared := wanted & set(terms(word)):
             found[word] = frozenset(shared)
@@ -225,9 +226,20 @@ def normalized_text(text: str) -> str:
     Case, compatibility forms and the diacritics of Latin letters are removed."""
     if text.isascii():
         return text.lower()
-    # Runs of combining marks are cut first: sorting them makes normalize() quadratic.
-    normal_text = normalize("NFKD", _MARK_RUN.sub(r"\1", _HIDDEN.sub("", text))).casefold()
-    return normalize("NFC", _ACCENTS.sub("", normal_text.translate(_CHARACTER_MAP)))
+    if _has_category(text, ("Cf", "Cn")):
+        text = _HIDDEN.sub("", text)
+    if _has_category(text, ("Mn", "Mc", "Me", "Cn")):
+        # Runs of combining marks are cut first: sorting them makes normalize() quadratic.
+        text = _MARK_RUN.sub(r"\1", text)
+    normal_text = normalize("NFKD", text).casefold().translate(_CHARACTER_MAP)
+    if _has_category(normal_text, ("Mn", "Mc", "Me", "Cn")):
+        normal_text = _ACCENTS.sub("", normal_text)
+    return normalize("NFC", normal_text)
+
+
+def _has_category(text: str, categories: Collection[str]) -> bool:
+    """Return whether a text has a character of some Unicode categories: quicker than a pattern."""
+    return any(char > "\x7f" and category(char) in categories for char in set(text))
 
 
 def _ascii_terms(text_normalized: str) -> list[str]:

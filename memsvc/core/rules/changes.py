@@ -83,7 +83,7 @@ _CONTEXT: Final = Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
 def changes_in(text: str) -> tuple[Change, ...]:
     """Return the changes that a user's message says, in its order, the last ones of many."""
     text = text[-TEXT_CHARS_READ:]
-    if not _CHANGE_PHRASES.labels_in(normalized_text(text)):
+    if not _CHANGE_PHRASES.is_in(normalized_text(text)):
         return ()
     found: list[Change] = []
     for start, end in own_spans(text):

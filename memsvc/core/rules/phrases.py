@@ -25,7 +25,7 @@ class Phrases:
     `…` stands for up to four words, a `*` for any beginning or ending, `/` between words for either."""
 
     def __init__(self, phrases_by_label: Mapping[str, str]) -> None:
-        self._by_prefix: dict[str, list[tuple[str, str]]] = {}
+        self._by_prefix: dict[str, list[tuple[str, str, str]]] = {}
         self._by_phrase: dict[str, list[str]] = {}
         for label, phrases in phrases_by_label.items():
             for phrase in filter(None, map(_normalized, phrases.split(";"))):
@@ -34,8 +34,8 @@ class Phrases:
                     continue
                 words = [word for word in phrase.split() if word[0] != "*"]
                 word = max(words, key=lambda word: min(map(len, word.split("/"))))
-                for start in {_start(either) for either in word.split("/")}:
-                    self._by_prefix.setdefault(start, []).append((label, phrase))
+                for part in {_part(either) for either in word.split("/")}:
+                    self._by_prefix.setdefault(part[:4], []).append((label, part, phrase))
 
     def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
         """Return the labels of the phrases in a text, without those right after `refused`."""
@@ -45,11 +45,16 @@ class Phrases:
             if refused is None or not refused.search(words[max(0, start - NEGATION_CHARS) : start])
         }
 
+    def is_in(self, words: str) -> bool:
+        """Return whether a text has one of the phrases."""
+        return next(self._matches(words), None) is not None
+
     def _matches(self, words: str) -> Iterator[tuple[str, int]]:
         for start in self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}:
-            for label, phrase in self._by_prefix[start]:
-                for match in _compiled(phrase).finditer(words):
-                    yield label, match.start()
+            for label, part, phrase in self._by_prefix[start]:
+                if part in words:
+                    for match in _compiled(phrase).finditer(words):
+                        yield label, match.start()
         if _CJK.search(words):
             for phrase, labels in self._by_phrase.items():
                 if (at := words.find(phrase)) >= 0:
@@ -60,8 +65,8 @@ def _normalized(phrase: str) -> str:
     return normalized_text(phrase.strip()).replace("...", "…")
 
 
-def _start(word: str) -> str:
-    return max(_WORD.findall(word), key=len, default="")[:4]
+def _part(word: str) -> str:
+    return max(_WORD.findall(word), key=len, default="")
 
 
 @lru_cache(8192)

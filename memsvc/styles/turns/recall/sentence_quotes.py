@@ -44,6 +44,7 @@ class QuoteFinder:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self._weights = weights
+        self._seen: set[str] = set()
         self._terms: dict[str, frozenset[str]] = {}
 
     def _found(self, text: str, spans: Sequence[Range]) -> dict[int, set[str]]:
@@ -51,14 +52,13 @@ class QuoteFinder:
 
         Each word is looked at once for all texts."""
         words = set(_WORD.findall(text))
-        new = words - self._terms.keys()
-        self._terms |= dict.fromkeys(new, frozenset()) | words_with_terms(new, self._weights.keys())
+        self._terms |= words_with_terms(words - self._seen, self._weights.keys())
+        self._seen |= words
         starts = [start for start, _ in spans]
         found: dict[int, set[str]] = {}
-        for word in words:
-            if shared := self._terms[word]:
-                for start in _places(word, text):
-                    found.setdefault(bisect_right(starts, start) - 1, set()).update(shared)
+        for word in words & self._terms.keys():
+            for start in _places(word, text):
+                found.setdefault(bisect_right(starts, start) - 1, set()).update(self._terms[word])
         return found
 
     def ranges(self, text: str, chars_max: int) -> list[Range]:
