@@ -23,6 +23,7 @@ from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
 from memsvc.core.rules.own_words import holds_text, pasted_spans, within
+from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.reader import RuleReader
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, Topic
 from memsvc.core.rules.spanish import SPANISH
@@ -34,6 +35,7 @@ from memsvc.core.rules.statements import (
     is_scene,
     statements_in,
 )
+from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.secrets import is_secret
 
 STATEMENTS_MAX = 64
@@ -109,6 +111,8 @@ def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[ItemMa
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
         matches.append(_matches_in(text))
+    for known in (word_hits, sentence_labels):
+        known.cache_clear()  # what people said stays in memory alone, where it can be forgotten
     return matches[::-1]
 
 

@@ -4,7 +4,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.language_guess import is_foreign
@@ -55,11 +54,7 @@ QUOTED_TEXT_CHARS = 24
 TEXT_SENTENCES = 3
 """Sentences after a request, in its own line, that are a text."""
 
-MESSAGES_CACHED = 64
-"""Latest messages whose division is remembered: several readers ask for it."""
 
-
-@lru_cache(MESSAGES_CACHED)
 def pasted_spans(text: str) -> Sequence[Span]:
     """Return the parts of a user message that are not the user's own words, in order, disjoint.
 

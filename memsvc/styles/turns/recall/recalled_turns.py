@@ -25,6 +25,8 @@ GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
 NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
+QUOTED_SHARE: Final = 1.5
+"""Estimated tokens of a block, by its limit, behind which nothing is looked for to be quoted."""
 LONG_QUOTES: Final = 5
 """Items that are quoted at length; of others half of that."""
 ANSWER: Final = "answer to what is shown"
@@ -66,6 +68,7 @@ class TurnSelection:
         self._request = request
         self._ranked = ranked
         self._quote_finder = quote_finder
+        self._remaining = QUOTED_SHARE * options.recall_tok_max
         self._distinct = relevance.Distinct()
         self._count = 0
 
@@ -135,17 +138,21 @@ class TurnSelection:
         return self.chunks(found, items, [])
 
     def chunk(self, place: EntryPlace, text: Text, entry: Ranked) -> RecalledChunk:
-        """Return the chunk of an item; behind the first few a shorter one."""
+        """Return the chunk of an item; behind the first few a shorter one.
+
+        Behind those that a block has room for it is quoted from its beginning."""
         session, chars_max = self._ranked.pool.sessions[place.index_id], self._chars_max
-        return turn_chunk(
+        chunk = turn_chunk(
             session,
             text,
             entry,
-            self._quote_finder,
+            self._quote_finder if self._remaining > 0 else QuoteFinder({}),
             place=place,
             chars_max=chars_max if self._count <= LONG_QUOTES else chars_max // 2,
             is_other_session=session != self._request.session,
         )
+        self._remaining -= chunk.tokens
+        return chunk
 
     def why_not(self, text: Text, *, is_other_session: bool) -> str | None:
         """Return why an item is not shown, None where it may be."""

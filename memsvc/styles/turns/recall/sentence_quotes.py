@@ -70,6 +70,8 @@ class QuoteFinder:
         beginning."""
         if len(text) <= chars_max:
             return [(0, len(text))]
+        if not self._weights:
+            return [(0, chars_max)]
         spans = list(_spans(text, min(SENTENCE_CHARS_MAX, chars_max)))
         found = dict(sorted(self._found(text, spans).items()))
         chosen: set[int] = set()
