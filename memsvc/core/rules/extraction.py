@@ -26,13 +26,12 @@ from memsvc.core.rules.own_words import holds_text, pasted_spans, within
 from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.reader import RuleReader
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, Topic
+from memsvc.core.rules.sentence_grammars import is_not_literal, is_scene
 from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
     VALUE_BYTES_MAX,
     clause_of,
-    is_not_literal,
-    is_scene,
     statements_in,
 )
 from memsvc.core.rules.word_groups import word_hits

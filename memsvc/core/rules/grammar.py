@@ -110,19 +110,18 @@ class Grammar:
         )
 
     def is_not_literal(self, sentence: str) -> bool:
-        """Return whether a sentence is a figure of speech, shop talk, mockery or of a stranger."""
+        """Return whether a sentence is a figure of speech, shop talk or mockery."""
         labels = sentence_labels(self.language, sentence)
-        return (
-            not labels.isdisjoint(UNMEANT)
-            or "stranger" in sentence_labels(self.language, self._opening(sentence))
-            or is_shop_talk(labels)
-        )
+        return not labels.isdisjoint(UNMEANT) or is_shop_talk(labels)
 
-    def _opening(self, sentence: str) -> str:
-        """Return the words with which a sentence begins."""
-        if not self.whole_words:
-            return sentence[:OPENING_CHARACTERS]
-        return " ".join(sentence.split(maxsplit=OPENING_WORDS)[:OPENING_WORDS])
+    def is_about_stranger(self, sentence: str) -> bool:
+        """Return whether a sentence begins with a stranger as its subject."""
+        opening = (
+            " ".join(sentence.split(maxsplit=OPENING_WORDS)[:OPENING_WORDS])
+            if self.whole_words
+            else sentence[:OPENING_CHARACTERS]
+        )
+        return "stranger" in sentence_labels(self.language, opening)
 
     def has_any(self, of: tuple[str, ...], sentence: str, words: set[str]) -> bool:
         """Return whether a sentence has one of some words."""

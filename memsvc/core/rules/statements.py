@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.greeting_phrases import is_greeting_phrase
 from memsvc.core.rules import topics as t
-from memsvc.core.rules.chinese_grammar import CHINESE_GRAMMAR
-from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
-from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
-from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
-from memsvc.core.rules.grammar import MOCKERY, Grammar, is_shop_talk
+from memsvc.core.rules.grammar import MOCKERY, Grammar
 from memsvc.core.rules.health_lexicon import has_class_words, health_topics
-from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
 from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.remarks import is_asked, is_no_order, is_order_now
 from memsvc.core.rules.rule import Topic
-from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
+from memsvc.core.rules.sentence_grammars import GRAMMAR_WORD, grammars_for
 from memsvc.core.rules.text_requests import LASTING, STANDING
 from memsvc.core.rules.word_groups import WORD, Hits, word_hits
 from memsvc.core.secrets import is_secret
@@ -30,9 +25,6 @@ VALUE_BYTES_MAX = 128
 STYLE_CHARS_MAX = 120
 """Length of a sentence that says how to answer without saying how long."""
 
-_GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
-_KANA = re.compile(r"[\u3041-\u30ff]")
-_HAN_OR_KANA = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
 _CLASSES = frozenset(
     (
         t.INSTRUCTION,
@@ -95,17 +87,10 @@ _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
 )
 """A tag that makes a question of a statement."""
-_SELF_QUESTION = re.compile(
-    r", (?:am i|aren't i|are we|aren't we|do i|don't i|do we|don't we|have i|haven't i|did i|didn't i|is it|isn't it|was i|wasn't i)\?"
-    r"|[,，] ?(?:oder nicht|oder etwa nicht|stimmt's|stimmt das|richtig|¿verdad|¿no|¿o no|¿a que sí|non|pas vrai|n'est-ce pas|c'est ça|ou pas|right|correct) ?\?|[,，](?:对吧|对不对|是吧|对吗|没错吧)[？?]"
-)
-"""How somebody asks whether what is said of them is true."""
 _CONDITION = re.compile(
     r"(?:if|when|wenn|falls|si|s'ils?|quand|cuando)\b(?! (?:possible|you|du|tu)\b)"
 )
 """How a sentence begins that says only when something would be."""
-_EXCLAMATION = re.compile(r"\W{0,3}(?:[^\W\d_]+\W){0,2}?[^\W\d_]+ ?[,.!…、，。！]")
-"""Up to three words with which a message begins: "Oh great, "."""
 _END = re.compile(
     rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
@@ -124,7 +109,6 @@ _PREDICATE = re.compile(
     r"|tiene|tienen|est|sont|était|ont|c'est|suben?|baja[n]?)\b|[是有了]|[るたすだ]$"
 )
 """The verb of a sentence that tells something, not how to answer."""
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
 
 
@@ -158,7 +142,7 @@ def clause_of(text: str, at: int, end: int) -> str:
     sentence = text[start:until]
     if sentence.rstrip(_TRIM).endswith(("?", "？")):
         low = sentence.casefold()
-        grammars = _grammars_for(low, set(_WORD.findall(low)))
+        grammars = grammars_for(low, set(GRAMMAR_WORD.findall(low)))
         positions = (_asked_from(low, end - start, grammar) for grammar in grammars)
         sentence = sentence[: min((place for place in positions if place), default=len(sentence))]
     return _cut(sentence, at - start, end - start)
@@ -188,35 +172,6 @@ def _cut(sentence: str, at: int, end: int) -> str:
     return sentence[start:until].strip(_TRIM).strip()
 
 
-def is_not_literal(clause: str) -> bool:
-    """Return whether a clause is a figure of speech, shop talk, mockery or supposed."""
-    low = clause.casefold()
-    words = set(_WORD.findall(low))
-    return any(
-        grammar.is_not_literal(low) or sentence_labels(grammar.language, low) >= MOCKERY
-        for grammar in _grammars_for(low, words)
-    )
-
-
-def is_scene(text: str) -> bool:
-    """Return whether a short message, as a whole, plays a part, quotes or mocks.
-
-    It may still tell the assistant what to do."""
-    if len(text) > SENTENCE_CHARS_READ:
-        return False
-    low = text.casefold()
-    words = set(_WORD.findall(low))
-    exclamation = _EXCLAMATION.match(low)
-    for grammar in _grammars_for(low, words):
-        labels = sentence_labels(grammar.language, low)
-        if not labels.isdisjoint(("scene", "mock")) or is_shop_talk(labels):
-            return True
-        if exclamation is not None and "trouble" in labels:
-            opening = sentence_labels(grammar.language, exclamation[0])
-            return "fond" in opening
-    return _SELF_QUESTION.search(low) is not None
-
-
 def statements_in(
     text: str, pasted: Sequence[tuple[int, int]], read_already: Sequence[tuple[int, str]]
 ) -> Iterator[Found]:
@@ -239,8 +194,8 @@ def statements_in(
 
 def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) -> Iterator[Found]:
     low = sentence.casefold()
-    words = set(_WORD.findall(low))
-    for grammar in _grammars_for(low, words):
+    words = set(GRAMMAR_WORD.findall(low))
+    for grammar in grammars_for(low, words):
         indent, start, end = _told_part(low, grammar)
         body = low[start:end].strip(_TRIM)
         implicit, conditional = grammar.patterns["implicit"], grammar.patterns["conditional"]
@@ -279,15 +234,6 @@ def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) ->
         if topics and not is_secret(value, sentence):
             yield from (Found(at, topic, value, statement) for topic in topics)
             return
-
-
-def _grammars_for(low: str, words: set[str]) -> Sequence[Grammar]:
-    """Return the grammars of the language that a sentence seems to be in; several if unclear."""
-    if _HAN_OR_KANA.search(low) is not None:
-        return (JAPANESE_GRAMMAR,) if _KANA.search(low) is not None else (CHINESE_GRAMMAR,)
-    shared = [len(grammar.common_words & words) for grammar in _GRAMMARS]
-    most = max(shared)
-    return [grammar for grammar, count in zip(_GRAMMARS, shared, strict=True) if count == most]
 
 
 def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
@@ -343,18 +289,15 @@ def _topics_of(
         body = body[boundary.end() :] if boundary is not None else ""
     elif not once and t.ANSWER_LANGUAGE not in topics and _is_order(body, grammar):
         topics.append(t.INSTRUCTION)
+    if grammar.is_about_stranger(body):
+        return [topic for topic in topics if topic in ORDERS]
     if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
         return [t.STATEMENT]
     if topics:
         return topics
     labels = sentence_labels(grammar.language, body)
-    if (
-        "habit" not in labels
-        or "passing" in labels
-        or labels >= MOCKERY
-        or _CONDITION.match(body)
-        or is_order_now(body)
-    ):
+    is_temporary = "passing" in labels or _CONDITION.match(body) or is_order_now(body)
+    if "habit" not in labels or labels >= MOCKERY or is_temporary:
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
     if patterns["implicit"].match(body) or has_marker:
