@@ -30,6 +30,7 @@ from memsvc.administration.limit_tools import EffectiveLimits, Kind, TenantLimit
 from memsvc.core.call_context import Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.core.urls import is_loopback
 from memsvc.core.version import version
@@ -41,10 +42,10 @@ from memsvc.gateway.audit import CallLog, call_log
 from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.find_tool import find_tool
+from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.oauth import TokenVerifier
-from memsvc.gateway.pipe import pipe_tool
+from memsvc.gateway.pipe import PipeTool
 from memsvc.gateway.rate_limits import RateLimits
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.gateway.storage_quota import StorageQuota
@@ -240,9 +241,9 @@ def _merge(
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
     if on.mcp_pipe.enabled:
-        tools.append(pipe_tool(on.mcp_pipe, settings.limits, clock))
+        tools += tools_of(PipeTool(on.mcp_pipe, settings.limits, clock))
     if on.find_tool.enabled:
-        tools.append(find_tool(embedding))
+        tools += tools_of(ToolSearch(embedding))
     return Published(
         tools,
         [job for style in styles.values() for job in style.jobs]

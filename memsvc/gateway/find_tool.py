@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from time import monotonic
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import regex
 from pydantic import BaseModel, Field
@@ -14,7 +14,8 @@ from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_scores
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.scope import Permission
-from memsvc.core.tools import ComposedArguments, ComposedFunction, Result, Tool, ToolCalls
+from memsvc.core.tool_methods import tool
+from memsvc.core.tools import ComposedArguments, Result, Tool, ToolCalls
 from memsvc.gateway.schemas import input_schema
 
 NAME: Final = "find_tool"
@@ -50,24 +51,6 @@ class ToolEmbedder(Protocol):
     async def question(self, text: str) -> list[float] | None:
         """Return the vector of a question, or None where there is none in time."""
         ...
-
-
-class FindArguments(ComposedArguments):
-    """Query for tools, and how to search."""
-
-    query: str = Field(
-        max_length=QUERY_CHARS_MAX,
-        description="what the tool should do, in words, or a regular expression over names and"
-        " descriptions",
-    )
-    mode: Mode = Field(
-        "auto",
-        description="auto: by pattern if the query looks like one or like a name, else by words;"
-        " regex; bm25: by words; embedding: by meaning, where an embedder is configured",
-    )
-    return_references_only: bool = Field(
-        False, description="names alone, for clients that know the tools already"
-    )
 
 
 class FoundTool(BaseModel):
@@ -114,27 +97,7 @@ class _Document:
         return "\n".join(self.fields)
 
 
-def find_tool(embedder: ToolEmbedder | None) -> Tool:
-    """Return the tool. It finds the tools visible to its caller, and not itself."""
-    return Tool(
-        name=NAME,
-        title="Find tools",
-        description=(
-            "Find the tools of this server that fit a question: at most 5, best first, with their"
-            " argument schemas, ready to be called."
-        ),
-        arguments=FindArguments,
-        result=FindResult,
-        run=ComposedFunction(_ToolSearch(embedder).run),
-        permission=Permission.READ,
-        read_only=True,
-        idempotent=True,
-        logged=frozenset({"project", "mode"}),
-        spans_projects=True,
-    )
-
-
-class _ToolSearch:
+class ToolSearch:
     """Search over tools that caches each tool's document and vector."""
 
     def __init__(self, embedder: ToolEmbedder | None) -> None:
@@ -142,14 +105,41 @@ class _ToolSearch:
         self._documents: dict[str, _Document] = {}
         self._vectors: dict[str, list[float]] = {}
 
-    async def run(self, calls: ToolCalls, args: FindArguments) -> FindResult:
-        """Return the best of the tools that are visible to the caller."""
-        query = args.query.strip()
+    @tool(
+        NAME,
+        title="Find tools",
+        needs=Permission.READ,
+        base=ComposedArguments,
+        logs=("mode",),
+        spans_projects=True,
+    )
+    async def run(
+        self,
+        calls: ToolCalls,
+        query: Annotated[
+            str,
+            Field(max_length=QUERY_CHARS_MAX),
+            "what the tool should do, in words, or a regular expression over names and"
+            " descriptions",
+        ],
+        mode: Annotated[
+            Mode,
+            "auto: by pattern if the query looks like one or like a name, else by words; regex;"
+            " bm25: by words; embedding: by meaning, where an embedder is configured",
+        ] = "auto",
+        return_references_only: Annotated[
+            bool, "names alone, for clients that know the tools already"
+        ] = False,
+    ) -> FindResult:
+        """Find the tools of this server that fit a question.
+
+        At most 5, best first, with their argument schemas, ready to be called."""
+        query = query.strip()
         if not query:
             raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
         documents = [self._document(tool) for tool in calls.tools() if tool.name != NAME]
-        found = (await self._ranked(query, args.mode, documents))[:FOUND_MAX]
-        if args.return_references_only:
+        found = (await self._ranked(query, mode, documents))[:FOUND_MAX]
+        if return_references_only:
             return FindResult(
                 tool_references=[ToolReference(tool_name=document.tool.name) for document in found]
             )

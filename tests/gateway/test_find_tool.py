@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
+from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.find_tool import ToolEmbedder, find_tool
+from memsvc.gateway.find_tool import ToolEmbedder, ToolSearch
 from memsvc.gateway.mcp.tool_list import listed
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -45,7 +46,7 @@ def door(
         for name, told in (descriptions or DESCRIPTIONS).items()
     ]
     dispatch = Dispatch(
-        Catalogue([*tools, find_tool(meaning)]), Recorded(meter, clock), meter, clock
+        Catalogue([*tools, *tools_of(ToolSearch(meaning))]), Recorded(meter, clock), meter, clock
     )
     return Door(dispatch, CALLER)
 

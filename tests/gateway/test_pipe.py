@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.find_tool import find_tool
+from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.pipe import pipe_tool
+from memsvc.gateway.pipe import PipeTool
 from memsvc.gateway.pipe_run import PipeOptions
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER, CANARY, EchoArguments, EchoResult, catalogue, tool
@@ -64,8 +65,8 @@ def piping(meter: RecordingMeter, clock: FakeClock) -> Piping:
         *tools: Tool, caller: Any = CALLER, limits: LimitsOptions | None = None, **options: Any
     ) -> Pipe:
         log = Recorded(meter, clock)
-        pipe = pipe_tool(PipeOptions(**options), limits or LimitsOptions(), clock)
-        whole = Catalogue([*catalogue(), *tools, pipe, find_tool(None)])
+        pipe = PipeTool(PipeOptions(**options), limits or LimitsOptions(), clock)
+        whole = Catalogue([*catalogue(), *tools, *tools_of(pipe), *tools_of(ToolSearch(None))])
         return Pipe(
             Dispatch(whole, log, meter, clock, frozenset({"disabled"})), log.records, caller
         )
