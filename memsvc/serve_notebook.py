@@ -13,13 +13,7 @@ from memsvc.adapters.document_folder import DocumentFolder
 from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import (
-    CallerFunction,
-    ComposedFunction,
-    ProgressFunction,
-    Published,
-    Tool,
-)
+from memsvc.core.tools import Published, Tool, ToolContext
 from memsvc.package_files import default_config
 from memsvc.runtime import Models, Runtime, published
 from memsvc.serve_stdio import run
@@ -175,14 +169,11 @@ class FolderSync:
 
     def synced(self, tool: Tool, database: Database) -> Tool:
         """Return the tool with a sync of the files after each call."""
-        if isinstance(tool.run, ComposedFunction | ProgressFunction | CallerFunction):
-            raise TypeError(tool.name)
-        original = tool.run
 
-        async def run(scope: Scope, args: Any) -> Any:
-            result = await original(scope, args)
+        async def run(context: ToolContext, args: Any) -> Any:
+            result = await tool.run(context, args)
             # it is written, whether or not the client still waits
-            await asyncio.shield(self.sync(database, scope))
+            await asyncio.shield(self.sync(database, context.scope))
             return result
 
         return replace(tool, run=run)

@@ -19,21 +19,20 @@ from typing import (
 
 from pydantic import ConfigDict, Field, create_model
 
-from memsvc.core.progress import SILENT, ProgressCallback
+from memsvc.core.progress import ProgressCallback
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller, Permission, Scope
-from memsvc.core.tools import (
-    AllProjectsArguments,
-    Arguments,
-    CallerFunction,
-    ComposedFunction,
-    ProgressFunction,
-    Tool,
-    ToolCalls,
-)
+from memsvc.core.tools import AllProjectsArguments, Arguments, Tool, ToolCalls, ToolContext
 
 _TOOL: Final = "__tool__"
 _annotated: Any = Annotated
+_INPUTS: Final[Mapping[Any, str]] = {
+    Scope: "scope",
+    Caller: "caller",
+    ToolCalls: "calls",
+    ProgressCallback: "progress",
+}
+"""Names in the context of a call, by the types of the parameters that get them."""
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 Class = TypeVar("Class")
@@ -72,7 +71,7 @@ def tool(
     another description here where one is given. Text beside a type describes the argument, and a
     trailing underscore is no part of its name. Arguments that several tools share may be one
     parameter, a model. The docstring is the description. Instead of the
-    scope a method may take a `Caller` or `ToolCalls`, and after it a `ProgressCallback`. A tool
+    scope a method may take a `Caller` or `ToolCalls`, or also a `ProgressCallback`. A tool
     that needs no more than to read is read-only and idempotent."""
 
     def mark(method: Method) -> Method:
@@ -125,10 +124,7 @@ def arguments_of(method: Callable[..., Any]) -> type[Arguments]:
 async def run_tool(tool: Tool, scope: Scope, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool over a scope for an operator, without a key and a log; return its result."""
     args = tool.arguments.model_validate({"project": scope.project, **arguments})
-    if isinstance(tool.run, ProgressFunction):
-        return tool.body(await tool.run.run(scope, args, SILENT))
-    assert not isinstance(tool.run, ComposedFunction | CallerFunction)
-    return tool.body(await tool.run(scope, args))
+    return tool.body(await tool.run(ToolContext(scope), args))
 
 
 @dataclass_transform(frozen_default=True)
@@ -171,10 +167,9 @@ class _ToolMethod:
         return get_type_hints(self.method, include_extras=True)
 
     @cached_property
-    def inputs(self) -> dict[str, type]:
-        """Return the parameters that the gateway gives, not the caller."""
-        kinds = (Scope, Caller, ToolCalls, ProgressCallback)
-        return {name: hint for name, hint in self.hints.items() if hint in kinds}
+    def inputs(self) -> dict[str, str]:
+        """Return the parameters that the gateway gives, with their names in the context."""
+        return {name: _INPUTS[hint] for name, hint in self.hints.items() if hint in _INPUTS}
 
     @cached_property
     def parameters(self) -> dict[str, str]:
@@ -209,28 +204,22 @@ class _ToolMethod:
 
     def bind(self, method: Callable[..., Awaitable[Any]], resource: Resource | None) -> Tool:
         """Return the tool of one object's method."""
-        parameters, (first, *more) = self.parameters.items(), self.inputs.values()
+        inputs, parameters = self.inputs.items(), self.parameters.items()
         is_model = self.model is not None
 
-        def values(args: Arguments) -> dict[str, Any]:
-            return {to: args if is_model else getattr(args, name) for name, to in parameters}
+        async def run(context: ToolContext, args: Arguments) -> Any:
+            given = {to: getattr(context, name) for to, name in inputs}
+            values = {to: args if is_model else getattr(args, name) for name, to in parameters}
+            return await method(**given, **values)
 
-        async def run(context: Any, args: Arguments) -> Any:
-            return await method(context, **values(args))
-
-        async def run_slow(scope: Scope, args: Arguments, progress: ProgressCallback) -> Any:
-            return await method(scope, progress, **values(args))
-
-        function: Any = ProgressFunction(run_slow) if more else run
-        if first is not Scope:
-            function = (CallerFunction if first is Caller else ComposedFunction)(run)
         return Tool(
             name=self.name,
             title=self.title,
             description=" ".join((self.method.__doc__ or "").split()),
             arguments=self.arguments,
             result=self.hints["return"],
-            run=function,
+            run=run,
+            composed="calls" in self.inputs.values(),
             permission=self.permission,
             logged=self.logged,
             resource=resource,

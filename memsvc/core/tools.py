@@ -14,7 +14,7 @@ from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_project
 from memsvc.core.ports import PassageSearch
-from memsvc.core.progress import ProgressCallback
+from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.project_events import ProjectEventSource
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
@@ -160,24 +160,15 @@ class ToolCalls(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ComposedFunction:
-    """Function of a tool that calls others: it touches data through `ToolCalls` alone."""
+class ToolContext:
+    """Everything that a call gives a tool beside its arguments.
 
-    run: Callable[[ToolCalls, Any], Awaitable[Any]]
+    Without `caller` and `calls` where no caller is: an operator runs the tool."""
 
-
-@dataclass(frozen=True, slots=True)
-class ProgressFunction:
-    """Function of a slow tool, which reports its progress."""
-
-    run: Callable[[Scope, Any, ProgressCallback], Awaitable[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class CallerFunction:
-    """Function of a tool whose result depends on permissions: it gets the caller, not a scope."""
-
-    run: Callable[[Caller, Any], Awaitable[Any]]
+    scope: Scope
+    progress: ProgressCallback = SILENT
+    caller: Caller | None = None
+    calls: ToolCalls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +178,8 @@ class Tool:
     `logged` names the string arguments that the call log may keep as they are (identifiers and
     paths); every other string is content and only its length is logged. `counter` and `duration_ms`
     name the metrics of this tool beyond those that every tool has. `spans_projects` lets the
-    project be `*`: all that the caller may touch.
+    project be `*`: all that the caller may touch. A `composed` tool calls others, and touches data
+    through these alone.
 
     With `text_member` the text content is that member of the result instead of JSON, with
     `bare_errors` the message of an error. With `protocol_errors` an error is one of the protocol
@@ -204,12 +196,7 @@ class Tool:
     description: str
     arguments: type[Arguments]
     result: type
-    run: (
-        Callable[[Scope, Any], Awaitable[Any]]
-        | ComposedFunction
-        | ProgressFunction
-        | CallerFunction
-    )
+    run: Callable[[ToolContext, Any], Awaitable[Any]]
     permission: Permission
     read_only: bool
     idempotent: bool
@@ -218,6 +205,7 @@ class Tool:
     counter: str | None = None
     duration_ms: str | None = None
     spans_projects: bool = False
+    composed: bool = False
     text_member: str | None = None
     bare_errors: bool = False
     protocol_errors: bool = False

@@ -15,7 +15,7 @@ from memsvc.core.fair_semaphore import FairSemaphore
 from memsvc.core.ports import Meter
 from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller
-from memsvc.core.tools import ComposedFunction, Tool
+from memsvc.core.tools import Tool
 from memsvc.gateway.rate_limits import Kind, LimitError, RateLimits
 
 TENANT_SHARE: Final = 3 / 4
@@ -320,7 +320,7 @@ def lane_of(tool: Tool, *, uploads: bool) -> Lane:
     """Return the lane whose slots a call of the tool takes."""
     if uploads:
         return "upload"
-    if isinstance(tool.run, ComposedFunction):
+    if tool.composed:
         return "composed"
     if tool.is_admin:
         return "administration"

@@ -13,15 +13,7 @@ from memsvc.core.errors import Code, MemsvcError, MissingPermissionError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.core.tools import (
-    Arguments,
-    CallerFunction,
-    CallOutcome,
-    ComposedFunction,
-    ProgressFunction,
-    Tool,
-    ToolCalls,
-)
+from memsvc.core.tools import Arguments, CallOutcome, Tool, ToolCalls, ToolContext
 from memsvc.core.validation_messages import safe_text, suggest_name
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import CallLog
@@ -101,15 +93,8 @@ class Dispatch:
         """
 
         async def run(tool: Tool, scope: Scope, args: Arguments) -> CallOutcome:
-            if isinstance(tool.run, ComposedFunction):
-                result = await tool.run.run(_CallerTools(self, caller, request_id, progress), args)
-            elif isinstance(tool.run, ProgressFunction):
-                result = await tool.run.run(scope, args, progress)
-            elif isinstance(tool.run, CallerFunction):
-                result = await tool.run.run(caller, args)
-            else:
-                result = await tool.run(scope, args)
-            body = tool.body(result)
+            calls = _CallerTools(self, caller, request_id, progress)
+            body = tool.body(await tool.run(ToolContext(scope, progress, caller, calls), args))
             return CallOutcome(body, orjson.dumps(body).decode())
 
         call = Call(caller, surface, request_id, arguments, traceparent=traceparent)

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from memsvc.core.scope import Permission
-from memsvc.core.tools import ComposedFunction, Tool
+from memsvc.core.tools import Tool
 from memsvc.gateway.schemas import input_schema, output_schema
 from tests.contract.catalogue import EXAMPLES, TOOLS
 
@@ -114,7 +114,7 @@ def broken_promises(tool: Tool) -> Iterator[str]:
         yield "has no title"
     if not tool.description.endswith("."):
         yield "has no description"
-    if isinstance(tool.run, ComposedFunction):  # what it calls needs its own permission
+    if tool.composed:  # what it calls needs its own permission
         if tool.permission is not Permission.READ:
             yield "needs more than to read"
     # whose keys there are, and everything that a tenant has

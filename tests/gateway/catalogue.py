@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller, Permission, Scope
-from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.core.tools import Arguments, Result, Tool, ToolContext
 from memsvc.gateway.catalogue import Catalogue
 
 CANARY = "canary-7f3a91"
@@ -61,7 +61,12 @@ async def garble(_: Scope, __: EchoArguments) -> EchoResult:
     return EchoResult(project="p", text="\ud800" + CANARY, items=[], parts=[])
 
 
-def tool(name: str, run: Any, **changes: Any) -> Tool:
+def tool(name: str, function: Any, *, takes: tuple[str, ...] = ("scope",), **changes: Any) -> Tool:
+    """A tool whose function gets these members of the call's context, and then the arguments."""
+
+    async def run(context: ToolContext, arguments: EchoArguments) -> Any:
+        return await function(*(getattr(context, member) for member in takes), arguments)
+
     whole: dict[str, Any] = {
         "name": name,
         "title": name.title(),

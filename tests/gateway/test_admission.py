@@ -12,7 +12,6 @@ import pytest
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller, Scope
-from memsvc.core.tools import ComposedFunction
 from memsvc.gateway import admission
 from memsvc.gateway.admission import Admission, SlotOptions, Slots
 from memsvc.gateway.catalogue import Catalogue
@@ -75,7 +74,7 @@ async def calling(
             tool("at_once", at_once),
             tool("thinks", held.run, uses_model=True),
             tool("purges", held.run, is_admin=True),
-            tool("composed", ComposedFunction(further)),
+            tool("composed", further, takes=("calls",), composed=True),
         ]
     )
 

@@ -13,7 +13,6 @@ from mcp import Client
 
 from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Scope
-from memsvc.core.tools import ProgressFunction
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.calls import CallRecord
@@ -44,7 +43,7 @@ class Slow:
     database: Database
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def count(self, _: Scope, __: EchoArguments, progress: ProgressCallback) -> EchoResult:
+    async def count(self, _: Scope, progress: ProgressCallback, __: EchoArguments) -> EchoResult:
         """Tells of three steps, of one twice, and of one that would go back."""
         for done in (1, 2, 2, 1, 3):
             progress.report(done, 3, "counting")
@@ -67,7 +66,7 @@ class Slow:
     def catalogue(self) -> Catalogue:
         return Catalogue(
             [
-                tool("count", ProgressFunction(self.count)),
+                tool("count", self.count, takes=("scope", "progress")),
                 tool("think", self.think),
                 tool("wait", self.wait),
             ]

@@ -11,8 +11,8 @@ from pydantic import ConfigDict
 
 from memsvc.core.errors import invalid
 from memsvc.core.progress import ProgressCallback
-from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.core.scope import Permission
+from memsvc.core.tools import Arguments, Result, Tool, ToolContext
 from memsvc.gateway.mcp.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
 from memsvc.gateway.mcp.sender import Context
 
@@ -68,8 +68,8 @@ class FixtureResult(Result):
 def tool_of(fixture: Fixture) -> Tool:
     """Return the fixture as a tool of the catalogue."""
 
-    async def run(scope: Scope, args: FixtureArguments) -> FixtureResult:
-        del scope, args
+    async def run(context: ToolContext, args: FixtureArguments) -> FixtureResult:
+        del context, args
         raise invalid("a fixture of the conformance suite answers over MCP alone")
 
     return Tool(
