@@ -70,9 +70,9 @@ def tool(
     Its parameters after the scope are the arguments, on top of those of `base`, whose `project` has
     another description here where one is given. Text beside a type describes the argument, and a
     trailing underscore is no part of its name. Arguments that several tools share may be one
-    parameter, a model. The docstring is the description. Instead of the
-    scope a method may take a `Caller` or `ToolCalls`, or also a `ProgressCallback`. A tool
-    that needs no more than to read is read-only and idempotent."""
+    parameter, a model. The docstring is the description. Instead of the scope, or beside it, a
+    method may take a `Caller`, `ToolCalls` or a `ProgressCallback`. A tool that needs no more than
+    to read is read-only and idempotent."""
 
     def mark(method: Method) -> Method:
         read_only = needs is Permission.READ
