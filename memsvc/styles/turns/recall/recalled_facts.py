@@ -41,6 +41,8 @@ FLOOR: Final = 1.5
 FACT_SHARE: Final = 3
 """Facts are told before items in one of so many parts of a block, others where room is left."""
 
+STATED_SHARE: Final = 0.7
+"""Share of a message above which the facts of its turn say what it says."""
 _STATEMENT_ID: Final = "user_statement"
 _INSTRUCTION_ID: Final = "user_instruction"
 _CLAUSE: Final = re.compile(
@@ -157,7 +159,9 @@ def told_once(
     tok_max: int,
     dropped: list[DroppedCandidate],
 ) -> list[RecalledChunk]:
-    """Return the chunks without facts that others tell in the same words; these go to `dropped`.
+    """Return the chunks without what others tell in the same words; that goes to `dropped`.
+
+    Of a fact in doubt it is the message, which has no doubt: the fact says most of it.
 
     They are statements without a topic or a doubt that the profile has, or a message that is quoted
     within `tok_max` tokens, and instructions that the profile has."""
@@ -170,8 +174,15 @@ def told_once(
         elif chunk.kind == "turn" and tok_max >= 0:
             place = (chunk.fields["session"], chunk.fields["turn"])
             quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(chunk.fields['text'])}"
+    doubted = {
+        (said.evidence.session, said.evidence.turn): normalized_text(said.statement)
+        for chunk in chunks
+        if "questioned" in chunk.fields and chunk.place and (said := statements.get(chunk.place))
+    }
     kept = []
     for chunk in chunks:
+        if chunk.kind == "turn" and _says_doubted(chunk, doubted):
+            continue
         statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
         reason = _told_elsewhere(statement, in_profile, quoted) if statement else None
         if reason is None or "questioned" in chunk.fields:
@@ -181,6 +192,13 @@ def told_once(
                 DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
             )
     return kept
+
+
+def _says_doubted(chunk: RecalledChunk, doubted: Mapping[tuple[str, str], str]) -> bool:
+    """Return whether an item says hardly more than a fact in doubt of its turn."""
+    words = doubted.get((chunk.fields["session"], chunk.fields["turn"]), "")
+    text = normalized_text(chunk.fields["text"])
+    return bool(words) and words in text and len(words) > STATED_SHARE * len(text)
 
 
 def _told_elsewhere(

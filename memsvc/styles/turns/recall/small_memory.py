@@ -16,7 +16,7 @@ from memsvc.store.recall_content import EntryPlace
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.recall.block_chunks import fact_chunk
 from memsvc.styles.turns.recall.recalled import RecalledChunk
-from memsvc.styles.turns.recall.told_changes import STATED_SHARE
+from memsvc.styles.turns.recall.recalled_facts import STATED_SHARE
 
 FACTS_MAX: Final = 60
 MESSAGES_MAX: Final = 60

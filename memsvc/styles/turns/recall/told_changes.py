@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
+from memsvc.core.analysis import CHANGE_MARK, terms
 from memsvc.core.facts import Fact
 from memsvc.core.rules.changes import Change, changes_in, matches_topic
 from memsvc.store.index import Text
@@ -27,8 +27,6 @@ NAMED_CHARS_MAX: Final = 600
 """Of a longer text a change may share some words by chance."""
 NAMED_PART: Final = 3
 """An item shares at least one in so many words with the change that ends it."""
-STATED_SHARE: Final = 0.7
-"""Share of a message above which a fact that is told says what it says."""
 NAMED_TERMS_MIN: Final = 2
 _NAME: Final = re.compile(
     r"(?<=[^\s.!?…:][ \t])(?!I\b)[A-ZÀ-ÖØ-Þ][\w'-]*|\w*\d[\w.-]{2,}"
@@ -168,21 +166,7 @@ def following(
                     found[said.place] = (*rank, said)
     latest_first = sorted(found.values(), key=lambda one: one[2].text.message_at, reverse=True)
     ranked = sorted(latest_first, key=lambda one: one[:2])
-    if not ranked:
-        return []
-    statements = [normalized_text(chunk.fields.get("statement", "")) for chunk in chunks]
-    return [said for *_, said in ranked if not _is_stated(said.text.text, statements)][
-        :FOLLOWING_MAX
-    ]
-
-
-def _is_stated(message: str, statements: Sequence[str]) -> bool:
-    """Return whether one of these statements says most of a message."""
-    words = normalized_text(message)
-    return any(
-        len(statement) > STATED_SHARE * len(words) and statement in words
-        for statement in statements
-    )
+    return [said for *_, said in ranked][:FOLLOWING_MAX]
 
 
 def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
