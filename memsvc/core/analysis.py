@@ -101,15 +101,6 @@ _DATE: Final = re.compile(
     rf"(?:\s+(?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?\b)?(?:,?\s+(?:de\s+|of\s+)?(?P<year>\d{{4}})\b)?"
 )
 _AMBIGUOUS_MONTH_NAMES: Final = frozenset(("may", "march", "mars", "mai"))
-_MEMORY_QUESTION: Final = re.compile(
-    r"\b(?:my|mine|our|ours|(?:did|have|had|was|were|am) (?:i|we)"
-    r"|(?:i|we) (?:said|told|mentioned|asked|wanted|liked|bought)"
-    r"|(?:did|have) you|you (?:said|told|mentioned|suggested|recommended|gave)"
-    r"|mein(?:e[nmrs]?)?|unser(?:e[nmrs]?)?|(?:habe|hatte|war) ich|(?:hast|hattest) du"
-    r"|ma|mes|notre|nos|(?:ai|avais)-je|j'ai|as-tu|mis|nuestr[oa]s?|he"
-    r" dicho|(?:dije|conte|compre)|me dijiste)\b"
-    r"|我的|我们的|我說過|我说过|私の|僕の|俺の"
-)
 
 
 def terms(text: str) -> list[str]:
@@ -202,13 +193,6 @@ def find_date_names(text: str) -> Iterator[tuple[int, int, "NamedDate"]]:
             int(year) if year else None, _MONTH_BY_NAME[match["month"]], int(day) if day else None
         )
         yield match.start(), match.end(), named
-
-
-def needs_memory(text: str) -> bool:
-    """Return whether only memory can answer a question ("my", "did I", "you told").
-
-    Such a question is about the user or about what was said between user and assistant."""
-    return _MEMORY_QUESTION.search(normalized_text(text)) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """Ranking of index entries: BM25, embeddings, context, days, times, speakers."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from math import sqrt
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from memsvc.core.analysis import NamedDate, needs_memory, parse_date_names, query_terms, terms
+from memsvc.core.analysis import NamedDate, parse_date_names, query_terms, terms
 from memsvc.core.bm25 import SHORT_LENGTH, bm25_idf, length_factor
+from memsvc.core.common_words import content_terms
 from memsvc.core.fusion import floor_distance
 from memsvc.core.time_references import FIRST, NEVER, TimeReferences
 
@@ -28,21 +29,21 @@ def read_question(
     counts_by_term: Mapping[str, int],
     when: TimeReferences = NEVER,
     *,
-    unknown_share: float = 1.0,
+    counts_unknown: bool = True,
 ) -> "Question":
     """Return a question with the idf of its terms in an index.
 
-    Terms without a count are new to it; of their idf `unknown_share` counts against relevance."""
-    query = query_terms(text)
+    Common words count neither for nor against relevance; terms without a count, which are new to
+    the index, count against it if `counts_unknown`."""
     idf = {
         term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES)
-        for term in query
+        for term in query_terms(text)
     }
     asked = {
-        term: value * (1.0 if counts_by_term.get(term) else unknown_share)
-        for term, value in idf.items()
+        term: idf[term] if counts_unknown or counts_by_term.get(term) else 0.0
+        for term in content_terms(text)
     }
-    return Question(idf, tuple(parse_date_names(text)), when, needs_memory(text), asked)
+    return Question(idf, tuple(parse_date_names(text)), when, asked)
 
 
 def rank(
@@ -58,15 +59,14 @@ def rank(
     term_score = {candidate.entry: sum(candidate.term_scores.values()) for candidate in candidates}
     question_entries = {candidate.entry for candidate in candidates if candidate.is_question}
     speakers_named = _speakers_named(candidates, question)
-    relevant_idf = {
-        term: idf for term, idf in question.idf_by_term.items() if term not in speakers_named.terms
-    }
-    asked = question.asked_idf or question.idf_by_term
-    idf_norm = sqrt(sum(asked[term] for term in relevant_idf))
+    asked = _without(question.asked_idf, speakers_named.terms) or _without(
+        question.idf_by_term, speakers_named.terms
+    )
+    idf_norm = sqrt(sum(asked.values()))
     score_parts, matched_idf = [], []
     for candidate in candidates:
         context_score, matched = _context_score(
-            candidate.term_scores, context_map[candidate.entry], relevant_idf
+            candidate.term_scores, context_map[candidate.entry], asked
         )
         score_parts.append(
             {"bm25": term_score[candidate.entry], "near": context_score, "answer": 0.0}
@@ -117,6 +117,10 @@ def rank(
 def names_speaker(candidates: Sequence["Candidate"], question: "Question") -> bool:
     """Return whether the question names a speaker of the candidates."""
     return bool(_speakers_named(candidates, question).terms & question.idf_by_term.keys())
+
+
+def _without(idf_by_term: Mapping[str, float], terms: Collection[str]) -> dict[str, float]:
+    return {term: idf for term, idf in idf_by_term.items() if term not in terms}
 
 
 def _context_by_entry(
@@ -343,13 +347,11 @@ class Candidate(NamedTuple):
 class Question:
     """A query: its terms with their idf in nats, its dates and times.
 
-    `needs_memory` says whether only memory can answer it, `asked_idf` how much of each idf has to
-    be found for it."""
+    `asked_idf` is what relevance counts: that of content words, 0 of those that cost nothing."""
 
     idf_by_term: Mapping[str, float]
     date_values: tuple[NamedDate, ...] = ()
     when: TimeReferences = NEVER
-    needs_memory: bool = False
     asked_idf: Mapping[str, float] = field(default_factory=dict)
 
 

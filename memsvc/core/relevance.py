@@ -5,6 +5,7 @@ from itertools import islice
 from math import exp, fsum, log, sqrt
 from typing import Final, NamedTuple
 
+from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.ranking import Ranked
 
 FLOOR: Final = 2.2
@@ -13,8 +14,6 @@ OUTLIER_EXPONENT: Final = 1 / 6
 MEMORY_QUESTION_FACTOR: Final = 2.0
 OPEN_QUESTION_FACTOR: Final = 1.2
 """Factor of questions that are neither about the user nor of general knowledge: agents' work."""
-UNKNOWN_SHARE: Final = 0.35
-"""Share of the idf of a term that occurs nowhere in memory that counts against such a question."""
 SIMILARITY_RATE: Final = 3.0
 SIMILARITY_FLOOR: Final = 0.11
 RELEVANCE_MIN: Final = 0.5
@@ -41,16 +40,14 @@ class Confidence(NamedTuple):
     - `prominence`: how many standard deviations the best score is above the mean of the bulk, which
     is all but the best ten. A question that memory answers has one or a few entries where its words
     meet; the words of any other are spread over many entries with one word each.
-    - `needs_memory`: whether the question names a speaker or is about the user's own matters.
     - `similarity`: how far the best cosine is above that of unrelated entries, 0 without
     vectors.
-    - `is_open`: whether the question is not of general knowledge."""
+    - `kind`: what the question is about; one that names a speaker is personal."""
 
     relevance: float
     prominence: float
-    personal: bool
-    meaning: float
-    is_open: bool = False
+    similarity: float
+    kind: QuestionKind
 
     @property
     def total(self) -> float:
@@ -60,8 +57,8 @@ class Confidence(NamedTuple):
         noise."""
         relevance = self.relevance
         similarity_score = 0.0
-        if self.meaning > SIMILARITY_FLOOR:
-            similarity_score = SIMILARITY_RATE * (self.meaning - SIMILARITY_FLOOR)
+        if self.similarity > SIMILARITY_FLOOR:
+            similarity_score = SIMILARITY_RATE * (self.similarity - SIMILARITY_FLOOR)
             relevance = max(relevance, RELEVANCE_MIN)
         if relevance <= 0:
             return 0.0
@@ -71,18 +68,16 @@ class Confidence(NamedTuple):
             + outlier_score
             + log(
                 MEMORY_QUESTION_FACTOR
-                if self.personal
+                if self.kind is QuestionKind.PERSONAL
                 else OPEN_QUESTION_FACTOR
-                if self.is_open
+                if self.kind is QuestionKind.OPEN
                 else 1.0
             )
             + similarity_score
         )
 
 
-def confidence(
-    ranked: Sequence[Ranked], *, needs_memory: bool, is_open: bool = False
-) -> Confidence:
+def confidence(ranked: Sequence[Ranked], kind: QuestionKind) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
     relevance = max((entry.relevance for entry in ranked), default=0.0)
     similarity = max((entry.similarity for entry in ranked), default=0.0)
@@ -92,7 +87,7 @@ def confidence(
         bulk_score = fsum(bulk) / len(bulk)
         std = sqrt(fsum((score - bulk_score) ** 2 for score in bulk) / len(bulk))
         outlier = (ranked[0].score - bulk_score) / std if std > 0 else OUTLIER_DEFAULT
-    return Confidence(relevance, outlier, needs_memory, similarity, is_open)
+    return Confidence(relevance, outlier, similarity, kind)
 
 
 def order_by_days(ranked: Iterable[Ranked]) -> Iterator[Ranked]:

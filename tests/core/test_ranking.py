@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
+from memsvc.core.question_kinds import QuestionKind, kind_of
 from memsvc.core.ranking import (
     DEFAULT_WEIGHTS,
     Candidate,
@@ -22,6 +23,7 @@ from memsvc.core.ranking import (
 from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, order_by_days
 from memsvc.core.time_references import TimeReferences, read
 
+PERSONAL, GENERAL = QuestionKind.PERSONAL, QuestionKind.GENERAL
 QUESTION = Question({"dog": 5.0, "walk": 4.0})
 PLAIN = replace(DEFAULT_WEIGHTS, answer=0.0, day=0.0, short_exponent=0.0)
 
@@ -68,9 +70,12 @@ def recall(question, messages, speakers=()):
         )
         for number, document in enumerate(documents)
     ]
-    asked = read_question(question, len(documents), counts)
+    kind = kind_of(question)
+    asked = read_question(
+        question, len(documents), counts, counts_unknown=kind is QuestionKind.GENERAL
+    )
     ranked = rank(candidates, asked, DEFAULT_WEIGHTS)
-    sure = confidence(ranked, needs_memory=asked.needs_memory or names_speaker(candidates, asked))
+    sure = confidence(ranked, PERSONAL if names_speaker(candidates, asked) else kind)
     return ranked if sure.total >= FLOOR else []
 
 
@@ -253,32 +258,30 @@ def bulk(top, others=40, score=2.0):
 
 
 def test_what_stands_out_from_the_bulk_is_surer_than_what_does_not():
-    outstanding, drowned = (confidence(bulk(top), needs_memory=False) for top in (4.0, 2.1))
+    outstanding, drowned = (confidence(bulk(top), GENERAL) for top in (4.0, 2.1))
     assert outstanding.relevance == drowned.relevance == 1.2
     assert outstanding.total > FLOOR > drowned.total
 
 
 def test_confidence_is_free_of_scale():
-    once = confidence(bulk(4.0), needs_memory=False)
-    thrice = confidence(
-        [item._replace(score=item.score * 3) for item in bulk(4.0)], needs_memory=False
-    )
+    once = confidence(bulk(4.0), GENERAL)
+    thrice = confidence([item._replace(score=item.score * 3) for item in bulk(4.0)], GENERAL)
     assert thrice.total == pytest.approx(once.total)
 
 
 def test_a_question_about_what_is_ones_own_takes_less():
-    assert Confidence(1.0, 10.0, personal=True, meaning=0.0).total > FLOOR
-    assert Confidence(1.0, 10.0, personal=False, meaning=0.0).total < FLOOR
+    assert Confidence(1.0, 10.0, 0.0, PERSONAL).total > FLOOR
+    assert Confidence(1.0, 10.0, 0.0, GENERAL).total < FLOOR
 
 
 def test_a_meaning_beyond_noise_can_answer_without_a_shared_word_and_noise_cannot():
-    assert Confidence(0.0, 10.0, personal=False, meaning=0.6).total > FLOOR
-    assert Confidence(0.0, 10.0, personal=False, meaning=0.1).total == 0
-    assert Confidence(0.0, 10.0, personal=True, meaning=0.0).total == 0
+    assert Confidence(0.0, 10.0, 0.6, GENERAL).total > FLOOR
+    assert Confidence(0.0, 10.0, 0.1, GENERAL).total == 0
+    assert Confidence(0.0, 10.0, 0.0, PERSONAL).total == 0
 
 
 def test_nothing_found_is_no_answer():
-    assert confidence([], needs_memory=True).total == 0
+    assert confidence([], PERSONAL).total == 0
 
 
 def test_a_meaning_raises_what_shares_no_word_and_its_neighbour_a_little():

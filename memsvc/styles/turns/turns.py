@@ -10,8 +10,8 @@ from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_concurrently
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import Item, fingerprint
-from memsvc.core.personal_questions import is_personal
 from memsvc.core.ports import Clock, Meter, TokenCounter
+from memsvc.core.question_kinds import kind_of
 from memsvc.core.rules.changes import questioned
 from memsvc.core.scope import Scope
 from memsvc.store import context, facts, guard, index, sessions
@@ -133,7 +133,7 @@ class TurnMemory:
                 as_of=recall_options.as_of,
                 sources=recall_options.sources,
                 lookup=lookup,
-                personal=recall_options.as_of is None and is_personal(question),
+                kind=kind_of(question),
             )
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             visible = Conversation(before, current, conversation.trailing)

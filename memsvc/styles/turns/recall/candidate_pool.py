@@ -96,7 +96,7 @@ def pool_matches(
     when: TimeReferences,
     until: datetime | None,
     *,
-    unknown_share: float = 1.0,
+    counts_unknown: bool = True,
 ) -> CandidatePool:
     """Return the matches of a session and of others, up to `until` if given.
 
@@ -114,7 +114,7 @@ def pool_matches(
         return CandidatePool(
             index_matches.candidates,
             ranking.read_question(
-                text, entries, index_matches.counts_by_term, when, unknown_share=unknown_share
+                text, entries, index_matches.counts_by_term, when, counts_unknown=counts_unknown
             ),
             sessions,
             order,
@@ -146,7 +146,7 @@ def pool_matches(
                 candidates.append(moved)
     return CandidatePool(
         candidates,
-        ranking.read_question(text, entries, counts, when, unknown_share=unknown_share),
+        ranking.read_question(text, entries, counts, when, counts_unknown=counts_unknown),
         sessions,
         order,
         entries,

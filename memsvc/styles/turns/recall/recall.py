@@ -8,8 +8,8 @@ from typing import Final
 from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
-from memsvc.core.personal_questions import asks_knowledge
 from memsvc.core.ports import Meter, PassageSearch
+from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.scope import Scope
 from memsvc.store import recall_content as stored
 from memsvc.store import search
@@ -174,7 +174,6 @@ class TurnRecall:
             "memsvc_recall_candidates", sum(len(one.candidates) for one in found.values())
         )
         read = time_references.read(request.question, request.now)
-        is_open = not asks_knowledge(request.question)
         pool = candidate_pool.pool_matches(
             found,
             request.session,
@@ -182,29 +181,27 @@ class TurnRecall:
             request.question,
             read,
             request.as_of,
-            unknown_share=relevance.UNKNOWN_SHARE if is_open or request.personal else 1.0,
+            counts_unknown=request.kind is QuestionKind.GENERAL,
         )
         self._speakers.note(
             scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1}
         )
         items = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
-        needs_memory = (
-            request.personal
-            or pool.question.needs_memory
-            or ranking.names_speaker(pool.candidates, pool.question)
-        )
+        names_speaker = ranking.names_speaker(pool.candidates, pool.question)
+        kind = QuestionKind.PERSONAL if names_speaker else request.kind
         return RankedMatches(
             pool,
             items,
-            relevance.confidence(items, needs_memory=needs_memory, is_open=is_open),
+            relevance.confidence(items, kind),
             await run_in_thread(
                 len(request.question),
                 FactRequest.of,
                 request.question,
+                request.kind,
                 request.fact_index_ids(),
                 found,
             ),
-            rank_entries(request.question, request.insight_index_ids(), found),
+            rank_entries(request.question, request.kind, request.insight_index_ids(), found),
             matches.changes if request.as_of is None else (),
         )
 
@@ -224,7 +221,7 @@ class TurnRecall:
         places = [pool.place(entry.entry) for entry in selected]
         answers = [place._replace(entry=place.entry + 1) for place in places[:ANSWERS_READ]]
         places = list(dict.fromkeys([*places, *answers]))
-        if places or ranked.facts.ranked or ranked.facts.needs_all or request.personal:
+        if places or ranked.facts.ranked or ranked.facts.needs_all or request.takes_small_memory:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
         dropped = not_loaded(ranked, selected, request)
@@ -264,7 +261,8 @@ class TurnRecall:
         result = self._told_with_changes(result, ranked, read, request, selection)
         result = told_once(result, read.facts, self._options.recall_tok_max, dropped)
         confidence = {
-            name: round(float(value), 3) for name, value in confidence_found._asdict().items()
+            name: value.value if isinstance(value, QuestionKind) else round(value, 3)
+            for name, value in confidence_found._asdict().items()
         }
         floor = {"total": round(confidence_found.total, 3), "floor": relevance.FLOOR}
         return RankedRecall(result, dropped, confidence | floor if ranked.items else None)
@@ -303,7 +301,12 @@ class TurnRecall:
         with_facts = bool(facts_asked.index_ids)
         with_profile = with_facts and self._options.profile_tok_max > 0
         if not (
-            with_profile or request.personal or needs_all or facts_asked.ranked or insights or items
+            with_profile
+            or request.takes_small_memory
+            or needs_all
+            or facts_asked.ranked
+            or insights
+            or items
         ):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
@@ -311,9 +314,9 @@ class TurnRecall:
             [place for place, _ in insights],
             items,
             index_ids,
-            needs_all or (request.personal and with_facts),
+            needs_all or (request.takes_small_memory and with_facts),
             request.session if with_profile else None,
-            FACTS_MAX + 1 if request.personal and not needs_all else None,
+            FACTS_MAX + 1 if request.takes_small_memory and not needs_all else None,
             _small_sessions(ranked, request),
         )
         as_of = request.as_of
@@ -335,7 +338,7 @@ class TurnRecall:
         only what shares a topic."""
         found = [chunk for chunk in told if chunk.kind != "turn" and chunk.parts]
         asked = any(fact.statement.fact_id in ranked.facts.ids for fact in read.facts)
-        if not request.personal or asked or (found and ranked.facts.wants_profile):
+        if not request.takes_small_memory or asked or (found and ranked.facts.wants_profile):
             return []
         left = remaining(
             request.question,
@@ -352,7 +355,11 @@ class TurnRecall:
 
 def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
     """Return the indexes whose latest messages a personal question may be told, if small."""
-    if not request.personal or "turns" not in request.sources or ranked.pool.entries > ENTRIES_MAX:
+    if (
+        not request.takes_small_memory
+        or "turns" not in request.sources
+        or ranked.pool.entries > ENTRIES_MAX
+    ):
         return []
     return list(ranked.pool.sessions)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from memsvc.core.greeting_phrases import is_greeting_phrase
+from memsvc.core.question_kinds import CHARS_MAX, QuestionKind
 from memsvc.store.recall_content import EntryPlace
 from memsvc.store.search import QueryEmbedding
 from memsvc.styles.turns import turn_index
@@ -48,8 +49,7 @@ class RecallRequest:
 
     `known` are digests of items that the caller has, `prompt` the entries of items in the recent
     context; neither is recalled again, nor is what the turn itself has already stored. `as_of` asks
-    for the state at that time, `sources` selects kinds of memory. What is `personal` is told a
-    small memory also where no word of it is shared."""
+    for the state at that time, `sources` selects kinds of memory. `kind` is the question's."""
 
     session: str
     turn: str
@@ -62,7 +62,16 @@ class RecallRequest:
     lookup: QuestionLookup = QuestionLookup()
     known: Collection[int] = frozenset()
     prompt: Collection[int] = frozenset()
-    personal: bool = False
+    kind: QuestionKind = QuestionKind.OPEN
+
+    @property
+    def takes_small_memory(self) -> bool:
+        """Return whether a small memory is told also where no word of it is shared."""
+        return (
+            self.kind is QuestionKind.PERSONAL
+            and self.as_of is None
+            and len(self.question) <= CHARS_MAX
+        )
 
     def fact_index_ids(self) -> list[int]:
         """Return the fact indexes to search."""

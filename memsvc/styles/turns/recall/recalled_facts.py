@@ -14,6 +14,7 @@ from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_term_score
 from memsvc.core.facts import Fact, FactTier, Statement, latest_by_identity
 from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
 from memsvc.core.profile import profile_facts
+from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.ranking import Candidate, Ranked
 from memsvc.core.rules.question_patterns import QUESTION_FACT_IDS, QUESTION_PATTERNS
 from memsvc.store.recall_content import EntryPlace, RecallContent
@@ -61,6 +62,7 @@ class FactRequest:
     ids. `request_terms` are those of its `asked_terms` that only request these ids."""
 
     question: str
+    kind: QuestionKind
     index_ids: Sequence[int]
     ranked: Sequence[tuple[EntryPlace, Ranked]]
     wants_profile: bool
@@ -69,7 +71,13 @@ class FactRequest:
     request_terms: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, question: str, index_ids: Sequence[int], found: Mapping[int, IndexMatches]) -> Self:
+    def of(
+        cls,
+        question: str,
+        kind: QuestionKind,
+        index_ids: Sequence[int],
+        found: Mapping[int, IndexMatches],
+    ) -> Self:
         """Return the request for facts of some indexes, with the matches of a search."""
         asked_for = (
             [ids for pattern, ids in QUESTION_PATTERNS.items() if pattern.search(question)]
@@ -78,8 +86,9 @@ class FactRequest:
         )
         return cls(
             question,
+            kind,
             index_ids,
-            rank_entries(question, index_ids, found),
+            rank_entries(question, kind, index_ids, found),
             wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question) is not None,
             ids=frozenset().union(*asked_for),
             asked_terms=frozenset(query_terms(question)) if asked_for else frozenset(),
@@ -93,9 +102,13 @@ class FactRequest:
 
 
 def rank_entries(
-    question: str, index_ids: Sequence[int], found: Mapping[int, IndexMatches]
+    question: str,
+    kind: QuestionKind,
+    index_ids: Sequence[int],
+    found: Mapping[int, IndexMatches],
 ) -> list[tuple[EntryPlace, Ranked]]:
     """Return the relevant entries of some indexes, each by itself, best first."""
+    factor = relevance.MEMORY_QUESTION_FACTOR if kind is QuestionKind.PERSONAL else 1.0
     ranked: list[tuple[EntryPlace, Ranked]] = []
     for index_id in index_ids:
         if index_id in found:
@@ -110,7 +123,7 @@ def rank_entries(
             )
             for entry in ranking.rank(index_matches.candidates, query, FACT_WEIGHTS):
                 known = entry.relevance + relevance.SIMILARITY_RATE * entry.similarity * has_floor
-                if known * (relevance.MEMORY_QUESTION_FACTOR if query.needs_memory else 1) >= FLOOR:
+                if known * factor >= FLOOR:
                     ranked.append((EntryPlace(index_id, entry.entry), entry))
     return sorted(ranked, key=lambda pair: -pair[1].score)
 
@@ -125,9 +138,7 @@ def fact_chunks(
     )
     latest = latest_by_identity(oldest_first)
     at_places = {EntryPlace(fact.index_id, fact.entry): fact for fact in latest.values()}
-    ranked = (
-        request.ranked if as_of is None else _ranked_here(request.question, list(latest.values()))
-    )
+    ranked = request.ranked if as_of is None else _ranked_here(request, list(latest.values()))
     found = [(at_places[place], match) for place, match in ranked if place in at_places]
     found = [(fact, match) for fact, match in found if not _is_not_requested(fact, request)]
     chunks = [fact_chunk(fact, match.score, match.parts) for fact, match in found]
@@ -280,13 +291,14 @@ def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
     )
 
 
-def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[EntryPlace, Ranked]]:
+def _ranked_here(request: FactRequest, facts: Sequence[Fact]) -> list[tuple[EntryPlace, Ranked]]:
     """Rank facts as a search would: past facts are not in the index any more."""
     documents = [Counter(terms(_words(fact))) for fact in facts]
     avg_length = sum(document.total() for document in documents) / max(1, len(documents))
     k1, b = bm25_constants(avg_length)
     counts = {
-        term: sum(term in document for document in documents) for term in query_terms(question)
+        term: sum(term in document for document in documents)
+        for term in query_terms(request.question)
     }
     candidates: dict[int, list[Candidate]] = {}
     for fact, document in zip(facts, documents, strict=True):
@@ -304,7 +316,7 @@ def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[EntryPlace,
         index_id: IndexMatches(len(documents), counts, some)
         for index_id, some in candidates.items()
     }
-    return rank_entries(question, list(found), found)
+    return rank_entries(request.question, request.kind, list(found), found)
 
 
 def _words(fact: Fact) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from memsvc.core.analysis import is_question
 from memsvc.core.facts import Fact, latest_by_identity
 from memsvc.core.greeting_phrases import has_content
-from memsvc.core.personal_questions import asks_knowledge, is_first_person
+from memsvc.core.question_kinds import asks_knowledge, is_first_person
 from memsvc.core.ranking import Ranked
 from memsvc.core.topic_lexicon import shared_topics, topics_in
 from memsvc.store.index import Text
