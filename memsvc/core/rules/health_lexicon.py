@@ -42,7 +42,8 @@ def health_topics(language: str, sentence: str, *, is_personal: bool = False) ->
         return []
     if not (is_personal or is_cjk or "me" in hits) and not _is_phrase(sentence, hits, subjects):
         return []
-    return list(_topics(hits, 2 * FAR if is_cjk else FAR, 3 * NEAR if is_cjk else NEAR))
+    far, near = (2 * FAR, 3 * NEAR) if is_cjk else (FAR, NEAR)
+    return list(_topics(hits, far, near, is_phrase=is_cjk or "me" not in hits))
 
 
 _SUBJECTS: Final = (
@@ -51,7 +52,7 @@ _SUBJECTS: Final = (
 )
 
 
-def _topics(hits: Hits, far: int, near: int) -> Iterator[Topic]:
+def _topics(hits: Hits, far: int, near: int, *, is_phrase: bool) -> Iterator[Topic]:
     if (
         "allergic" in hits
         or _near(hits, "food", "ill", far)
@@ -60,10 +61,12 @@ def _topics(hits: Hits, far: int, near: int) -> Iterator[Topic]:
         yield t.ALLERGY
     elif "regimen" in hits or (
         _near(hits, "food", "avoid", near)
-        or (_near(hits, "not", "eat", near) and _near(hits, "food", "eat", near))
+        or (is_phrase and _near(hits, "food", "not", near))
+        or ("eat" in hits and _near(hits, "food", "not", near))
+        or (_near(hits, "not", "eat", near) and _near(hits, "food", "eat", far))
     ):
         yield t.FOOD_RULE
-    elif "diet" in hits:
+    elif "diet" in hits and (is_phrase or "self" in hits):
         yield t.DIET
     if "medicine" in hits or "drug" in hits or _near(hits, "drugend", "take", near):
         yield t.MEDICATION
@@ -79,8 +82,8 @@ def _near(hits: Hits, group: str, other: str, distance: int) -> bool:
 def _is_phrase(sentence: str, hits: Hits, subjects: Sequence[int]) -> bool:
     """Return whether a sentence leaves out that it is about the speaker: "Celiac here", "no eggs"."""
     words = WORD.findall(sentence)
-    first = min((*subjects, *hits.get("avoid", ())))
+    first = min((*subjects, *hits.get("avoid", ()), *hits.get("not", ())))
     if first >= NEAR or _PREDICATES.fullmatch(" ".join(words[first + 1 : first + 2])):
         return False
-    has_rule = "avoid" in hits or "ill" in hits or "allergic" in hits
+    has_rule = not hits.keys().isdisjoint(("avoid", "not", "ill", "allergic"))
     return has_rule or len(words) <= PHRASE_WORDS or "," in sentence

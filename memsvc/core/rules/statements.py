@@ -14,7 +14,7 @@ from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.remarks import is_asked, is_no_order, is_order_now
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.sentence_grammars import GRAMMAR_WORD, grammars_for
-from memsvc.core.rules.text_requests import LASTING, STANDING
+from memsvc.core.rules.text_requests import LASTING, OCCUPATION, STANDING
 from memsvc.core.rules.word_groups import WORD, Hits, word_hits
 from memsvc.core.secrets import is_secret
 
@@ -297,7 +297,8 @@ def _topics_of(
         return topics
     labels = sentence_labels(grammar.language, body)
     is_temporary = "passing" in labels or _CONDITION.match(body) or is_order_now(body)
-    if "habit" not in labels or labels >= MOCKERY or is_temporary:
+    lasts = "habit" in labels or (is_request and OCCUPATION.search(body))
+    if not lasts or labels >= MOCKERY or is_temporary:
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
     if patterns["implicit"].match(body) or has_marker:
@@ -338,18 +339,25 @@ def _is_order(body: str, grammar: Grammar) -> bool:
         return False
     patterns = grammar.patterns
     style = patterns["style"]
+    hits = word_hits(grammar.language, body)
+    if "task" in hits and hits.keys().isdisjoint(("lasting", "only", "wish")):
+        return False
     if style.search(body) or (
         (boundary := _CLAUSE_END.search(body)) and style.search(body[: boundary.start()])
     ):
         return True
     if _is_about_speaker(body, grammar) and not patterns["targets"].search(body):
         return False
-    hits = word_hits(grammar.language, body)
     if patterns["commands"].search(body) and patterns["permanent"].search(body):
         return True
     if "wish" in hits:
         return True
-    has_style = "style" in hits and "only" in hits and len(body) <= STYLE_CHARS_MAX
+    has_style = (
+        {"style", "only"} <= hits.keys()
+        and len(body) <= STYLE_CHARS_MAX
+        and "task" not in hits
+        and not body.endswith(("?", "？"))
+    )
     if not (has_style or "lasting" in hits):
         return False
     return _has_imperative(body, hits, grammar) or (

@@ -159,6 +159,12 @@ DIRECTIVE: Final = re.compile(
 """A sentence that asks, or does not begin as one that tells."""
 SELF_STATEMENT: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
 """How a sentence begins that tells something of oneself."""
+OCCUPATION: Final = re.compile(
+    r"\b(?:i'm|i am|we're|we are)(?: just| only| also| still)? (?:an?|the|in|on|from) (?!hurry|rush|bit|meeting|little|same|verge|fence)|\b(?:i|we) (?:run|own|teach|work|sell|manage|moderate|organi[sz]e|lead|coach|chair|edit|live in|look after|keep the|grew)\b"
+    r"|\bich (?:bin (?:hier |selbst |nur )?(?:der|die|ein|eine|\w+(?:er|erin|in|ist|or|ent|ant|kraft|mann|frau|leiter))\b|arbeite|leite|unterrichte|betreue|verkaufe|führe|lehre)|\b(?:soy|somos|llevo|trabajo|dirijo|enseño|organizo|gestiono|doy clases)\b"
+    r"|\b(?:je suis|on est|nous sommes) (?:un|une|le|la|en|\w+(?:eur|euse|ier|ière|ien|ienne|trice|aire|iste|logue|chef|prof))\b|\bmoi qui\b|\bje (?:tiens|gère|dirige|travaille|enseigne|vends)\b|\bon (?:a|tient) une?\b|我(?:是|在|刚当|负责|开|教|做|卖)|(?:です|ます|してい(?:る|ます))。?$",
+)
+"""What tells what somebody is or does, beside a text as well."""
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
 COMMENT: Final = quick_pattern(
