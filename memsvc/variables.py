@@ -1,6 +1,10 @@
-"""Environment variables of clients: the server's URL and the key; no settings of a server."""
+"""Environment variables of clients: the server, the key, whose memory; no settings of a server."""
 
 from typing import Final
 
 URL_VARIABLE: Final = "MEMSVC_URL"
 KEY_VARIABLE: Final = "MEMSVC_API_KEY"
+USER_VARIABLE: Final = "MEMSVC_USER"
+PROJECT_VARIABLE: Final = "MEMSVC_PROJECT"
+HOOKS_DIR_VARIABLE: Final = "MEMSVC_HOOKS_DIR"
+"""Variables of the hooks of hosts."""

@@ -91,6 +91,14 @@ COMMANDS: Final = {
         "turn_commands:commands",
         "Turn memory: sessions, their turns and facts, and what they recall.",
     ),
+    "install": (
+        "host_commands:install",
+        "Give a host memory: connect it, and add hooks or instructions to its configuration.",
+    ),
+    "hook": (
+        "host_commands:hook",
+        "Answer a hook of a host, whose JSON is on standard input; it never fails.",
+    ),
     "remember": ("knowledge_commands:remember", "Store knowledge for future retrieval."),
     "recall": (
         "knowledge_commands:recall",

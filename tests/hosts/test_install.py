@@ -1,0 +1,150 @@
+"""What `memsvc install` writes into the configuration of hosts, and that it takes all of it back."""
+
+import json
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from memsvc.hosts import config_text
+from tests.e2e.process import typed
+
+KEY = "msk_never-shown"
+FOREIGN_HOOK = '{"hooks": [{"type": "command", "command": "mine.sh", "timeout": 60}]}'
+ROWS = [
+    # host, file below the home, what somebody wrote there
+    ("claude-code", ".claude.json", '{\n  "numStartups": 1.0,\n  "mcpServers": {"other": {"url": "u"}}\n}'),
+    (
+        "claude-code",
+        ".claude/settings.json",
+        '{"model": "opus", "hooks": {"Stop": [\n ' + FOREIGN_HOOK + "]}}",
+    ),
+    ("codex", ".codex/config.toml", '# mine\nmodel = "m"\n\n[mcp_servers.other]\nurl = "u" # kept'),
+    ("codex", ".codex/hooks.json", '{"hooks": {"Stop": [' + FOREIGN_HOOK + "]}}\n"),
+    ("cursor", ".cursor/mcp.json", '{\n\t"mcpServers": {\n\t\t"a": {"command": "x"}\n\t}\n}\n'),
+    ("cursor", ".cursor/hooks.json", '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}'),
+    ("gemini", ".gemini/settings.json", '{\n  // theme\n  "theme": "é\\u00e9", /* x */\n  "a": []\n}\n'),
+    ("opencode", ".config/opencode/opencode.jsonc", '{\n  "model": "x", // trailing\n}\n'),
+    ("vscode", ".config/Code/User/mcp.json", '{\n    "servers": {},\n    "inputs": []\n}\n'),
+    ("windsurf", ".codeium/windsurf/mcp_config.json", "{}"),
+    ("windsurf", ".codeium/windsurf/memories/global_rules.md", "# Rules\n\nBe brief.\n"),
+    ("claude-desktop", ".config/Claude/claude_desktop_config.json", '{"globalShortcut": ""}'),
+]  # fmt: skip
+HOSTS = sorted({host for host, _, _ in ROWS})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    (home / "work").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    for variable in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.chdir(home / "work")
+    return home
+
+
+def install(*arguments: str) -> str:
+    """What the command says, which is never the key."""
+    done = typed("install", *arguments, MEMSVC_API_KEY=KEY)
+    assert done.returncode == 0, done.stderr
+    assert KEY not in done.stdout + done.stderr
+    return done.stdout
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """All files below the home."""
+    files = (path for path in home.rglob("*") if path.is_file())
+    return {str(path.relative_to(home)): path.read_bytes() for path in files}
+
+
+def written(home: Path) -> None:
+    for _, file, text in ROWS:
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
+        (home / file).write_text(text)
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_what_is_installed_is_removed_again_and_nothing_else(home: Path, foreign: bool) -> None:
+    if foreign:
+        written(home)
+    before = contents(home)
+    for host in HOSTS:
+        last = contents(home)
+        install(host, "--dry-run")
+        assert contents(home) == last, host
+        install(host)
+        once = contents(home)
+        assert once != last, host
+        assert "written" not in install(host), host
+        assert contents(home) == once, host
+        if foreign:
+            changed = {file for row, file, _ in ROWS if row == host}
+            assert changed <= {file for file in before if once[file] != last[file]}, host
+    for host in HOSTS:
+        install(host, "--remove")
+    after = contents(home)
+    differing = [file for file in {*before, *after} if before.get(file) != after.get(file)]
+    assert [(file, after.get(file)) for file in differing] == []
+
+
+def test_what_was_there_stands_beside_what_is_installed(home: Path) -> None:
+    written(home)
+    for host in HOSTS:
+        install(host)
+    servers = json.loads((home / ".claude.json").read_text())["mcpServers"]
+    assert servers["other"] == {"url": "u"}
+    assert servers["memsvc"]["headers"] == {"Authorization": f"Bearer {KEY}"}
+    stops = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"]
+    assert stops[0] == json.loads(FOREIGN_HOOK)
+    command = shlex.split(stops[1]["hooks"][0]["command"])
+    assert command[-4:] == ["hook", "stop", "--host", "claude-code"]
+    assert set(tomllib.loads((home / ".codex/config.toml").read_text())["mcp_servers"]) == {
+        "other",
+        "memsvc",
+    }
+    gemini = (home / ".gemini/settings.json").read_text()
+    assert "// theme" in gemini
+    assert '"é\\u00e9", /* x */' in gemini
+    assert config_text.find(gemini, ("hooks", "AfterAgent")) is not None
+    rules = (home / ".codeium/windsurf/memories/global_rules.md").read_text()
+    assert rules.startswith("# Rules\n\nBe brief.\n<!-- memsvc: begin")
+
+
+def test_a_server_of_the_users_own_is_brought_back(home: Path) -> None:
+    file = home / ".claude.json"
+    file.write_text('{"mcpServers": {"memsvc": {"url": "mine"}}}')
+    install("claude-code")
+    assert "mine" not in file.read_text()
+    install("claude-code", "--remove")
+    assert json.loads(file.read_text()) == {"mcpServers": {"memsvc": {"url": "mine"}}}
+
+
+def test_files_of_a_project_hold_no_key(home: Path) -> None:
+    for host in ("claude-code", "cursor", "gemini", "opencode", "vscode"):
+        assert KEY.encode() not in b"".join(contents(home / "work").values())
+        install(host, "--scope", "project")
+        install(host, "--scope", "project", "--remove")
+        assert contents(home) == {}, host
+    assert typed("install", "windsurf", "--scope", "project", "--key", "k").returncode == 1
+
+
+def test_a_broken_file_is_named_and_nothing_is_written(home: Path) -> None:
+    broken = [
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": [}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {}}}'),
+        ("codex", ".codex/config.toml", "model = "),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": []}'),
+        ("gemini", ".gemini/settings.json", '"text"'),
+        ("opencode", ".config/opencode/plugin/memsvc.js", "// somebody else's"),
+    ]
+    for host, file, text in broken:
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
+        (home / file).write_text(text)
+        before = contents(home)
+        done = typed("install", host, MEMSVC_API_KEY=KEY)
+        assert (done.returncode, str(home / file) in done.stderr) == (1, True), (host, done)
+        assert contents(home) == before, host
+        (home / file).unlink()
