@@ -85,7 +85,8 @@ class MemoryCalls:
         except ValueError:
             found = {}
         if response.status != http.client.OK or not isinstance(found, dict):
-            raise CallError(str(found.get("code")) if isinstance(found, dict) else "")
+            code = found.get("code") if isinstance(found, dict) else None
+            raise CallError(str(code or f"no memsvc there (status {response.status})"))
         return found
 
 
