@@ -302,8 +302,8 @@ class StrictSource(EnvSettingsSource):
         for variable in sorted(self._environment, key=lambda name: (name not in SHORT_NAMES, name)):
             text = self._environment[variable]
             from_cluster = variable == "MEMSVC_PORT" and text.startswith("tcp://")
-            is_ours = (variable in SHORT_NAMES and text) or variable.startswith(PREFIX)
-            if not is_ours or variable.startswith(NOT_SETTINGS) or from_cluster:
+            is_setting = (variable in SHORT_NAMES and text) or variable.startswith(PREFIX)
+            if not is_setting or variable.startswith(NOT_SETTINGS) or from_cluster:
                 continue
             name = SHORT_NAMES.get(variable, variable).lower()
             path = name.removeprefix(self.env_prefix.lower()).split("__")

@@ -234,18 +234,18 @@ class _Exporter(SpanExporter):
         self._meter = meter
         self._is_down = False
         self._session = _Session(dict(header.partition("=")[::2] for header in options.headers))
-        self._otlp = OTLPSpanExporter(
+        self._client = OTLPSpanExporter(
             options.url,
             timeout=options.timeout_ms / 1000,
             compression=Compression.NoCompression,
             session=self._session,
         )
-        self._close: Callable[[], None] = self._otlp.shutdown
+        self._close: Callable[[], None] = self._client.shutdown
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch, with retries within its time limit."""
         self.exported += len(spans)
-        result: SpanExportResult = self._otlp.export(spans)
+        result: SpanExportResult = self._client.export(spans)
         is_down = result is not SpanExportResult.SUCCESS
         if is_down and not self._is_down:
             log.warning("the collector of traces takes none", reason=self._session.outcome)
@@ -291,10 +291,10 @@ class _Processor(BatchSpanProcessor):
 
     async def stop(self) -> None:
         """Send what waits, within the time limit of a batch."""
-        stopping = threading.Thread(target=self.shutdown, daemon=True)
-        stopping.start()
+        thread = threading.Thread(target=self.shutdown, daemon=True)
+        thread.start()
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(stopping.join, self._options.timeout_ms / 1000)
+            await to_thread.run_sync(thread.join, self._options.timeout_ms / 1000)
         if self.waiting:
             self._meter.add("memsvc_trace_spans_total", self.waiting, outcome="lost")
             log.warning("spans were lost at the end", spans=self.waiting)

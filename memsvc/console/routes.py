@@ -68,7 +68,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "notebook": View(document_views.show),
     "edit-document": View(document_views.edit, ("GET", "POST")),
     "restore-document": View(document_views.restore, ("POST",)),
-    "playground": View(project_views.playground, ("GET", "POST")),
+    "playground": View(project_views.tool_form, ("GET", "POST")),
     "memories": View(knowledge_views.memories),
     "memory": View(knowledge_views.memory_history),
     "delete-memory": View(knowledge_views.delete_memory, ("POST",)),

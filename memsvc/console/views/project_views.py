@@ -149,7 +149,7 @@ LONG: Final = frozenset(
 )
 
 
-async def playground(page: Page) -> Response:
+async def tool_form(page: Page) -> Response:
     """Show the tools of the caller with the form of one of them, or the result of a call."""
     if page.request.method == "POST":
         return await _called(page)
