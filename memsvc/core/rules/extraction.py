@@ -35,6 +35,7 @@ from memsvc.core.rules.statements import (
     statements_in,
 )
 from memsvc.core.rules.word_groups import word_hits
+from memsvc.core.rules.topics import INSTRUCTION
 from memsvc.core.secrets import is_secret
 
 STATEMENTS_MAX = 64
@@ -138,6 +139,8 @@ def _matches_in(text: str) -> "ItemMatches":
         # where two rules of a topic match the same words, the first one wins
         by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
     read_already = [(match.at, match.topic.fact_id) for match in by_rule.values()]
+    # a wish to be forgotten is no standing instruction beside
+    read_already += [(match.at, INSTRUCTION.fact_id) for match in by_rule.values() if match.deletes]
     by_grammar = [
         _Match(found.at, found.topic, found.topic.key, (found.value,), statement=found.statement)
         for found in statements_in(text, pasted, read_already)

@@ -69,7 +69,7 @@ async def test_why_nothing_was_recalled_is_explained(opened: Opened) -> None:
     for number in range(30):
         await say(door, f"t{number}", f"The garden party number {number} was fun.")
     prepared = await ask(
-        door, "garden zyzzyva qwyjibo frobnicate xylograph wombat plugh", explain=True
+        door, "What does the word garden zyzzyva qwyjibo frobnicate mean?", explain=True
     )
     assert len(prepared["input_items"]) == 1
     reasons = {one["reason"] for one in prepared["explanation"]["candidates"]}
