@@ -34,8 +34,8 @@ from memsvc.core.rules.statements import (
     clause_of,
     statements_in,
 )
-from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.rules.topics import INSTRUCTION
+from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.secrets import is_secret
 
 STATEMENTS_MAX = 64
