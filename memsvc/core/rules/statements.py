@@ -172,6 +172,12 @@ def _cut(sentence: str, at: int, end: int) -> str:
     return sentence[start:until].strip(_TRIM).strip()
 
 
+_YEAR = re.compile(
+    r"\b(?:in|since|im|im jahr|seit|en|desde|depuis) (?:19|20)\d\d\b|(?<!\d)(?:19|20)\d\d ?年"
+)
+"""The year of something in a life, in lower case."""
+
+
 def statements_in(
     text: str, pasted: Sequence[tuple[int, int]], read_already: Sequence[tuple[int, str]]
 ) -> Iterator[Found]:
@@ -297,7 +303,7 @@ def _topics_of(
         return topics
     labels = sentence_labels(grammar.language, body)
     is_temporary = "passing" in labels or _CONDITION.match(body) or is_order_now(body)
-    lasts = "habit" in labels or (is_request and OCCUPATION.search(body))
+    lasts = "habit" in labels or _YEAR.search(body) or (is_request and OCCUPATION.search(body))
     if not lasts or labels >= MOCKERY or is_temporary:
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
