@@ -32,7 +32,7 @@ class Element(NamedTuple):
     mark: str
 
 
-class FileChange(NamedTuple):
+class HostFileChange(NamedTuple):
     """What goes into one file: members and elements of JSON, a marked block, or all of it."""
 
     file: Path
@@ -74,7 +74,7 @@ class InstallTarget(NamedTuple):
         return f"{self.command} {mark}", mark
 
 
-def changes_of(host: str, target: InstallTarget) -> list[FileChange]:
+def changes_of(host: str, target: InstallTarget) -> list[HostFileChange]:
     """Return the changes that install memsvc in a host.
 
     Raises INVALID_ARGUMENT for a host without files in a project."""
@@ -83,7 +83,7 @@ def changes_of(host: str, target: InstallTarget) -> list[FileChange]:
     return HOST_CONFIGS[host](target)
 
 
-def _claude_code(target: InstallTarget) -> list[FileChange]:
+def _claude_code(target: InstallTarget) -> list[HostFileChange]:
     moved = target.environment.get("CLAUDE_CONFIG_DIR")
     folder = Path(moved) if moved else target.home / ".claude"
     server = {
@@ -96,14 +96,14 @@ def _claude_code(target: InstallTarget) -> list[FileChange]:
         _server(
             target.place((folder if moved else target.home) / ".claude.json", ".mcp.json"), server
         ),
-        FileChange(
+        HostFileChange(
             target.place(folder / "settings.json", ".claude/settings.json"),
             elements=_shell_hooks(target, "claude-code", events | {"PreCompact": "pre-compact"}),
         ),
     ]
 
 
-def _codex(target: InstallTarget) -> list[FileChange]:
+def _codex(target: InstallTarget) -> list[HostFileChange]:
     folder = Path(target.environment.get("CODEX_HOME") or target.home / ".codex")
     header = json.dumps(f"Bearer {target.key}")
     lines = (
@@ -112,15 +112,15 @@ def _codex(target: InstallTarget) -> list[FileChange]:
     )
     events = {"SessionStart": "session-start", "UserPromptSubmit": "prompt", "Stop": "stop"}
     return [
-        FileChange(folder / "config.toml", block=lines),
-        FileChange(
+        HostFileChange(folder / "config.toml", block=lines),
+        HostFileChange(
             folder / "hooks.json",
             elements=_shell_hooks(target, "codex", events | {"PreCompact": "pre-compact"}),
         ),
     ]
 
 
-def _gemini(target: InstallTarget) -> list[FileChange]:
+def _gemini(target: InstallTarget) -> list[HostFileChange]:
     server = {"httpUrl": target.mcp_url, "headers": target.header(f"${KEY_VARIABLE}")}
     # PreCompress fires before every call of the model
     events = {"SessionStart": "session-start", "BeforeAgent": "prompt", "AfterAgent": "stop"}
@@ -129,7 +129,7 @@ def _gemini(target: InstallTarget) -> list[FileChange]:
     return [_server(place, server)._replace(elements=hooks)]
 
 
-def _cursor(target: InstallTarget) -> list[FileChange]:
+def _cursor(target: InstallTarget) -> list[HostFileChange]:
     server = {"url": target.mcp_url, "headers": target.header(f"${{env:{KEY_VARIABLE}}}")}
     events = {
         "sessionStart": "session-start",
@@ -145,7 +145,7 @@ def _cursor(target: InstallTarget) -> list[FileChange]:
     )
     return [
         _server(target.place(".cursor/mcp.json", ".cursor/mcp.json"), server),
-        FileChange(
+        HostFileChange(
             target.place(".cursor/hooks.json", ".cursor/hooks.json"),
             members=((("version",), 1),),
             elements=hooks,
@@ -153,7 +153,7 @@ def _cursor(target: InstallTarget) -> list[FileChange]:
     ]
 
 
-def _opencode(target: InstallTarget) -> list[FileChange]:
+def _opencode(target: InstallTarget) -> list[HostFileChange]:
     config = Path(target.environment.get("XDG_CONFIG_HOME") or target.home / ".config")
     file = target.place(config / "opencode/opencode.json", "opencode.json")
     with_comments = file.with_suffix(".jsonc")
@@ -167,11 +167,11 @@ def _opencode(target: InstallTarget) -> list[FileChange]:
     folder = target.place(config / "opencode/plugin", ".opencode/plugin")
     return [
         _server(with_comments if with_comments.exists() else file, server, "mcp"),
-        FileChange(folder / f"{NAME}.js", text=plugin),
+        HostFileChange(folder / f"{NAME}.js", text=plugin),
     ]
 
 
-def _vscode(target: InstallTarget) -> list[FileChange]:
+def _vscode(target: InstallTarget) -> list[HostFileChange]:
     user = _application_folder(target) / "Code/User"
     server = {
         "type": "http",
@@ -190,24 +190,24 @@ def _vscode(target: InstallTarget) -> list[FileChange]:
         _server(target.place(user / "mcp.json", ".vscode/mcp.json"), server, "servers")._replace(
             elements=question
         ),
-        FileChange(
+        HostFileChange(
             target.place(user / "prompts" / file_name, f".github/instructions/{file_name}"),
             text=f'---\napplyTo: "**"\n---\n\n{_instructions(target)}\n',
         ),
     ]
 
 
-def _windsurf(target: InstallTarget) -> list[FileChange]:
+def _windsurf(target: InstallTarget) -> list[HostFileChange]:
     folder = target.home / ".codeium/windsurf"
     server = {"serverUrl": target.mcp_url, "headers": target.header("")}
     rules = folder / "memories/global_rules.md"
     return [
         _server(folder / "mcp_config.json", server),
-        FileChange(rules, block=_instructions(target), comment=HTML_COMMENT),
+        HostFileChange(rules, block=_instructions(target), comment=HTML_COMMENT),
     ]
 
 
-def _claude_desktop(target: InstallTarget) -> list[FileChange]:
+def _claude_desktop(target: InstallTarget) -> list[HostFileChange]:
     command, *arguments = target.command.split(" -m ")
     server = {
         "command": command,
@@ -217,7 +217,7 @@ def _claude_desktop(target: InstallTarget) -> list[FileChange]:
     return [_server(_application_folder(target) / "Claude/claude_desktop_config.json", server)]
 
 
-HOST_CONFIGS: Final[dict[str, Callable[[InstallTarget], list[FileChange]]]] = {
+HOST_CONFIGS: Final[dict[str, Callable[[InstallTarget], list[HostFileChange]]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "cursor": _cursor,
@@ -235,8 +235,8 @@ NOTES: Final = {
 }
 
 
-def _server(file: Path, server: dict[str, Any], member: str = "mcpServers") -> FileChange:
-    return FileChange(file, members=(((member, NAME), server),))
+def _server(file: Path, server: dict[str, Any], member: str = "mcpServers") -> HostFileChange:
+    return HostFileChange(file, members=(((member, NAME), server),))
 
 
 def _shell_hooks(

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from memsvc.core.errors import invalid
 from memsvc.hosts import config_text
 from memsvc.hosts.hook_files import write_private
-from memsvc.hosts.host_configs import NAME, Element, FileChange
+from memsvc.hosts.host_configs import NAME, Element, HostFileChange
 
 PRIVATE: Final = 0o600
 
@@ -25,7 +25,7 @@ class FileUpdate(NamedTuple):
 
 
 def plan(
-    changes: list[FileChange], records: dict[str, Record], *, remove: bool
+    changes: list[HostFileChange], records: dict[str, Record], *, remove: bool
 ) -> list[FileUpdate]:
     """Return the files as they will be; `records` are what an earlier installation did to each.
 
@@ -77,7 +77,7 @@ def _error_text(error: Exception) -> str:
     return "no TOML" if isinstance(error, tomllib.TOMLDecodeError) else str(error)
 
 
-def _installed(change: FileChange, before: str | None, record: Record) -> tuple[str, Record]:
+def _installed(change: HostFileChange, before: str | None, record: Record) -> tuple[str, Record]:
     record = {"created": before is None, "made": [], "replaced": [], "block": False} | record
     if change.text:
         if not _is_ours(before):
@@ -123,7 +123,9 @@ def _with_element(text: str, record: Record, element: Element) -> tuple[str, Rec
     return config_text.add_element(text, element.path, element.value), record
 
 
-def _removed(change: FileChange, before: str | None, record: Record) -> tuple[str | None, Record]:
+def _removed(
+    change: HostFileChange, before: str | None, record: Record
+) -> tuple[str | None, Record]:
     if before is None or change.text:
         return (None if _is_ours(before) else before), {}
     if change.block:
@@ -185,7 +187,7 @@ def _is_ours(text: str | None) -> bool:
     return text is None or NAME in text
 
 
-def _is_foreign(change: FileChange, text: str, record: Record) -> bool:
+def _is_foreign(change: HostFileChange, text: str, record: Record) -> bool:
     """Return whether a TOML file has our table, but not from us: it is left as it is."""
     if change.file.suffix != ".toml":
         return False
@@ -193,6 +195,6 @@ def _is_foreign(change: FileChange, text: str, record: Record) -> bool:
     return not record["block"] and config_text.BEGIN not in text and NAME in servers
 
 
-def _check_block(change: FileChange, text: str) -> None:
+def _check_block(change: HostFileChange, text: str) -> None:
     if change.file.suffix == ".toml":
         tomllib.loads(text)
