@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID
 
 import orjson
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model, with_config
 from typing_extensions import TypedDict
 
 from memsvc.core.errors import Code, MemsvcError
@@ -209,9 +209,8 @@ _OPEN: Final = ConfigDict(extra="allow", strict=True)
 _Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
+@with_config(_CLOSED)
 class _Evidence(TypedDict):
-    __pydantic_config__ = _CLOSED  # type: ignore[misc]
-
     session: str
     turn: str
     item: str
@@ -219,16 +218,14 @@ class _Evidence(TypedDict):
     origin: NotRequired[str]
 
 
+@with_config(_OPEN)
 class _Cited(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-
     session: str
     turn: str
 
 
+@with_config(_OPEN)
 class _InsightEvidence(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-
     facts: list[str]
     turns: list[_Cited]
     holds: NotRequired[list[_Pair]]
@@ -236,9 +233,8 @@ class _InsightEvidence(TypedDict):
     sources: NotRequired[list[_Pair]]
 
 
+@with_config(_OPEN)
 class _Candidate(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-
     kind: str
     ref: str
     shown: bool
@@ -250,9 +246,8 @@ class _Candidate(TypedDict):
     parts: NotRequired[dict[str, float]]
 
 
+@with_config(_OPEN)
 class _RecallTrace(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-
     candidates: list[_Candidate]
     confidence: NotRequired[dict[str, Any] | None]
     limits: dict[str, Any]

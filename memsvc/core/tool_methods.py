@@ -17,7 +17,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, create_model, with_config
 
 from memsvc.core.progress import ProgressCallback
 from memsvc.core.resources import Resource
@@ -134,7 +134,7 @@ def result(cls: type[Class]) -> type[Class]:
         name: with_description(hint) for name, hint in cls.__annotations__.items()
     }
     if "__pydantic_config__" not in vars(cls):
-        cls.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+        with_config(ConfigDict(extra="forbid"))(cls)
     return dataclass(frozen=True, slots=True)(cls)
 
 

@@ -19,8 +19,7 @@ async def read_statements(items: Sequence[TurnItem]) -> None:
 
     The newest ones are read first, up to the limit of a turn. It depends on the items alone, so
     that no lock and no transaction is needed meanwhile."""
-    await run_in_thread(_user_chars(items), _read_matches, items)
-    await read_changes(items)
+    await run_in_thread(_user_chars(items), _read_statements, items)
 
 
 async def read_changes(items: Sequence[TurnItem]) -> None:
@@ -84,6 +83,11 @@ def _read_matches(items: Sequence[TurnItem]) -> None:
     texts = [item.text if item.role == "user" else "" for item in messages]
     for item, matches in zip(messages, extraction.read(texts), strict=True):
         item.matches = matches
+
+
+def _read_statements(items: Sequence[TurnItem]) -> None:
+    _read_matches(items)
+    _read_changes(items)
 
 
 def _read_changes(items: Sequence[TurnItem]) -> None:
