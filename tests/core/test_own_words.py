@@ -59,6 +59,24 @@ DIVIDED = [
     "请把这段话翻成英文：⟦我叫赵磊，住在洛阳，对芒果过敏。⟧",
     "⟦小袁：我下个月回绵阳\n大鹏：我女朋友海鲜过敏⟧\n\n以上是群里的聊天记录，我刚当上组长。",
     "添削お願いします。\n\n⟦私は去年から長野に住んでいます。犬がいます。名前はポチです。⟧",
+    "⟦Dear Agony Aunt, I am 64. I own a boat. Yours, Flustered in Poole ⟧///// what should I reply to this?",
+    "Who's in the wrong here?\n\n⟦AITA for this? I (27F) work nights. We live in Tulsa.⟧",
+    (
+        "mach eine Tabelle daraus:\n⟦Steckbrief 1: Ich bin Imkerin.\nSteckbrief 2: Ich fahre Bahn.⟧\n"
+        "Brauch das für unser Treffen, das organisiere ich jeden Mittwoch"
+    ),
+    (
+        "Tú qué le contestarías?\n⟦«Yo ya no bebo y hago crossfit cada día»⟧\nCon gracia, que yo soy de"
+        " Cádiz"
+    ),
+    "Dis-moi si ça sonne juste :\n\n⟦— Je suis convoyeur de fonds. J'habite à Roubaix.⟧",
+    (
+        "Spiel folgende Kundin:⟦ Heidrun, 58. „Ich kaufe nur bei euch, seit Jahren.“ ⟧Ich bin Optiker."
+    ),
+    "french please -⟦ I moved to Tulsa. I work nights. My wife runs a bakery.⟧",
+    "reddit post, who's the asshole?\n\n⟦I moved to Tulsa. I work nights. I eat no pork.⟧",
+    "ins Englische:\n⟦Ich wohne in Husum. Ich arbeite nachts. Wir haben zwei Hunde.⟧",
+    "もっと短く\n\n⟦私は長野に住んでいます。犬がいます。夜勤をしています。⟧",
     "次のメールに返信を書いて。私は受付です。\n\n⟦いつもお世話になっております。来月で退職します。⟧",
 ]
 
@@ -138,6 +156,8 @@ def test_beside_a_text_only_what_is_not_about_it_tells_something() -> None:
         ("Traduis ça, moi j'ai fait allemand :", ["moi j'ai fait allemand"]),
         ("压缩成三句话，我是做外贸的：", ["我是做外贸的"]),
         ("Here's a note that came in;", []),
+        ("it went to my mum's account", []),
+        ("C'est pour mon atelier du jeudi", ["C'est pour mon atelier du jeudi"]),
         ("I run the salon since 2011.", ["I run the salon since 2011."]),
     ):
         parts = [text[start:end].strip() for start, end in statement_parts(text, 0, len(text))]

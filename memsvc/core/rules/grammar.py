@@ -24,13 +24,14 @@ _PATTERNS = (
     "conditional",
     "persistent",
     "implicit",
+    "states",
     "commands",
     "targets",
     "permanent",
     "style",
     "once",
 )
-_MATCHED = ("lead", "request", "implicit")
+_MATCHED = ("lead", "request", "implicit", "states")
 """Patterns that are not searched for: what they match at a place is of interest, or is found soon."""
 
 
@@ -46,7 +47,7 @@ class Grammar:
     The `common` words tell the language of a sentence. Without one of the `markers` (words;
     characters in scripts without spaces) no statement is read but by its beginning (`implicit`,
     which leaves out the speaker), without one of the `cues` beside them no instruction and no
-    class. `lead` are fillers before it, `request` begins a clause that asks or requests something
+    class. A sentence that begins like `states` lasts by its form. `lead` are fillers before it, `request` begins a clause that asks or requests something
     now. `conditional` rejects a sentence (a condition, hearsay); before a question in the same
     sentence only `persistent` words make one. `commands` finds an instruction, after the speaker
     only with a `targets` word: `permanent` words make it last, those about style (`style`) last by
@@ -65,6 +66,7 @@ class Grammar:
     request: str
     conditional: str
     implicit: str
+    states: str
     commands: str
     targets: str
     permanent: str

@@ -19,7 +19,7 @@ _LABEL = re.compile(
     rf"[*_\])]{{0,3}}\s?(?P<after>{_STAMP})?[:：](?!//|\d)\s*(?P<said>.?)"
 )
 _SPEAKER = re.compile(
-    r"\s{0,8}(?:@[\w.-]{1,40}\s?[:：]|[\w.-]{2,20}> \S)|\s{0,8}[\u3040-\u30ff\u4e00-\u9fffA-Za-z]{1,8}[「『].*[」』]\s{0,8}$"
+    r"\s{0,8}(?:@[\w.-]{1,40}\s?[:：]|[\w.-]{2,20}> \S|—\s?[^\W\d_])|.{0,200}(?:\bAITA\b|\b(?:I|[Mm]e) ?\(\d\d ?[MFmf]\))|\s{0,8}[\u3040-\u30ff\u4e00-\u9fffA-Za-z]{1,8}[「『].*[」』]\s{0,8}$"
 )
 _NAME = re.compile(
     r"[^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’&-]{0,40}){0,2}"
@@ -27,7 +27,11 @@ _NAME = re.compile(
 )
 _NO_NAME = re.compile(r"(?:ing|tion|ment|ness|ung|heit|keit|schaft|weise|ción|mente|dad)$")
 _NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはがもで]|これ|それ|だけ|ひと")
-_ITEM = re.compile(r"\s{0,8}(?:[-*•・·–—]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
+_ITEM = re.compile(r"\s{0,8}(?:[-*•・·–]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
+_NUMBERED = re.compile(r"[^\W\d_]{3,20} (?:\d{1,2}|[A-Z])")
+"""The label of one of several texts."""
+_SEPARATOR = re.compile(r"(?<= )([/=*_~#|+-])\1{2,}(?= )")
+"""What stands between a text and a request in a line."""
 _LOG_LINE = re.compile(rf"\s{{0,4}}{_STAMP}\s")
 _EMAIL_HEADER = re.compile(
     r"\W{0,3}(?:subject|betreff|asunto|objet|件名|主题|发件人|差出人)\s?[:：]|.{0,60}[:：].{0,60}@",
@@ -62,6 +66,7 @@ def pasted_spans(text: str) -> Sequence[Span]:
     statement and no instruction of the user's begins there; one that begins in own words may end
     in a quotation ("my favourite song is 'Angie'"). Call it once a message, on the text that the
     rules read, and ask `within` for each position."""
+    text = _SEPARATOR.sub(lambda mark: "\n\n".ljust(len(mark[0])), text)
     quoted = quoted_spans(text)
     if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):
         return quoted  # one sentence
@@ -204,6 +209,8 @@ def _is_speaker(label: str) -> bool:
     folded = label.casefold()
     if words.ROLE.fullmatch(folded):
         return True
+    if _NUMBERED.fullmatch(label):
+        return folded.split()[0] not in words.OWN_LABELS
     if _NO_NAME.search(folded) or not words.OWN_LABELS.isdisjoint((folded, *folded.split())):
         return False
     if label[0] > "\u3000":
@@ -332,8 +339,10 @@ def _after_colon(text: str, line: _Line) -> Span | None:
             start = line.start + colon.end()
             joined = _JOINED.match(rest)
             quoted = text[start : start + (joined.end() if joined else 0)].rstrip()
-            is_all = len(quoted) >= QUOTED_TEXT_CHARS
-            return start, start + len(quoted) if is_all else line.end
+            if len(quoted) >= QUOTED_TEXT_CHARS:
+                return start, start + len(quoted)
+            last = rest.rfind(" " * QUOTED_TEXT_CHARS) + 1  # a quotation ends the text
+            return start, start + last + QUOTED_TEXT_CHARS - 1 if last else line.end
     return None
 
 
@@ -381,7 +390,8 @@ def _without_comments(
         return
     last = paragraphs[-1]
     if len(last) > 1 and last[0].kind not in ("", "header") and not last[-1].kind:
-        last = last[:-1] if _is_clear_comment(last[-1:]) else last
+        is_remark = last[0].kind == "quote" or _is_clear_comment(last[-1:])
+        last = last[:-1] if is_remark else last
     yield paragraphs[0][0].start, last[-1].end
 
 
@@ -392,7 +402,7 @@ def _is_comment(
     own = _own(paragraph)
     if (
         any(line.kind not in ("", "item", "own") for line in paragraph)
-        or paragraph[0].start < closed
+        or (paragraph[0].start < closed and not any(line.request > 1 for line in paragraph))
         or words.GREETING.match(own)
     ):
         return False

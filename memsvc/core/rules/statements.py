@@ -109,6 +109,7 @@ _PREDICATE = re.compile(
     r"|tiene|tienen|est|sont|était|ont|c'est|suben?|baja[n]?)\b|[是有了]|[るたすだ]$"
 )
 """The verb of a sentence that tells something, not how to answer."""
+_QUOTATION_ENDS = " \n\"'”“»」』"
 _TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
 
 
@@ -176,6 +177,14 @@ _YEAR = re.compile(
     r"\b(?:in|since|im|im jahr|seit|en|desde|depuis) (?:19|20)\d\d\b|(?<!\d)(?:19|20)\d\d ?年"
 )
 """The year of something in a life, in lower case."""
+_SPEAKER_FIRST = re.compile(
+    r"(?:\w+\W){0,2}?(?:i|i'm|i've|we|we're|ich|wir|yo|je|j'|on|nous|soy|somos|tengo|tenemos|llevo|trabajo|vivo|moi)\b|.{0,4}(?:我(?!妈|爸|哥|姐|弟|妹|们?老板|朋友|同事|同学|的)|[私僕俺咱])"
+)
+"""How a sentence begins whose subject is the speaker, beside a text that is worked on."""
+_MOMENT = re.compile(
+    r"\b(?:yet|still|again|now|today|tonight|currently|at the mom\w*|at the min\w*|jetzt|grade?|gerade|heute|noch|hoy|ahora|otra vez|ya|maintenant|encore|aujourd'hui|en ce moment)\b|又|还没|今天|现在|今日|もう|まだ|さっき|今(?!年|でも)"
+)
+"""Words of the moment: without a word of what lasts beside them, a sentence does not last."""
 
 
 def statements_in(
@@ -186,7 +195,9 @@ def statements_in(
     `read_already` are the places and topics that rules have read: in such a sentence only another
     class of what is always told is a statement too."""
     has_text = holds_text(text, pasted)
-    for start, sentence_end in sentence_spans(text):
+    for sentence_start, sentence_end in sentence_spans(text):
+        sentence = text[sentence_start:sentence_end]
+        start = sentence_end - len(sentence.lstrip(_QUOTATION_ENDS))
         end = own_end(text, pasted, start, sentence_end)
         if not 4 < end - start <= SENTENCE_CHARS_READ or within(pasted, start):
             continue
@@ -303,7 +314,12 @@ def _topics_of(
         return topics
     labels = sentence_labels(grammar.language, body)
     is_temporary = "passing" in labels or _CONDITION.match(body) or is_order_now(body)
-    lasts = "habit" in labels or _YEAR.search(body) or (is_request and OCCUPATION.search(body))
+    lasts = (
+        ("habit" in labels and (not is_request or _SPEAKER_FIRST.match(body)))
+        or _YEAR.search(body)
+        or (is_request and OCCUPATION.search(body))
+        or (patterns["states"].match(body) and not _MOMENT.search(body))
+    )
     if not lasts or labels >= MOCKERY or is_temporary:
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)

@@ -12,7 +12,7 @@ from memsvc.core.rules.quick_pattern import quick_pattern
 
 _NOUN: Final = (
     # kinds of text
-    r"(?:texte?n?s?|textos?|e-?mails?|mails?|letters?|briefe?s?|cartas?|lettres?|courriels?|courriers?|correos?|messages?|mensajes?|msgs?|sms|whatsapps?|nachricht(?:en)?|notiz(?:en)?|zettel|aushang"
+    r"(?:texte?n?s?|\w{3,12}texte?s?|sequel|prequel|opening line|opening|textos?|e-?mails?|mails?|letters?|briefe?s?|cartas?|lettres?|courriels?|courriers?|correos?|messages?|mensajes?|msgs?|sms|whatsapps?|nachricht(?:en)?|notiz(?:en)?|zettel|aushang"
     r"|mots?|reviews?|reseñas?|rezension(?:en)?|bewertung(?:en)?|avis|opini(?:ón|ones)|comments?|kommentare?|comentarios?|commentaires?|beitrag|beiträge|threads?|tweets?|captions?|ads?|adverts?|listings?"
     r"|\w*anzeigen?|inserate?|anuncios?|annonces?|lyrics?|paroles|letras?|\w*liedtexte?s?|songtexte?|songs?|lied(?:er)?|canci(?:ón|ones)|chansons?|poems?|gedichte?s?|poemas?|poèmes?|verses?|versos?|strophen?|stanzas?"
     r"|stor(?:y|ies)|geschichten?|historias?|histoires?|relatos?|cuentos?|contes?|tales?|passages?|pasajes?|paragraphs?|párrafos?|paragraphes?|absatz|absätze|abschnitte?s?|excerpts?|extracts?|extraits?|auszug|fragmentos?"
@@ -75,14 +75,16 @@ VERB: Final = quick_pattern(
 RESPONSE: Final = quick_pattern(
     # an answer, summary or translation that is wanted
     r"\b(?:answers?|repl(?:y|ies)|responses?|comeback|rebuttal|feedback|summary|recap|digest|gist|translation|rundown|takeaways?|thoughts) (?:to|of|for|on|from|about) (?:an?|the|my|our|his|her|their|this|that|these|those|him|her|them|it|some)\b"
-    r"|\bwhat (?:do|should|would|could|can|shall|might) (?:i|you|we) (?:say|tell|write|answer|reply|respond|text|put|make of|think of|do with)\b|\b(?:how|what) (?:do|should|would|could|can|shall|might|'d|d) ?(?:i|you|we) (?:best |even |politely |nicely )?(?:reply|answer|respond|react|handle|phrase|word|put)\b"
+    r"|\bwhat (?:do|should|would|could|can|shall|might) (?:i|you|we) (?:even |actually |possibly )?(?:say|tell|write|answer|reply|respond|text|put|make of|think of|do with)\b|\b(?:how|what) (?:do|should|would|could|can|shall|might|'d|d) ?(?:i|you|we) (?:best |even |politely |nicely )?(?:reply|answer|respond|react|handle|phrase|word|put)\b"
     r"|\bis (?:this|that|it|he|she) (?:\w+ ){0,2}?(?:legit|genuine|real|rude|safe|polite|sarcastic|passive|ok to send|trustworthy|a scam|phishing|spam)\b|\b(?:make|get|put|turn|cut|boil|tidy|clean|tone|tighten|soften|smooth|polish|trim|touch|spruce|jazz|spice|sharpen) (?:this|that|it|these|them|the (?:text|tone|wording))\b"
+    r"|^\W*(?:english|german|french|spanish|italian|japanese|chinese) (?:please|pls|plz)\b|\bspot the (?:lie|error|mistake|typo)s?\b|\bwho(?:'s| is| was) (?:speaking|talking|writing|narrating|in the wrong|right here|the (?:asshole|jerk|narrator|villain))\b|\breddit\b|\bout of (?:this|that|it|these)\b|\bread (?:this|that|it) (?:for|to|out)\b|\bcomprehension\b|^\W*(?:shorter|longer|funnier|simpler|friendlier|politer|snappier|less \w+|more \w+)\b(?! than)"
+    r"|\bins (?:englische|deutsche|französische|spanische|italienische|türkische|polnische)\b|^\W*(?:kürzer|länger|lustiger|förmlicher|knapper|höflicher|netter|einfacher)\b|\b(?:más|plus) (?:corto|largo|formal|graciosos?|sencillo|educado|natural|court|long|simple|poli|drôle|vendeu\w+|fluide|naturel)\b|\bça sonne\b|\bversion (?:plus|moins|más|menos)\b|\bleichte\w* sprache\b|\b(?:ablehnen|zusagen|absagen)\W*$|\bqu'(?:est-ce qu')?(?:il|elle) veut\b|\bt'y crois\b|\b(?:a|ont) (?:glissé|laissé|posté|collé) (?:ça|ce)\b"
     r"|\b(?:antwort|rückmeldung|reaktion|erwiderung) (?:auf|an|für|zu)\b|\b(?:was|wie) (?:\w+ ){0,2}?(?:antworte[nt]?|schreib(?:e|en|st)?|sag(?:e|en|st)?|reagier\w*|erwider\w*|formulier\w*) (?:ich|wir|man|du)\b|\b(?:was|wie) (?:würdest|würdet|soll|sollte|kann|könnte) (?:ich|wir|man|du)\b.{0,40}\b(?:antworten|schreiben|sagen|reagieren|erwidern|formulieren|verstehen)\b"
     r"|\b(?:in|en) (?:\w+ ){1,2}(?:sätzen|zeilen|worten|sentences|lines|words|bullets|frases|líneas|palabras|phrases|lignes|mots)\b|\b(?:lesbar|leserlich|lisible|legible|readable)\b|\b(?:überarbeit|übertrag|umwandel|verständlich|verbesser|glätt|polier|kürz|entschärf|vereinfach|analysier|bewert|einordn|auswert)\w*|\bist (?:das|die|der) (?:\w+ )?(?:seriös|echt|betrug|unhöflich|fake)\b"
     r"|\brespuesta (?:a|para|al)\b|\bqué (?:le|les|te|se le|hay que) (?:contest|respond|dig|dir|pong|pond|escrib)\w*|\bqué (?:contest|respond|pong|dir[íi]|escrib)\w+|\bc[óo]mo (?:le |les |se )?(?:contest|respond|dig|dir)\w+|\b(?:contest|respond)(?:ar|er)(?:le|les|la|lo)?\b|\b(?:contest|respond)er?[íi]as\b|\b(?:pul[ei]|suaviz|mejor[aeá]|revís|repás|simplific|acort)\w*|\bes (?:fiable|verdad|una estafa|un timo|de fiar)\b"
     r"|\bréponse (?:à|au|aux|pour|de|polie|correcte|courte|sympa)\b|\brépondr\w+|\b(?:quoi|que|qu'est-ce que) (?:\w+ ){0,2}?(?:répondre|réponds|dire|dis|écrire|penses|pense)\b|\btu (?:dirais|mettrais|ferais|écrirais|tournerais|répondrais|en penses)\b|\b(?:raccourci|simplifi|adouci|amélior|corrig|peaufin|retravaill|arrang)\w*|\bc'est (?:une arnaque|sérieux|fiable|du phishing|un faux)\b"
-    r"|(?:怎么|咋|如何|该怎|怎样|咋样)[^，,。？?]{0,6}(?:回|答|说(?!服|明|话)|应对)|回(?:他|她|它|ta|TA|人家|对方|个话|一下|一句|什么|啥|封|条)|帮我?(?:想|拟|写)?[^，,。]{0,4}回|精简|修改|改(?:得|一下|改|顺|短|好|礼貌|客气|正式|口语)|挑[^，,。]{0,3}错|检查|译|通顺|口语化|靠谱[吗不]|是不是(?:骗|真)|骗人|可信|解读|念[一给]|套话"
-    r"|(?:どう|なんて|何て|何と|どのように)[^。、]{0,8}(?:返|答え|書け|書い|言え|言い|断)|返[しせ](?:ば|たら|方|文)|返事|返答|答え方|断り方|言い方|丁寧に|やわらか|柔らか|一言で|[0-9一二三四五六七八九十]行で|縮め|推敲|修正|直[すせる]|チェックして|抜き出|抽出|どういう(?:意味|こと)|言いたい|怪しい|本物|角が立",
+    r"|(?:怎么|咋|如何|该怎|怎样|咋样)[^，,。？?]{0,6}(?:回|答|说(?!服|明|话)|应对)|回(?:他|她|它|ta|TA|人家|对方|个话|一下|一句|什么|啥|封|条)|帮我?(?:想|拟|写)?[^，,。]{0,4}回|精简|修改|改(?:得|一下|改|顺|短|好|礼貌|客气|正式|口语)|挑[^，,。]{0,3}错|检查|译|通顺|口语化|写得(?:行|怎么|好|对|咋)|改?[短长]一?点|英文|靠谱[吗不]|是不是(?:骗|真)|骗人|可信|解读|念[一给]|套话"
+    r"|(?:どう|なんて|何て|何と|どのように)[^。、]{0,8}(?:返|答え|書け|書い|言え|言い|断)|返[しせ](?:ば|たら|方|文)|返事|返答|答え方|断り方|言い方|丁寧に|やわらか|柔らか|一言で|[0-9一二三四五六七八九十]行で|縮め|推敲|修正|直[すせる]|[日英中独仏]語に(?:して|し)|おかしいところ|変なところ|変じゃない|嘘っぽ|箇条書き|要点|わかるように|もっと(?:短|長|丁寧|自然|面白|かわい|やさし)|チェックして|抜き出|抽出|どういう(?:意味|こと)|言いたい|怪しい|本物|角が立",
 )
 """What asks for an answer to somebody, or what to make of a text."""
 
@@ -244,6 +246,11 @@ _HERE = re.compile(
     r"\s{0,3}[\^↑]|.*[:：]\s*$|\W{0,3}(?:here|hier|voici|voilà|aquí)\b", re.IGNORECASE
 )
 COLON = re.compile(r"(?<!\d)[:：](?!//|\d|\))|[:：](?=\s)")
+IT = re.compile(
+    r"\W{0,3}(?:it|its|it's|this|that|that's|these|those|they|they're|he|she|das|ist|sind|stammt|es(?! que)|c'est|ce sont|ça|era|son|lo|la|me lo)\b(?!.{0,8} (?:my job|moi|mein job))(?! (?:for|für|para|pour) (?:my|our|mein\w*|unser\w*|mi|nuestr[oa]|mon|ma|notre)\b)|这是?|那是?|これ|それ",
+    re.IGNORECASE,
+)
+"""How a sentence begins that is about a text, beside one."""
 OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
 LABEL_CHARS_MAX = 30
@@ -286,7 +293,13 @@ def request_score(sentence: str) -> int:
     creation = CREATION.search(head) is not None
     verb = (not creation and VERB.search(head) is not None) or RESPONSE.search(head) is not None
     noun = not creation and any(
-        (action or not is_statement(clause) or PROCESS.search(clause) or _OTHERS.match(clause))
+        (
+            action
+            or not is_statement(clause)
+            or PROCESS.search(clause)
+            or _OTHERS.match(clause)
+            or NOUN.match(clause.lstrip())
+        )
         and NOUN.search(clause)
         for clause in clauses
     )
@@ -313,7 +326,10 @@ def request_score(sentence: str) -> int:
 def is_about_text(sentence: str) -> bool:
     """Return whether a sentence speaks of a text of the message or of what to do with it."""
     return bool(
-        _HERE.match(sentence) or ACTION.search(sentence.lower()) or request_score(sentence) > 1
+        _HERE.match(sentence)
+        or IT.match(sentence)
+        or ACTION.search(sentence.lower())
+        or request_score(sentence) > 1
     )
 
 

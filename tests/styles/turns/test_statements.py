@@ -104,6 +104,64 @@ REMARKS = (
     "It's just not right.",
 )
 """Questions without a mark, orders of the moment, offers: none is a fact."""
+CLEAR = {
+    "Our ticketing runs on Zendesk.": (
+        "Our ticketing doesn't run on Zendesk.",
+        (
+            "I think our ticketing runs on Zendesk.",
+            '"Our ticketing runs on Zendesk," said Ann.',
+            "Our ticketing ran on Zendesk.",
+            "Their ticketing runs on Zendesk.",
+            "Our ticketing runs on Zendesk again today.",
+            "Does our ticketing run on Zendesk?",
+        ),
+    ),
+    "I bank with Monzo": (
+        "I don't bank with Monzo",
+        (
+            "I might bank with Monzo",
+            'The ad says "I bank with Monzo"',
+            "I banked with Monzo",
+            "She banks with Monzo",
+        ),
+    ),
+    "Wir heizen mit Öl": (
+        "Wir heizen nicht mit Öl",
+        (
+            "Ich glaube, wir heizen mit Öl",
+            "„Wir heizen mit Öl“, sagt die Werbung",
+            "Ich heizte mit Öl",
+            "Die heizen mit Öl",
+        ),
+    ),
+    "Nuestro proveedor es Azcárate": (
+        "Nuestro proveedor no es Azcárate",
+        (
+            "Creo que nuestro proveedor es Azcárate",
+            "«Nuestro proveedor es Azcárate», dice",
+            "Nuestro proveedor era Azcárate",
+            "Su proveedor es Azcárate",
+        ),
+    ),
+    "Notre chienne dort au pied du lit": (
+        "Notre chienne ne dort pas au pied du lit",
+        (
+            "Je crois que notre chienne dort au pied du lit",
+            "« Notre chienne dort au pied du lit »",
+            "Notre chienne dormait au pied du lit",
+            "Leur chienne dort au pied du lit",
+        ),
+    ),
+    "我在义乌开小店": (
+        "我不在义乌开店",
+        ("“我在义乌开小店”", "我刚在义乌吃饭", "他在义乌开小店"),
+    ),
+    "うちの店は表参道の裏": (
+        "うちの店は表参道じゃない",
+        ("うちの店は表参道ですか", "「うちの店は表参道の裏」", "彼の店は表参道の裏"),
+    ),
+}
+"""Sentences that last by their form alone: said, denied, and what is not said of now."""
 ENCOURAGED = (
     "Keep it up, we are proud of you!",
     "You've always been there for me.",
@@ -182,6 +240,16 @@ def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements()
     wrong += [
         text for text in ENCOURAGED if {one.fact_id for one in found(text)} - {"user_statement"}
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_clear_sentence_of_the_speaker_needs_no_word_of_what_lasts() -> None:
+    wrong = []
+    for text, (denied, others) in CLEAR.items():
+        wrong += [
+            text for text in (text, denied) if [one.statement for one in found(text)] != [text]
+        ]
+        wrong += [text for text in others if found(text)]
     assert not wrong, "\n".join(wrong)
 
 
