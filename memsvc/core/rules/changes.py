@@ -1,9 +1,11 @@
 """Sentences of a user's that say that something changed, and what they put in doubt."""
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import blake2b
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
@@ -27,6 +29,8 @@ SHORT_NUMBER_DIGITS: Final = 2
 SHORT_TERMS: Final = 12
 CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
+CACHED_TEXTS_MAX: Final = 8192
+"""Texts of which it is known where they say a change."""
 QUESTIONED_MAX: Final = 8
 """Facts that one change puts in doubt by its topic alone."""
 
@@ -80,18 +84,39 @@ _TOPICS: Final = Phrases(TOPIC_WORDS)
 _CONTEXT: Final = Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
 
 
+_Place = tuple[int, int, int, int]
+"""Where a sentence of change stands in its text, and where it stands with its neighbours."""
+_places: OrderedDict[bytes, tuple[_Place, ...]] = OrderedDict()
+
+
 def changes_in(text: str) -> tuple[Change, ...]:
-    """Return the changes that a user's message says, in its order, the last ones of many."""
+    """Return the changes that a user's message says, in its order, the last ones of many.
+
+    Where they stand is cached by the hash of the text: the latest are read with every recall."""
     text = text[-TEXT_CHARS_READ:]
+    if not text.strip():
+        return ()
+    mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+    places = _places.pop(mark, None)
+    _places[mark] = places = _places_in(text) if places is None else places
+    if len(_places) > CACHED_TEXTS_MAX:
+        _places.popitem(last=False)
+    found = [
+        (_read(text[start:end]), text[left:right].strip()[:CHANGE_CHARS_MAX])
+        for start, end, left, right in places
+    ]
+    return tuple(replace(change, text=around) for change, around in found if change is not None)
+
+
+def _places_in(text: str) -> tuple[_Place, ...]:
     if not _CHANGE_PHRASES.is_in(normalized_text(text)):
         return ()
-    found: list[Change] = []
+    found: list[_Place] = []
     for start, end in own_spans(text):
         sentences = [match for match in _SENTENCE.finditer(text, start, end) if match[0].strip()]
         for at, match in enumerate(sentences):
-            change = _read(match[0])
-            if change is not None:
-                found.append(replace(change, text=_with_neighbours(text, sentences, at)))
+            if _read(match[0]) is not None:
+                found.append((*match.span(), *_with_neighbours(sentences, at)))
     return tuple(found[-CHANGES_MAX:])
 
 
@@ -117,8 +142,8 @@ def _read(sentence: str) -> Change | None:
     )
 
 
-def _with_neighbours(text: str, sentences: Sequence[re.Match[str]], at: int) -> str:
-    """Return a sentence with those around it, as long as they are short."""
+def _with_neighbours(sentences: Sequence[re.Match[str]], at: int) -> tuple[int, int]:
+    """Return where a sentence and those around it stand, as long as they are short."""
     first = last = at
     while first or last + 1 < len(sentences):
         before, after = max(0, first - 1), min(len(sentences) - 1, last + 1)
@@ -130,7 +155,7 @@ def _with_neighbours(text: str, sentences: Sequence[re.Match[str]], at: int) -> 
             first = before
         else:
             break
-    return text[sentences[first].start() : sentences[last].end()].strip()[:CHANGE_CHARS_MAX]
+    return sentences[first].start(), sentences[last].end()
 
 
 def topics_of(words: str) -> frozenset[str]:

@@ -14,8 +14,8 @@ from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import RankedRecall
 from memsvc.styles.turns.turn_items import TurnItem
 
-CACHE_ENTRIES_MAX: Final = 4096
-"""Summaries whose cost is cached."""
+CACHE_ENTRIES_MAX: Final = 16_384
+"""Summaries and parts of blocks whose tokens are cached."""
 _KEY_END: Final = re.compile(r'(?<=[A-Za-z0-9])(?=":)')
 """Where a block may be split: the tokens of the parts add up to those of the whole."""
 
@@ -77,7 +77,7 @@ class PromptBuilder:
     def __init__(self, costs: budget.Costs, recall_tok_max: int) -> None:
         self._costs = costs
         self._recall_tok_max = recall_tok_max
-        self._summaries: OrderedDict[bytes, int] = OrderedDict()
+        self._token_counts: OrderedDict[bytes, int] = OrderedDict()
 
     @cached_property  # lazy: counting loads a vocabulary, which a worker may never need
     def _policy_cost(self) -> int:
@@ -92,16 +92,16 @@ class PromptBuilder:
         if not summary:
             return 0
         _, text = block.split_summary(block.build([], summary=summary)[1])
-        return self._without_summary + self._summary_tokens(text)
+        return self._without_summary + self._tokens(text)
 
-    def _summary_tokens(self, summary: str) -> int:
-        """Return the tokens of a summary, cached by its hash for hundreds of turns."""
-        mark = blake2b(summary.encode(), digest_size=16).digest()
-        tokens = self._summaries.pop(mark, None)
-        self._summaries[mark] = tokens = self._costs.text(summary) if tokens is None else tokens
-        if len(self._summaries) > CACHE_ENTRIES_MAX:
-            self._summaries.popitem(last=False)
-        return tokens
+    def _tokens(self, part: str) -> int:
+        """Return the tokens of a part of a block, cached by its hash, as blocks repeat."""
+        mark = blake2b(part.encode(), digest_size=16).digest()
+        count = self._token_counts.pop(mark, None)
+        self._token_counts[mark] = count = self._costs.text(part) if count is None else count
+        if len(self._token_counts) > CACHE_ENTRIES_MAX:
+            self._token_counts.popitem(last=False)
+        return count
 
     def block_tok_max(self, summary_cost: int) -> int:
         """Return the token limit of a memory block.
@@ -109,12 +109,10 @@ class PromptBuilder:
         A summary of older context comes on top of recall."""
         return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
-    def _first_cost(self, memory: list[Item], known: dict[str, int] | None = None) -> int:
-        """Return the cost of a block without its summary; `known` are tokens of parts of others."""
-        known = {} if known is None else known
+    def _first_cost(self, memory: list[Item]) -> int:
+        """Return the cost of a block without its summary."""
         parts = _KEY_END.split(block.split_summary(memory[1])[0])
-        known |= {part: self._costs.text(part) for part in parts if part not in known}
-        return self._policy_cost + budget.ITEM_TOKENS + sum(known[part] for part in parts)
+        return self._policy_cost + budget.ITEM_TOKENS + sum(map(self._tokens, parts))
 
     def _fitted(
         self, recalled: RankedRecall, summary: dict[str, Any] | None, summary_cost: int, room: int
@@ -123,11 +121,10 @@ class PromptBuilder:
         chunks = recalled.chunks
         summary_tokens = summary_cost - self._without_summary if summary_cost else 0
         estimates = [*accumulate((chunk.tokens for chunk in chunks), initial=0)]
-        known: dict[str, int] = {}
 
         def block_of(count: int) -> _FittedBlock:
             memory = block.build(chunks[:count], summary=summary)
-            cost = self._first_cost(memory, known) + summary_tokens if memory else 0
+            cost = self._first_cost(memory) + summary_tokens if memory else 0
             return _FittedBlock(count, memory, cost)
 
         fitted, too_many = _FittedBlock(-1, [], 0), len(chunks) + 1
