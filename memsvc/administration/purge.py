@@ -33,6 +33,7 @@ from memsvc.store.index import index_id_of
 from memsvc.store.locks import TREE_LOCK
 from memsvc.store.ownership import OwnerData, Owners, TableRows
 from memsvc.store.queue import QUEUE
+from memsvc.store.tables import TABLES, purge_order
 from memsvc.store.tenant_purge import PurgeFile
 
 SESSIONS_PER_PAGE: Final = 1000
@@ -198,9 +199,7 @@ class PurgeSteps:
         for step in owner_data.purge_steps:
             while await self._step(step):
                 pass
-        await self._run.delete_rows(
-            self._scope, [*await self._index_rows(owner_data), *owner_data.rows]
-        )
+        await self._run.delete_rows(self._scope, await self._rows(owner_data))
         for directory in owner_data.directories:
             await self._files(owner_data, directory)
         await self._open(owner_data)
@@ -245,18 +244,17 @@ class PurgeSteps:
         self._counts.update(deleted)
         return deleted.total()
 
-    async def _index_rows(self, owner_data: OwnerData) -> list[TableRows]:
+    async def _rows(self, owner_data: OwnerData) -> list[TableRows]:
         async with self._database.begin(self._scope, read_only=True) as tx:
             has_vectors = await vectors.available(tx)
-        tables = [
-            table
-            for table in tenant_purge.INDEX_TABLES
-            if has_vectors or table != tenant_purge.EMBEDDINGS
+        owners: list[tuple[str, str | int]] = [
+            *(("book", index_id_of(name)) for name in owner_data.index_names),
+            *owner_data.owners,
         ]
         return [
-            TableRows(table, "book", index_id_of(name))
-            for name in owner_data.index_names
-            for table in tables
+            TableRows(table, column, value)
+            for column, value in owners
+            for table in purge_order(owner=column, vectors=has_vectors)
         ]
 
     async def _files(self, owner_data: OwnerData, path: str) -> None:
@@ -344,9 +342,7 @@ class PurgeSteps:
                 )
             refs, queued = await backlog.forget_jobs(tx, owner_data.jobs, dry_run=True)
             self._counts.update({"job_refs": refs, QUEUE: queued})
-        await self._run.delete_rows(
-            self._scope, [*await self._index_rows(owner_data), *owner_data.rows]
-        )
+        await self._run.delete_rows(self._scope, await self._rows(owner_data))
 
 
 class PurgeLevel(StrEnum):
@@ -501,7 +497,12 @@ class Purge:
                 run.resumed = await write_fences.close(
                     tx, [write_fences.WHOLE], run.purge, now=self._clock.now()
                 )
-        for table in await self._tables(scope, of_project=of_project):
+        async with self._database.begin(scope, read_only=True) as tx:
+            order = purge_order(vectors=await vectors.available(tx))
+        for table in order:
+            # what was closed is opened at the end
+            if table == "purges" or (of_project and not TABLES[table].of_project):
+                continue
             if table == "projects" and of_project and not run.dry_run:
                 await self._projects_row(scope, run)
                 continue
@@ -524,10 +525,6 @@ class Purge:
             purging=not run.dry_run,
             whole_tenant=not of_project,
         )
-
-    async def _tables(self, scope: Scope, *, of_project: bool) -> Sequence[str]:
-        async with self._database.begin(scope, read_only=True) as tx:
-            return tenant_purge.tables(of_project=of_project, vectors=await vectors.available(tx))
 
     async def _projects_row(self, scope: Scope, run: PurgeRun) -> None:
         async with self._database.begin(scope, purging=True) as tx:

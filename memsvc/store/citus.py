@@ -8,11 +8,10 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from memsvc.store.queue import TABLES as QUEUE_TABLES
-from memsvc.store.schema import TENANT_TABLES
+from memsvc.store.tables import TABLES
 
 ANCHOR: Final = "files"
 """The table that is distributed first; all others are put beside it."""
-EMBEDDINGS: Final = "embeddings"
 LOCAL: Final[Mapping[str, str]] = {
     "job_refs": "is written together with the queue: one without the other would lose a job for"
     " good",
@@ -29,7 +28,7 @@ LOCAL: Final[Mapping[str, str]] = {
 one."""
 SHARD_TABLES: Final = (
     ANCHOR,
-    *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}),
+    *(name for name in TABLES if name not in {ANCHOR, *LOCAL}),
 )
 
 ROLE_SETTINGS: Final = (

@@ -8,7 +8,7 @@ import orjson
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.database_errors import DRIVER_ERRORS
-from memsvc.store.isolation import TENANT_ROW_TABLES
+from memsvc.store.tables import TABLES
 
 ROLLBACK_S_MAX: Final = 2.0
 
@@ -35,7 +35,7 @@ async def check_role(pool: asyncpg.Pool) -> None:
                current_setting('plan_cache_mode') AS plans
         FROM pg_roles r WHERE r.rolname = current_user
         """,
-        TENANT_ROW_TABLES,
+        [*TABLES],
     )
     if row is None or row["privileged"] or row["owner"]:
         raise MemsvcError(

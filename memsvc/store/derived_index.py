@@ -19,6 +19,7 @@ from memsvc.store import index, vectors
 from memsvc.store.database import Tx
 from memsvc.store.derived import same_value
 from memsvc.store.index import LENGTH_MAX, NewEntry, index_id_of
+from memsvc.store.tables import TABLES
 
 HIDDEN = -1
 """Length of an entry that is kept and never found."""
@@ -326,10 +327,11 @@ async def _forget_vectors(tx: Tx, index_id: int) -> None:
 SEGMENT_BITS_MAX: Final = 10
 _ANY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LENGTH: Final = 0xFFFF
-_STOPS: Final = dict.fromkeys(("entries", "facts", "insights", "notions"), "max(entry) + 1")
 _NAMED: Final = " UNION ALL ".join(
-    f"SELECT book, {stop} AS stop FROM {table} WHERE tenant = $1 AND project = $2 GROUP BY book"
-    for table, stop in (_STOPS | {"memory_findings": "max(first_entry + entries)"}).items()
+    f"SELECT book, {table.next_entry} AS stop FROM {name} WHERE tenant = $1 AND project = $2"
+    " GROUP BY book"
+    for name, table in TABLES.items()
+    if table.next_entry
 )
 """First entry number of each index that no row names."""
 

@@ -5,7 +5,7 @@ Statements are made from the catalogue of the database: a column that a later re
 archived without a change here.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -16,47 +16,12 @@ from asyncpg import exceptions as pg
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.database import Row, Tx
 from memsvc.store.jobs import SWEEP
+from memsvc.store.tables import Archive, archived_as
 
-PLAIN: Final = (
-    "books",
-    "entries",
-    "guards",
-    "sessions",
-    "facts",
-    "insights",
-    "notions",
-    "notion_tags",
-    "edges",
-    "contradictions",
-    "outcomes",
-    "activity",
-    "memories",
-    "memory_findings",
-    "memory_settings",
-    "outlines",
-    "outline_nodes",
-    "summaries",
-    "recalls",
-)
-"""Tables that are archived row by row, in the order in which they stand in an archive."""
-FILES: Final = ("files", "streams", "blocks")
-"""Tables that are archived as files: their present content and their history."""
+PLAIN: Final = archived_as(Archive.ROWS)
+FILES: Final = archived_as(Archive.FILES)
 CALLS: Final = "calls"
-"""The call log: archived on request, and never restored, as it tells what happened in its own
-database."""
 JOBS: Final = "job_refs"
-"""Jobs that wait: archived as names and subjects, and queued anew."""
-LEFT_OUT: Final[Mapping[str, str]] = {
-    "postings": "made of entries",
-    "fresh_terms": "made of entries",
-    "projects": "counted from files",
-    "usage": "counted from files",
-    "allowances": "what a day's models may cost is the database's affair",
-    "restores": "which archives came into this database",
-    "purges": "what is being purged there",
-    "rates": "how busy the tenant is there",
-}
-"""Tables that are not archived, and why; vectors are made of entries too."""
 
 
 @dataclass(frozen=True, slots=True)

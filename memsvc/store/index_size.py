@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from memsvc.store.database import Database
+from memsvc.store.tables import TABLES
 
-_TABLES: Final = ("embeddings", "entries", "fresh_terms", "postings")
+_TABLES: Final = (
+    "entries",
+    *(name for name, table in TABLES.items() if table.derived_from == "entries"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,8 @@
 from typing import Any, Final
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.tables import KEYS
+from memsvc.store.tables import TABLES
 
-TENANT_ROW_TABLES: Final = (*KEYS, "embeddings")
-"""Tables that hold rows of tenants; the last one is not in every database."""
 TENANT_IS_CURRENT: Final = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')::bytea"
 # A setting that is absent reads as NULL and one that was local to an earlier transaction as '':
 # both match no row.
@@ -15,7 +13,7 @@ _AS_STORED: Final = (
 )
 
 OPEN_TABLES: Final = f"""
-    SELECT t.name FROM unnest('{{{",".join(TENANT_ROW_TABLES)}}}'::text[]) AS t (name)
+    SELECT t.name FROM unnest('{{{",".join(TABLES)}}}'::text[]) AS t (name)
     JOIN pg_class AS c ON c.oid = to_regclass(t.name) LEFT JOIN pg_policy AS p ON p.polrelid = c.oid
     GROUP BY t.name, c.oid, c.relrowsecurity, c.relforcerowsecurity
     HAVING NOT (c.relrowsecurity AND c.relforcerowsecurity AND count(p.oid) = 1

@@ -7,15 +7,16 @@ from uuid import uuid4
 
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.store.database import Database
-from memsvc.store.tables import KEYS
+from memsvc.store.tables import EMBEDDINGS, TABLES, Archive
 
-_CALL_TABLES: Final = frozenset(
-    {"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"}
-)
-"""Tables about a tenant's calls: one without rows in any other table holds nothing."""
 _ANY_ROW: Final = " UNION ALL ".join(
-    f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _CALL_TABLES
+    f"SELECT 1 FROM {name} WHERE tenant = $1"
+    for name, table in TABLES.items()
+    if name not in ("calls", "recalls", "job_refs", EMBEDDINGS)
+    and isinstance(table.archive, Archive)
+    and table.of_project
 )
+"""Rows of anything but a tenant's calls: one without any of these holds nothing."""
 
 
 async def list_open_tenants(database: Database) -> list[bytes]:

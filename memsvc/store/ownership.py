@@ -57,8 +57,9 @@ class OwnerData:
     from the start. `documents_index` is the index whose documents they are, where they are found by
     their content, and `file_jobs` are the names of jobs about one of them. `jobs` are others that
     wait, by name and subject. `purge_steps` come first, then `index_names` go as a whole, then
-    `rows`, then the files; `last` is removed in the transaction that opens everything again. The
-    resources at the URIs in `changed` are gone from then on.
+    the rows of `owners` (column and value, as `TABLES` declares), then the files; `last` is removed
+    in the transaction that opens everything again. The resources at the URIs in `changed` are gone
+    from then on.
     """
 
     locks: tuple[Lock, ...] = ()
@@ -68,7 +69,7 @@ class OwnerData:
     jobs: tuple[tuple[str, str], ...] = ()
     purge_steps: tuple[PurgeStep, ...] = ()
     index_names: tuple[str, ...] = ()
-    rows: tuple[TableRows, ...] = ()
+    owners: tuple[tuple[str, str], ...] = ()
     last: tuple[PurgeStep, ...] = ()
     changed: tuple[str, ...] = ()
 

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    PrimaryKeyConstraint,
     SmallInteger,
     String,
     Table,
@@ -23,6 +22,7 @@ from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL, UUID
 
 from memsvc.store import schema_turns
 from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column, words
+from memsvc.store.tables import TABLES
 
 __all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
 
@@ -64,13 +64,10 @@ closed_sessions = Table(
 
 # One row a call, from every surface; arguments are shapes, never content. Partitioned by week by
 # memsvc_roll_calls (`store/call_parts`); calls without a partition go into `calls_rest`.
-calls = Table(
+calls = tenant_table(
     "calls",
-    metadata,
-    Column("tenant", LargeBinary, nullable=False),
     timestamp_column("called_at"),
     Column("call", UUID(as_uuid=True), nullable=False),
-    Column("project", Name, nullable=False),
     Column("surface", String(16), nullable=False),
     Column("tool", Text, nullable=False),
     Column("key_label", Text, nullable=False),
@@ -79,12 +76,10 @@ calls = Table(
     Column("duration_ms", REAL, nullable=False),
     Column("arguments", JSONB, nullable=False),
     Column("request_id", Text, nullable=False),
-    PrimaryKeyConstraint("tenant", "called_at", "call"),
     Index(
         *("calls_failed", "tenant", "called_at", "call"),
         postgresql_where=text("status <> 'success'"),
     ),
-    info={"tenant": True},
     postgresql_partition_by="RANGE (called_at)",
 )
 
@@ -93,17 +88,10 @@ projects = tenant_table(
     "projects",
     Column("size_bytes", BigInteger, nullable=False),
     timestamp_column("created_at"),
-    key=(),
 )
 
 # What all projects of a tenant hold in such files: the row that the tenant's quota is kept on.
-usage = Table(
-    "usage",
-    metadata,
-    Column("tenant", LargeBinary, primary_key=True),
-    Column("size_bytes", BigInteger, nullable=False),
-    info={"tenant": True},
-)
+usage = tenant_table("usage", Column("size_bytes", BigInteger, nullable=False))
 
 # A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts
 # its changes; entries of the index stand for its first `indexed_bytes`; `sha256` is of the content
@@ -140,7 +128,6 @@ files = tenant_table(
         *("files_to_forget", "tenant", "project"),
         postgresql_where=text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
     ),
-    key=("incarnation",),
 )
 
 # Where a file's content began anew: every stream that the file ever had, with the oldest of its
@@ -151,7 +138,6 @@ streams = tenant_table(
     Column("first_revision", BigInteger, nullable=False),
     Column("stream", BigInteger, nullable=False),
     timestamp_column("created_at", nullable=True),
-    key=("incarnation", "first_revision"),
 )
 
 # Immutable content. A version of a file is the blocks of one stream up to a revision, so that an
@@ -164,7 +150,6 @@ blocks = tenant_table(
     Column("revision", BigInteger, nullable=False),
     timestamp_column("created_at"),
     Column("content", LargeBinary, nullable=False),
-    key=("stream", "start"),
 )
 
 # The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash
@@ -179,7 +164,6 @@ indexes = tenant_table(
     Column("folded_entry", Integer, nullable=False, server_default=text("0")),
     Column("entries", Integer, nullable=False),
     Column("length", BigInteger, nullable=False),
-    key=("book",),
 )
 
 # One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
@@ -212,7 +196,6 @@ entries = tenant_table(
         postgresql_ops={"ref": "text_pattern_ops"},
         postgresql_where=text("role = 'digest'"),
     ),
-    key=("book", "entry"),
 )
 
 # The terms of an index's newest entries, from `folded_entry` on, which its postings do not have
@@ -223,7 +206,6 @@ fresh_terms = tenant_table(
     Column("entry", Integer, nullable=False),
     Column("terms", ARRAY(Name), nullable=False),
     Column("hits", ARRAY(BigInteger), nullable=False),
-    key=("book", "entry"),
 )
 
 # Entries with a term: one row for each term and each segment of entries of an index, so that a
@@ -235,7 +217,6 @@ term_table = tenant_table(
     Column("term", Name, nullable=False),
     Column("segment", Integer, nullable=False),
     Column("hits", ARRAY(BigInteger), nullable=False),
-    key=("book", "term", "segment"),
 )
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are
@@ -248,7 +229,6 @@ job_refs = tenant_table(
     Column("started", Boolean, nullable=False),
     Column("job", BigInteger, nullable=False),
     timestamp_column("queued_at"),
-    key=("name", "subject", "started"),
 )
 
 # What a model says a file is about, as the file was when its stream had so many bytes. `generation`
@@ -264,32 +244,23 @@ summaries = tenant_table(
     Column("model", Text, nullable=False),
     timestamp_column("updated_at"),
     Index("summaries_stream", "tenant", "project", "stream", unique=True),
-    key=("incarnation",),
 )
 
 # Uses of a tenant's daily limits, by purpose and day.
-allowance = Table(
+allowance = tenant_table(
     "allowances",
-    metadata,
-    Column("tenant", LargeBinary, nullable=False),
     Column("purpose", Text, nullable=False),
     Column("day", Date, nullable=False),
     Column("times", Integer, nullable=False),
-    PrimaryKeyConstraint("tenant", "purpose", "day"),
-    info={"tenant": True},
 )
 
 # How far ahead of now what a tenant uses is, for buckets that are busy: shared by the replicas of
 # the service. Seconds since 1970 by the database's clock; `used_s` is what was told last.
-rates = Table(
+rates = tenant_table(
     "rates",
-    metadata,
-    Column("tenant", LargeBinary, nullable=False),
     Column("bucket", Name, nullable=False),
     Column("empty_at", DOUBLE_PRECISION, nullable=False),
     Column("used_s", DOUBLE_PRECISION, nullable=False),
-    PrimaryKeyConstraint("tenant", "bucket"),
-    info={"tenant": True},
 )
 
 
@@ -298,7 +269,6 @@ tree_table = tenant_table(
     "outlines",
     Column("book", BigInteger, nullable=False),
     Column("nodes", Integer, nullable=False),
-    key=("book",),
 )
 
 # One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So
@@ -310,7 +280,6 @@ document_nodes = tenant_table(
     Column("node", Name, nullable=False),
     Column("parent", Name, nullable=True),
     Column("children", ARRAY(Name), nullable=False),
-    key=("book", "node"),
 )
 
 
@@ -319,7 +288,6 @@ restored_exports = tenant_table(
     "restores",
     Column("archive", UUID(as_uuid=True), nullable=False),
     timestamp_column("restored_at"),
-    key=("archive",),
 )
 
 
@@ -331,7 +299,6 @@ fences = tenant_table(
     Column("unit", BigInteger, nullable=False),
     Column("purge", UUID(as_uuid=True), nullable=False),
     timestamp_column("begun_at"),
-    key=("unit",),
 )
 
 
@@ -347,7 +314,6 @@ memories = tenant_table(
     Column("slot", Text, nullable=False),
     Column("metadata", JSONB, nullable=False),
     timestamp_column("created_at"),
-    key=("book", "memory"),
 )
 
 # What was found in a project, in the order in which it was committed: entries of an index, never
@@ -359,7 +325,6 @@ memory_events = tenant_table(
     Column("first_entry", Integer, nullable=False),
     Column("entries", Integer, nullable=False),
     timestamp_column("found_at"),
-    key=("number",),
 )
 
 # Settings of a project that differ from the options, and its number of findings.
@@ -368,7 +333,6 @@ memory_settings = tenant_table(
     Column("wanted", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("prompt", Text, nullable=True),
     Column("findings", BigInteger, nullable=False, server_default=text("0")),
-    key=(),
 )
 
 
@@ -432,7 +396,6 @@ blocks_table = tenant_table(
         *("notions_superseded", "tenant", "project", "book", "superseded_by"),
         postgresql_where=text("superseded_by IS NOT NULL"),
     ),
-    key=("book", "notion"),
 )
 
 # The tags of live blocks.
@@ -442,7 +405,6 @@ block_tags_table = tenant_table(
     Column("tag", Name, nullable=False),
     Column("notion", Name, nullable=False),
     Index("notion_tags_of", "tenant", "project", "book", "notion"),
-    key=("book", "tag", "notion"),
 )
 
 # Relations between blocks, `low` < `high`. `origin` says who found one: similarity, outcome or
@@ -459,7 +421,6 @@ edges = tenant_table(
     _number("touched_h"),
     words("note"),
     Index("edges_back", "tenant", "project", "book", "high", "low"),
-    key=("book", "low", "high"),
 )
 
 # Blocks that contradict each other, `low` < `high`: one of them is displayed, not both.
@@ -472,7 +433,6 @@ contradictions = tenant_table(
     _number("score"),
     timestamp_column("found_at"),
     Index("contradictions_back", "tenant", "project", "book", "high", "low"),
-    key=("book", "low", "high"),
 )
 
 # Outcomes of uses of a block, one row each, with the confidence before and after.
@@ -487,7 +447,6 @@ outcomes = tenant_table(
     _number("before"),
     _number("after"),
     timestamp_column("told_at"),
-    key=("book", "notion", "number"),
 )
 
 # The clock of an index, which runs while it is used, and its counters; written by whoever holds the
@@ -506,9 +465,8 @@ usage_clock_table = tenant_table(
     _number("curated_h", nullable=True),
     Column("session_tokens", JSONB, nullable=False),
     Column("lifetime_tokens", JSONB, nullable=False),
-    key=("book",),
 )
 
 TENANT_TABLES: tuple[str, ...] = tuple(
-    table.name for table in metadata.sorted_tables if table.info.get("tenant")
+    table.name for table in metadata.sorted_tables if table.name in TABLES
 )

@@ -1,26 +1,28 @@
 """Columns and keys that many tables share."""
 
+from typing import Any
+
 from sqlalchemy import Column, DateTime, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
 from sqlalchemy.schema import SchemaItem
+
+from memsvc.store.tables import TABLES, key_of
 
 metadata = MetaData()
 
 Name = Text(collation="C")
 
 
-def tenant_table(name: str, *items: SchemaItem, key: tuple[str, ...]) -> Table:
-    """Return a table of one project's rows.
-
-    Tenant and project lead its key, under row level security.
-    """
+def tenant_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a table of `TABLES` with its key and, before these columns, tenant and project."""
+    project = [Column("project", Name, nullable=False)] if TABLES[name].of_project else []
     return Table(
         name,
         metadata,
         Column("tenant", LargeBinary, nullable=False),
-        Column("project", Name, nullable=False),
+        *project,
         *items,
-        PrimaryKeyConstraint("tenant", "project", *key),
-        info={"tenant": True},
+        PrimaryKeyConstraint(*key_of(name)),
+        **options,
     )
 
 

@@ -62,7 +62,6 @@ facts = tenant_table(
         "expires_at",
         postgresql_where=text("expires_at IS NOT NULL"),
     ),
-    key=("book", "entry"),
 )
 
 # The turn guard: who is at work on a turn, and what a finished one answered.
@@ -76,7 +75,6 @@ guard_table = tenant_table(
     Column("first_entry", Integer, nullable=False),
     Column("result", JSONB, nullable=True),
     timestamp_column("claimed_at"),
-    key=("session", "turn"),
 )
 
 # A session's counters and watermarks; its files are the truth that they are counted from. Entries
@@ -113,7 +111,6 @@ sessions = tenant_table(
         *("sessions_policies", "tenant", "project", "session"),
         postgresql_where=text("policy IS NOT NULL"),
     ),
-    key=("session",),
 )
 
 # What before_turn recalled and why: references and scores, and nothing that was said. `told` is the
@@ -129,7 +126,6 @@ recalls = tenant_table(
     Column("tokens", Integer, nullable=False),
     Column("told", JSONB, nullable=False),
     Index("recalls_past", "tenant", "project", "recalled_at"),
-    key=("session", "recalled_at", "recall"),
 )
 
 # What several facts come to: each is an entry of its index too. `insight` is a hash of what it says
@@ -146,7 +142,6 @@ insights = tenant_table(
     Column("evidence", JSONB, nullable=False),
     timestamp_column("made_at"),
     Index("insights_once", "tenant", "project", "book", "insight", unique=True),
-    key=("book", "entry"),
 )
 
 # Secrets with which the servers of one database sign; made by whichever server needs one first.

@@ -1,70 +1,17 @@
 """Permanent deletion of rows, counted, a bounded number in a transaction.
 
-`tables` lists the tables. Every function is one short step. What a killed step left is found by the
-next purge of the same.
+`tables.purge_order` lists the tables. Every function is one short step. What a killed step left is
+found by the next purge of the same.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from memsvc.core.paths import children_range
 from memsvc.store.database import Row, Tx
 from memsvc.store.ownership import TableRows
-from memsvc.store.tables import KEYS, WITHOUT_PROJECT
-
-EMBEDDINGS: Final = "embeddings"
-CLOSING: Final = "purges"
-"""The table that says what is being purged; its rows are removed as what was closed is opened
-again."""
-
-INDEX_TABLES: Final = (
-    EMBEDDINGS,
-    "fresh_terms",
-    "postings",
-    "memory_findings",
-    "memories",
-    "insights",
-    "facts",
-    "notion_tags",
-    "edges",
-    "contradictions",
-    "outcomes",
-    "notions",
-    "activity",
-    "outline_nodes",
-    "outlines",
-    "entries",
-    "books",
-)
-"""The tables of an index's data, in the order of deletion: what finds first, what is found by it
-last."""
-_FIRST: Final = (
-    "job_refs",
-    *INDEX_TABLES[:-2],
-    "sessions",
-    "guards",
-    *INDEX_TABLES[-2:],
-    "files",
-    "summaries",
-)
-_LAST: Final = ("streams", "blocks", "memory_settings", "projects", "usage", "allowances", "calls")
-_KEYS: Final[dict[str, tuple[str, ...]]] = KEYS | {
-    EMBEDDINGS: ("tenant", "project", "book", "model", "entry")
-}
-
-
-def tables(*, of_project: bool, vectors: bool) -> list[str]:
-    """Return every table of a tenant, or those with rows of a project, in the order of deletion.
-
-    What finds goes first, then what is found, and last the content that it names. `vectors`:
-    whether there are any.
-    """
-    known = [*_FIRST, *(name for name in KEYS if name not in (*_FIRST, *_LAST, CLOSING)), *_LAST]
-    left_out = (WITHOUT_PROJECT if of_project else frozenset()) | (
-        frozenset() if vectors else {EMBEDDINGS}
-    )
-    return [name for name in known if name not in left_out]
+from memsvc.store.tables import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +54,7 @@ def _where(tx: Tx, rows: TableRows) -> _Where:
     # a column that is the same in all rows must not be compared as part of their key, or no range
     # of the index is read
     fixed = (*scoped, rows.column)
-    key = tuple(name for name in _KEYS[rows.table] if name not in fixed)
+    key = tuple(name for name in key_of(rows.table) if name not in fixed)
     return _Where(rows.table, condition, within, key, arguments)
 
 

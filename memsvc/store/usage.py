@@ -4,7 +4,7 @@ Each statement reads one table once, by key.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -13,16 +13,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import vectors
 from memsvc.store.database import Row, Tx
 from memsvc.store.queue import QUEUE
-
-# Bytes on disk of what is derived, indexes included, per row: measured with English turns of 12 to
-# 1,200 words in sessions of 6 to 1,200 turns, where they gave 0.8 to 1.6 of the true size. Reading
-# the rows would take as long as reading all that is stored.
-ENTRY_BYTES: Final = 700
-TERM_BYTES: Final = 25
-FACT_BYTES: Final = 1300
-TRACE_BYTES: Final = 2000
-VECTOR_BYTES: Final = 200
-"""Of a vector beside its numbers (two bytes each) and signs (a bit each, in row and index)."""
+from memsvc.store.tables import EMBEDDINGS, TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +43,9 @@ class Quota:
         )
 
 
-# What counts against a tenant's quota, in bytes: files by whose they are, what they were before,
-# texts that stand in no file, and what is derived from these.
-QUOTA_STATEMENTS: Final[Sequence[str]] = (
-    """
-    SELECT project, coalesce(sum(size_bytes) FILTER (WHERE owner = 'turns'), 0)::int8 AS turn_bytes,
-           coalesce(sum(size_bytes) FILTER (WHERE owner = 'whiteboard'), 0)::int8 AS board_bytes,
-           coalesce(sum(size_bytes) FILTER (WHERE owner = 'notebook'), 0)::int8 AS document_bytes,
-           sum(size_bytes)::int8 AS held_bytes
-    FROM files WHERE {scope} GROUP BY project
-    """,
+# What single tables do not tell: bytes of what files were before, and of texts that stand in no
+# file. {scope} binds the tenant, and the project where one was asked for.
+_JOINED: Final = (
     """
     SELECT f.project, sum(octet_length(b.content))::int8 AS past_bytes,
         sum(octet_length(b.content))::int8 AS held_bytes
@@ -88,64 +72,7 @@ QUOTA_STATEMENTS: Final[Sequence[str]] = (
         WHERE tenant = $1 AND project = b.project AND book = b.book OFFSET 0) AS e
     GROUP BY b.project
     """,
-    f"""
-    SELECT *, derived_bytes AS held_bytes FROM (
-        SELECT project, sum(entries)::int8 AS index_entries,
-               (sum(entries::int8) * {ENTRY_BYTES} + sum(length) * {TERM_BYTES})::int8
-                   AS derived_bytes
-        FROM books WHERE {{scope}} GROUP BY project) AS counted
-    """,
-    f"""
-    SELECT project, count(*) FILTER (WHERE state = 'active') AS facts,
-        count(*) * {FACT_BYTES} AS derived_bytes,
-           count(*) * {FACT_BYTES} AS held_bytes
-    FROM facts WHERE {{scope}} GROUP BY project
-    """,
-    f"""
-    SELECT project, count(*) * {TRACE_BYTES} AS derived_bytes,
-        count(*) * {TRACE_BYTES} AS held_bytes
-    FROM recalls WHERE {{scope}} GROUP BY project
-    """,
 )
-
-# {scope} binds the tenant, and the project where one was asked for. Every statement gives a row a
-# project.
-_COUNTED: Final[Sequence[str]] = (
-    """
-    SELECT project, count(*) FILTER (WHERE owner = '') AS files,
-           coalesce(sum(size_bytes) FILTER (WHERE owner = ''), 0)::int8 AS file_bytes,
-           count(*) FILTER (WHERE owner = 'whiteboard') AS boards,
-           count(*) FILTER (WHERE owner = 'notebook') AS documents,
-           coalesce(sum(size_bytes) FILTER (WHERE owner <> ''), 0)::int8 AS memory_file_bytes
-    FROM files WHERE {scope} AND deleted_at IS NULL GROUP BY project
-    """,
-    *QUOTA_STATEMENTS,
-    """
-    SELECT project, count(*) AS contents FROM streams WHERE {scope} AND first_revision > 0
-        GROUP BY project
-    """,
-    """
-    SELECT project, coalesce(sum(octet_length(content)), 0)::int8 AS stored_bytes FROM blocks
-    WHERE {scope} GROUP BY project
-    """,
-    """
-    SELECT project, count(*) AS sessions, coalesce(sum(turns), 0)::int8 AS turns FROM sessions
-    WHERE {scope} GROUP BY project
-    """,
-    """
-    SELECT project, count(*) AS memories FROM memories WHERE {scope} GROUP BY project
-    """,
-    """
-    SELECT project, sum(inbox + active + archived)::int8 AS blocks FROM activity WHERE {scope}
-        GROUP BY project
-    """,
-)
-_VECTORS: Final = f"""
-    SELECT *, derived_bytes AS held_bytes FROM (
-        SELECT project, count(*) AS vectors, count(*) * ({VECTOR_BYTES} + (
-            SELECT length(signs) * 9 / 4 FROM embeddings WHERE {{scope}} LIMIT 1
-        )) AS derived_bytes FROM embeddings WHERE {{scope}} GROUP BY project) AS counted
-"""
 _CALLS: Final = """
     SELECT project, status, count(*) AS calls FROM calls WHERE {scope} AND called_at >= {since}
         GROUP BY project, status
@@ -157,11 +84,20 @@ def _scoped(sql: str, tx: Tx) -> str:
     return sql.format(scope=scope, since=f"${tx.bound + 1}")
 
 
-async def statements(tx: Tx, kinds: Sequence[str] = _COUNTED) -> list[str]:
-    """Return the statements of `count_usage` or, of `QUOTA_STATEMENTS`, those of `held_bytes`."""
-    return [
-        _scoped(sql, tx) for sql in (*kinds, *([_VECTORS] if await vectors.available(tx) else []))
+async def statements(tx: Tx, *, quota: bool = False) -> list[str]:
+    """Return the statements of `count_usage` or, with `quota`, those of `quota_bytes`.
+
+    Each of their rows has a project.
+    """
+    has_vectors = await vectors.available(tx)
+    counted = [
+        f"SELECT project, {', '.join(f'{sql} AS {name}' for name, sql in table.usage.items())}"
+        f" FROM {of} WHERE {{scope}} GROUP BY project"
+        for of, table in TABLES.items()
+        if ("held_bytes" in table.usage if quota else table.usage)
+        and (has_vectors or of != EMBEDDINGS)
     ]
+    return [_scoped(sql, tx) for sql in (*counted, *_JOINED)]
 
 
 async def count_usage(tx: Tx) -> dict[str, Counter[str]]:
@@ -179,7 +115,7 @@ async def quota_bytes(tx: Tx, *, without: Collection[str] = ()) -> int:
 
     What the projects `without` hold is left out.
     """
-    found = [row for sql in await statements(tx, QUOTA_STATEMENTS) for row in await tx.fetch(sql)]
+    found = [row for sql in await statements(tx, quota=True) for row in await tx.fetch(sql)]
     return sum(row["held_bytes"] for row in found if row["project"] not in without)
 
 

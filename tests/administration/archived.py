@@ -12,14 +12,13 @@ from memsvc.administration.archive_tools import (
     ArchiveTransfer,
 )
 from memsvc.core.scope import Scope
-from memsvc.store.export_tables import LEFT_OUT
-from memsvc.store.schema import TENANT_TABLES
+from memsvc.store.export_tables import FILES, PLAIN
 from tests.contract.catalogue import EXAMPLES, TOOLS, as_sent
 from tests.door import Door
 from tests.fakes import FakeClock
 
 ROOMY = FileQuotas(100_000_000, 0)
-CARRIED = sorted({*TENANT_TABLES} - {*LEFT_OUT} - {"calls", "job_refs"})
+CARRIED = sorted((*PLAIN, *FILES))
 
 
 def archives(door: Door, *, allowed: FileQuotas = ROOMY, **options: Any) -> ArchiveTransfer:

@@ -15,7 +15,6 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Caller, Scope
 from memsvc.store import export_tables
 from memsvc.store.database import Database, DatabaseOptions
-from memsvc.store.schema import TENANT_TABLES
 from tests.administration.archived import (
     QUESTIONS,
     archives,
@@ -124,17 +123,6 @@ async def test_any_tar_tool_reads_the_files_of_an_archive_and_finds_neither_tena
     assert call.caller.tenant not in archive
     assert call.caller.tenant.hex().encode() not in archive
     assert not [name for name in found if "calls" in name]
-
-
-def test_every_table_of_a_tenant_is_archived_or_left_out_for_a_reason() -> None:
-    told = [
-        *export_tables.PLAIN,
-        *export_tables.FILES,
-        export_tables.CALLS,
-        export_tables.JOBS,
-        *export_tables.LEFT_OUT,
-    ]
-    assert sorted(told) == sorted(TENANT_TABLES)
 
 
 async def test_an_archive_comes_back_once_and_is_known_when_it_is_sent_again(

@@ -21,7 +21,6 @@ from memsvc.store.policies import LARGE_COLUMNS, STORAGE, scram_verifier
 from memsvc.store.revisions import Revisions, fingerprint, has_mark, migrate_in_process
 from memsvc.store.schema import TENANT_TABLES, metadata
 from memsvc.store.server_secrets import get_or_create
-from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 from tests.servers import DatabaseUrls, TestServer
 
 pytestmark = pytest.mark.slow
@@ -64,15 +63,6 @@ async def _as_sqlalchemy(url: str, work: Any) -> Any:
         result = await connection.run_sync(work)
     await engine.dispose()
     return result
-
-
-def test_what_a_server_knows_of_the_tables_is_what_the_schema_says() -> None:
-    assert {
-        name: tuple(metadata.tables[name].primary_key.columns.keys()) for name in TENANT_TABLES
-    } == KEYS
-    assert {
-        name for name in TENANT_TABLES if "project" not in metadata.tables[name].columns
-    } == WITHOUT_PROJECT
 
 
 async def test_the_migrations_lead_to_the_schema(database_urls: DatabaseUrls) -> None:

@@ -73,10 +73,7 @@ class TurnOwnership:
                 _turns(session, self._clock),
             ),
             index_names=tuple(index.name for index in session_indexes),
-            rows=(
-                TableRows("recalls", "session", session),
-                TableRows("guards", "session", session),
-            ),
+            owners=(("session", session),),
             last=(_row(session), _digests(session, [index_id_of(name) for name in excluded])),
             jobs=(
                 *((name, session) for name in _JOBS),
@@ -106,7 +103,7 @@ class TurnOwnership:
                 _user_facts(fact_index.name, session, self._clock) for session in shared
             ),
             index_names=tuple(index.name for index in user_indexes),
-            rows=(TableRows("recalls", "user_id", user),),
+            owners=(("user_id", user),),
             jobs=tuple((EMBED_JOB, str(index.number)) for index in user_indexes),
         )
 
