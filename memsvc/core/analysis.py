@@ -123,15 +123,20 @@ def words_with_terms(words: Iterable[str], wanted: Set[str]) -> dict[str, frozen
     Stems begin with the same two letters as their words, but for words as "lying"."""
     beginnings = {term[:2] for term in wanted}
     found: dict[str, frozenset[str]] = {}
+    ascii_words: list[str] = []
+    bases: list[str] = []
     for word in words:
         if word.isascii() and "_" not in word:
             low = word.lower()
             base = _BASE_BY_VARIANT.get(low, low)
-            if beginnings.isdisjoint((base[:2], base[0])) and base[1:2] != "y":
-                continue
-        if shared := wanted & set(terms(word)):
+            has_beginning = base[:2] in beginnings or base[0] in beginnings or base[1:2] == "y"
+            if has_beginning and low not in STOP_WORDS:
+                ascii_words.append(word)
+                bases.append(_truncate(base))
+        elif shared := wanted & set(terms(word)):
             found[word] = frozenset(shared)
-    return found
+    stems = zip(ascii_words, _ENGLISH.stemWords(bases), strict=True)  # all at once: quicker
+    return found | {word: frozenset((stem,)) for word, stem in stems if stem in wanted}
 
 
 def query_terms(text: str) -> list[str]:

@@ -1,7 +1,9 @@
 """Token costs of items, and what is dropped when a prompt does not fit."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 from memsvc.core.background import run_in_count_thread
@@ -15,6 +17,9 @@ ITEM_TOKENS = 4
 """Tokens of an item beside its texts, for its role and delimiters."""
 COUNT_FACTOR: Final = 8
 """How many times faster tokens are counted than rules read the same text, about."""
+CACHED_CHARS_MAX: Final = 16_384
+CACHE_ENTRIES_MAX: Final = 8192
+"""Longest text whose tokens are cached, and how many of them."""
 TOO_LARGE = 2**62
 """Cost of an item that fits into no prompt."""
 BLOCK_TOKENS = 90
@@ -32,6 +37,7 @@ class Costs:
     def __init__(self, counter: TokenCounter, options: TurnOptions) -> None:
         self._counter = counter
         self._options = options
+        self._counts: OrderedDict[bytes, int] = OrderedDict()
         self.text_chars_max = options.text_chars_max
 
     async def count(self, items: Sequence[TurnItem]) -> None:
@@ -44,8 +50,15 @@ class Costs:
             item.tokens = tokens
 
     def text(self, text: str) -> int:
-        """Return the tokens of a text."""
-        return self._counter.count(text) if text else 0
+        """Return the tokens of a text, cached by its hash: history and memory are sent again."""
+        if not text or len(text) > CACHED_CHARS_MAX:
+            return self._counter.count(text) if text else 0
+        mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        count = self._counts.pop(mark, None)
+        self._counts[mark] = count = self._counter.count(text) if count is None else count
+        if len(self._counts) > CACHE_ENTRIES_MAX:
+            self._counts.popitem(last=False)
+        return count
 
     async def counted_text(self, text: str) -> int:
         """Return the tokens of a text; a long one is counted in a thread."""

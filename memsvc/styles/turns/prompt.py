@@ -2,10 +2,8 @@
 
 import re
 from bisect import bisect_right
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import accumulate
 from typing import Any, Final
 
@@ -14,8 +12,6 @@ from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import RankedRecall
 from memsvc.styles.turns.turn_items import TurnItem
 
-CACHE_ENTRIES_MAX: Final = 16_384
-"""Summaries and parts of blocks whose tokens are cached."""
 _KEY_END: Final = re.compile(r'(?<=[A-Za-z0-9])(?=":)')
 """Where a block may be split: the tokens of the parts add up to those of the whole."""
 
@@ -77,7 +73,6 @@ class PromptBuilder:
     def __init__(self, costs: budget.Costs, recall_tok_max: int) -> None:
         self._costs = costs
         self._recall_tok_max = recall_tok_max
-        self._token_counts: OrderedDict[bytes, int] = OrderedDict()
 
     @cached_property  # lazy: counting loads a vocabulary, which a worker may never need
     def _policy_cost(self) -> int:
@@ -92,16 +87,7 @@ class PromptBuilder:
         if not summary:
             return 0
         _, text = block.split_summary(block.build([], summary=summary)[1])
-        return self._without_summary + self._tokens(text)
-
-    def _tokens(self, part: str) -> int:
-        """Return the tokens of a part of a block, cached by its hash, as blocks repeat."""
-        mark = blake2b(part.encode(), digest_size=16).digest()
-        count = self._token_counts.pop(mark, None)
-        self._token_counts[mark] = count = self._costs.text(part) if count is None else count
-        if len(self._token_counts) > CACHE_ENTRIES_MAX:
-            self._token_counts.popitem(last=False)
-        return count
+        return self._without_summary + self._costs.text(text)
 
     def block_tok_max(self, summary_cost: int) -> int:
         """Return the token limit of a memory block.
@@ -112,7 +98,7 @@ class PromptBuilder:
     def _first_cost(self, memory: list[Item]) -> int:
         """Return the cost of a block without its summary."""
         parts = _KEY_END.split(block.split_summary(memory[1])[0])
-        return self._policy_cost + budget.ITEM_TOKENS + sum(map(self._tokens, parts))
+        return self._policy_cost + budget.ITEM_TOKENS + sum(map(self._costs.text, parts))
 
     def _fitted(
         self, recalled: RankedRecall, summary: dict[str, Any] | None, summary_cost: int, room: int

@@ -10,6 +10,7 @@ from memsvc.styles.turns.file_layout import exact_timestamp
 
 Kind = Literal["profile", "fact", "insight", "chunk", "turn"]
 IN_CONTEXT: Final = "in the recent context"
+OVER_THE_BUDGET: Final = "over the token budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class RankedRecall:
             | ({"session": candidate.session} if candidate.session else {})
             | {"parts": {name: round(part, 4) for name, part in candidate.parts.items()}}
             | _exact_time(candidate.fields.get("time"))
-            | ({"position": at + 1} if at < count else {"reason": "over the token budget"})
+            | ({"position": at + 1} if at < count else {"reason": OVER_THE_BUDGET})
             | (_place_fields(candidate.place, candidate.text_ranges) if places else {})
             for at, candidate in enumerate(self.chunks)
         ]

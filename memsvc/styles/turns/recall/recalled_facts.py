@@ -178,11 +178,12 @@ def told_once(
     within `tok_max` tokens, and instructions that the profile has."""
     statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
     in_profile, quoted = set(), dict[tuple[str, str], str]()
+    has_facts = any(chunk.kind == "fact" for chunk in chunks)
     for chunk in chunks:
         tok_max -= chunk.tokens
         if chunk.kind == "profile":
             in_profile.add(normalized_text(chunk.fields["statement"]))
-        elif chunk.kind == "turn" and tok_max >= 0:
+        elif has_facts and chunk.kind == "turn" and tok_max >= 0:
             place = (chunk.fields["session"], chunk.fields["turn"])
             quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(chunk.fields['text'])}"
     doubted = {
@@ -208,7 +209,7 @@ def told_once(
 def _says_doubted(chunk: RecalledChunk, doubted: Mapping[tuple[str, str], str]) -> bool:
     """Return whether an item says hardly more than a fact in doubt of its turn."""
     words = doubted.get((chunk.fields["session"], chunk.fields["turn"]), "")
-    text = normalized_text(chunk.fields["text"])
+    text = normalized_text(chunk.fields["text"]) if words else ""
     return bool(words) and words in text and len(words) > STATED_SHARE * len(text)
 
 

@@ -16,7 +16,12 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.block_chunks import turn_chunk
 from memsvc.styles.turns.recall.candidate_pool import CandidatePool
 from memsvc.styles.turns.recall.recall_request import RecallRequest
-from memsvc.styles.turns.recall.recalled import IN_CONTEXT, DroppedCandidate, RecalledChunk
+from memsvc.styles.turns.recall.recalled import (
+    IN_CONTEXT,
+    OVER_THE_BUDGET,
+    DroppedCandidate,
+    RecalledChunk,
+)
 from memsvc.styles.turns.recall.recalled_facts import FactRequest
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
 from memsvc.styles.turns.recall.small_memory import PART
@@ -25,8 +30,8 @@ GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
 NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
-QUOTED_SHARE: Final = 1.5
-"""Estimated tokens of a block, by its limit, behind which nothing is looked for to be quoted."""
+QUOTED_SHARE: Final = 1.3
+"""Estimated tokens of items, by the limit of a block, behind which no more are selected."""
 LONG_QUOTES: Final = 5
 """Items that are quoted at length; of others half of that."""
 ANSWER: Final = "answer to what is shown"
@@ -95,6 +100,8 @@ class TurnSelection:
             )
             if reason is None and self._count >= self._limit:
                 reason = OVER_THE_LIMIT
+            if reason is None and self._remaining <= 0:
+                reason = OVER_THE_BUDGET
             if reason is None and not self._distinct.add_if_new(text.text.casefold().split()):
                 reason = "nearly the same as one that comes before"
             if reason is None:
@@ -138,15 +145,13 @@ class TurnSelection:
         return self.chunks(found, items, [])
 
     def chunk(self, place: EntryPlace, text: Text, entry: Ranked) -> RecalledChunk:
-        """Return the chunk of an item; behind the first few a shorter one.
-
-        Behind those that a block has room for it is quoted from its beginning."""
+        """Return the chunk of an item; behind the first few a shorter one."""
         session, chars_max = self._ranked.pool.sessions[place.index_id], self._chars_max
         chunk = turn_chunk(
             session,
             text,
             entry,
-            self._quote_finder if self._remaining > 0 else QuoteFinder({}),
+            self._quote_finder,
             place=place,
             chars_max=chars_max if self._count <= LONG_QUOTES else chars_max // 2,
             is_other_session=session != self._request.session,
