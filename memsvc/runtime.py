@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,6 +28,7 @@ from memsvc.adapters.tracing import opened_tracer
 from memsvc.administration import tools as administration
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.limit_tools import EffectiveLimits, Kind, TenantLimit
+from memsvc.administration.purge import PurgeLevel
 from memsvc.core.call_context import Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
@@ -57,17 +59,16 @@ from memsvc.store.ownership import Owners
 from memsvc.store.revisions import Revisions
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.file_ownership import FileOwnership
+from memsvc.styles.files.file_maintenance import files_at
 from memsvc.styles.knowledge import tools as knowledge_tools
 from memsvc.styles.memories import tools as memories_tools
-from memsvc.styles.memories.memory_ownership import MemoryOwnership
+from memsvc.styles.memories.memory_index import MemoryOwners
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.turns import tools as turn_tools
-from memsvc.styles.turns.purge.turn_ownership import TurnOwnership
+from memsvc.styles.turns.turn_purge import TurnOwners
 from memsvc.styles.turns.views import TurnViews
 from memsvc.styles.whiteboard import tools as whiteboard_tools
-from memsvc.styles.whiteboard.board_owners import BoardOwners
 from memsvc.styles.whiteboard.boards import OWNER as WHITEBOARD
 from memsvc.worker import Worker
 
@@ -222,16 +223,17 @@ def settle_s(settings: Settings) -> float:
 
 
 def owners(database: Database, clock: Clock) -> Owners:
-    """Return the ownership of every style: what belongs to a session, a user or a path.
+    """Return what belongs to a session, a user or a path in every style.
 
     Disabled styles are included, as what they stored before is still there.
     """
-    return (
-        TurnOwnership(database, clock),
-        BoardOwners(database),
-        MemoryOwnership(database),
-        FileOwnership(),
-    )
+    turns, memories = TurnOwners(database, clock), MemoryOwners(database)
+    boards_of_user = partial(whiteboard_tools.boards_of_user, database)
+    return {
+        PurgeLevel.SESSION: (turns.of_session, memories.of_session),
+        PurgeLevel.USER: (turns.of_user, boards_of_user, memories.of_user),
+        PurgeLevel.PATH: (files_at,),
+    }
 
 
 def _merge(

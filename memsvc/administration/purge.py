@@ -21,7 +21,6 @@ from memsvc.store import (
     index,
     ownership,
     projects,
-    purge_steps,
     quotas,
     recalls,
     tenant_purge,
@@ -31,12 +30,11 @@ from memsvc.store import (
 from memsvc.store.database import Database, Tx
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import TREE_LOCK
-from memsvc.store.ownership import OwnerData, Owners, TableRows
+from memsvc.store.ownership import OwnerData, Owners
 from memsvc.store.queue import QUEUE
 from memsvc.store.tables import TABLES, purge_order
-from memsvc.store.tenant_purge import PurgeFile
+from memsvc.store.tenant_purge import PurgeFile, TableRows
 
-SESSIONS_PER_PAGE: Final = 1000
 _PATHS: Final = ("path", "path_prefix", "from_path", "to_path", "old_path", "new_path")
 """The logged arguments that name a path."""
 _ROOT: Final = "substring(arguments ->> '{0}' FROM '^/[^/]+/[^/]+')"
@@ -67,28 +65,14 @@ class PurgeNames:
 
 async def names_of_user(database: Database, scope: Scope, user: str) -> PurgeNames:
     """Return the names of a user, of sessions of this user alone, their files, and boards."""
-    found: list[str] = []
-    while True:
-        after = found[-1] if found else ""
-        async with database.begin(scope, read_only=True) as tx:
-            page = await purge_steps.sessions_of(
-                tx, user, shared=False, after=after, limit=SESSIONS_PER_PAGE
-            )
-        found += page
-        if len(page) < SESSIONS_PER_PAGE:
-            boards = f"/whiteboard/{encode_segment(user)}"
-            return PurgeNames(
-                found,
-                _calls(
-                    [
-                        f"user:{_as_logged(user)}",
-                        f"path:{_as_logged(boards)}",
-                        *_session_names(found),
-                    ]
-                ),
-                boards,
-                user,
-            )
+    found = await ownership.sessions_of(database, scope, user, shared=False)
+    boards = f"/whiteboard/{encode_segment(user)}"
+    names = [
+        f"user:{_as_logged(user)}",
+        f"path:{_as_logged(boards)}",
+        *_session_names(found),
+    ]
+    return PurgeNames(found, _calls(names), boards, user)
 
 
 def names_of_session(session: str) -> PurgeNames:
@@ -478,15 +462,8 @@ class Purge:
             yield Scope(scope.tenant, after := found)
 
     async def _ownership(self, scope: Scope, target: PurgeTarget) -> AsyncIterator[OwnerData]:
-        for owner in self._owners:
-            match target.level:
-                case PurgeLevel.USER:
-                    found = owner.of_user(scope, target.name)
-                case PurgeLevel.SESSION:
-                    found = owner.of_session(scope, target.name)
-                case _:
-                    found = owner.of_path(scope, target.name)
-            async for owner_data in found:
+        for owner in self._owners[target.level]:
+            async for owner_data in owner(scope, target.name):
                 yield owner_data
 
     async def _purge_all(self, scope: Scope, run: PurgeRun) -> None:

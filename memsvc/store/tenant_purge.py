@@ -6,12 +6,27 @@ found by the next purge of the same.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from memsvc.core.paths import children_range
 from memsvc.store.database import Row, Tx
-from memsvc.store.ownership import TableRows
 from memsvc.store.tables import key_of
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows of a table of one project: all, or those with certain values in a column.
+
+    `value` is one value, or many that any of some columns may have. Of recall traces, only those
+    from `until` or before. A column may be any expression of the table's columns; it is never made
+    of a caller's input.
+    """
+
+    table: str
+    column: str | tuple[str, ...] = ""
+    value: str | int | tuple[str, ...] = ""
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,21 @@
 """Maintenance of a project's files: purges expired content and merges small appended blocks."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import ROOT
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import documents, file_gc, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import index_id_of
-from memsvc.styles.files.indexing import FILE_INDEX
+from memsvc.store.ownership import OwnerData
+from memsvc.styles.files.file_summaries import SUMMARISE_JOB
+from memsvc.styles.files.file_writer import reject_kept_path
+from memsvc.styles.files.indexing import FILE_INDEX, INDEX_JOB, RENAME_JOB
 from memsvc.styles.files.options import FilesOptions
 
 PURGE_JOB = "files.purge"
@@ -115,3 +120,20 @@ class FileMaintenance:
 def jobs(maintenance: FileMaintenance) -> list[Job]:
     """Return the jobs of this style."""
     return [Job(name=PURGE_JOB, run=maintenance.run, interval_s=INTERVAL_S)]
+
+
+async def files_at(scope: Scope, path: str) -> AsyncIterator[OwnerData]:
+    """Yield the file at a path or the files in a directory, live or deleted, with all versions.
+
+    PERMISSION_DENIED for the root, which is a project, and for paths where the memory keeps its
+    own files."""
+    del scope
+    if path == ROOT:
+        raise MemsvcError(Code.PERMISSION_DENIED, "the root is a project: purge that")
+    reject_kept_path(path)
+    yield OwnerData(
+        directories=(path,),
+        documents_index=FILE_INDEX,
+        file_jobs=(INDEX_JOB, SUMMARISE_JOB),
+        jobs=((RENAME_JOB, path),),
+    )

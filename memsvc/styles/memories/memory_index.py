@@ -1,11 +1,18 @@
-"""Index of a user's memories: names, ids, and what is announced of them."""
+"""Index of a user's memories: names, ids, what is announced of them, and whose they are."""
 
 import secrets
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from memsvc.core.scope import Scope
+from memsvc.store import ownership
+from memsvc.store.database import Database
 from memsvc.store.index import index_id_of
+from memsvc.store.locks import index_lock
+from memsvc.store.ownership import OwnerData
+from memsvc.styles.embedding import EMBED_JOB
 
 FOUND_URI: Final = "memsvc://memories/found"
 """The resource announced in a project when a conversation yielded memories."""
@@ -13,6 +20,7 @@ KEY: Final = "memory"
 """The fact id and key of texts that no rule read; the slot is the memory's id."""
 ALL_USERS: Final = "memories"
 """The lock under which the users of a project are counted; always the last lock taken."""
+_PREFIX: Final = "memories/"
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -26,7 +34,7 @@ class MemoryIndex:
 
 def index_for(user: str) -> MemoryIndex:
     """Return the index of a user's memories."""
-    name = f"memories/{user}"
+    name = f"{_PREFIX}{user}"
     return MemoryIndex(name, index_id_of(name))
 
 
@@ -46,3 +54,33 @@ def hidden_before(now: datetime, decay_days: float) -> datetime | None:
 def comparable(text: str) -> str:
     """Return a text for comparison, without case, extra white space and a final full stop."""
     return " ".join(text.casefold().split()).rstrip(".")
+
+
+class MemoryOwners:
+    """Owners of memories: users, and sessions that a client named."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_session(self, scope: Scope, session: str) -> AsyncIterator[OwnerData]:
+        """Yield what memories say since a call whose metadata has this `session_id`.
+
+        A memory with no other text is purged; one that said something else before ended then.
+        """
+        async with self._database.begin(scope, read_only=True) as tx:
+            index_names = await ownership.indexes_with_facts(tx, session, _PREFIX)
+        for name in index_names:
+            yield OwnerData(
+                locks=(index_lock(name),),
+                purge_steps=(ownership.facts_of_session(name, session),),
+            )
+
+    async def of_user(self, scope: Scope, user: str) -> AsyncIterator[OwnerData]:
+        """Yield the user's memories and their history."""
+        del scope
+        user_index = index_for(user)
+        yield OwnerData(
+            locks=(index_lock(user_index.name),),
+            index_names=(user_index.name,),
+            jobs=((EMBED_JOB, str(user_index.index_id)),),
+        )

@@ -1,0 +1,370 @@
+"""Purge of turn memory: what belongs to a session or a user and goes with it.
+
+Files, indexes, guards, and what depends on them in indexes and files that stay. A fact that its
+user also stated in another session gets that session as its new source."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from memsvc.core.analysis import query_terms
+from memsvc.core.facts import Fact, FactState, Merge, Statement, normalized_value
+from memsvc.core.items import user_message
+from memsvc.core.ports import Clock
+from memsvc.core.rules.extraction import extract
+from memsvc.core.scope import Scope
+from memsvc.store import (
+    digests,
+    facts,
+    file_gc,
+    file_move,
+    files,
+    guard,
+    index,
+    ownership,
+    tenant_purge,
+)
+from memsvc.store.append_log import append
+from memsvc.store.database import Database, Tx
+from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.index import index_id_of
+from memsvc.store.insights import Insight
+from memsvc.store.locks import TREE_LOCK, index_lock, session_lock
+from memsvc.store.ownership import OwnerData, PurgeStep, counted
+from memsvc.store.search import IndexQuery, search
+from memsvc.store.tenant_purge import TableRows
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.turns import file_layout, turn_index
+from memsvc.styles.turns.file_layout import insights_file, session_root, tier_file
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
+from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB
+from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
+from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB
+from memsvc.styles.turns.recall.digests import digest_prefix
+
+STEP: Final = 200
+_JOBS: Final = (FOLLOW_UP_JOB, EXTRACT_JOB, SUMMARISE_JOB, MAINTAIN_JOB)
+_USER_FACTS_PREFIX: Final = "facts/user/"
+_USER_INSIGHTS_PREFIX: Final = "insights/user/"
+FACTS_MAX: Final = 10_000
+SESSIONS_MAX: Final = 200
+"""Latest sessions of a user that are searched for a fact of the purged session."""
+INDEXES_AT_ONCE: Final = 20
+CANDIDATES: Final = 20
+TEXT_CHARS_MAX: Final = 20_000
+LINES: Final = "lines"
+"""Name under which removed lines of such files are counted."""
+_BLOCKS_A_SWEEP: Final = 1000
+
+
+class TurnOwners:
+    """Owners of turn memory: sessions and users."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def of_session(self, scope: Scope, session: str) -> AsyncIterator[OwnerData]:
+        """Yield a session with all its messages.
+
+        Facts about its users that were learned in it go too, unless they were also stated in
+        another session, which then becomes their source."""
+        yield await self._session(scope, session, excluded=())
+
+    async def _session(self, scope: Scope, session: str, *, excluded: Sequence[str]) -> OwnerData:
+        """Return what belongs to a session, without the indexes `excluded`, which go as a whole."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            fact_index_names = await ownership.indexes_with_facts(tx, session, _USER_FACTS_PREFIX)
+            cited = await ownership.insights_of_session(tx, _USER_INSIGHTS_PREFIX, session)
+            fact_index_names = [name for name in fact_index_names if name not in excluded]
+            cited = [(name, one) for name, one in cited if name not in excluded]
+            repeated_steps = [
+                one
+                for name in fact_index_names
+                for one in await _repeated_facts(tx, name, session, self._clock)
+            ]
+        session_indexes = [
+            turn_index.turns(session),
+            *turn_index.facts(session, ""),
+            *turn_index.insights(session, ""),
+        ]
+        return OwnerData(
+            locks=(session_lock(session),),
+            directories=(session_root(session),),
+            purge_steps=(
+                *repeated_steps,
+                *(ownership.facts_of_session(name, session) for name in fact_index_names),
+                *(self._insight(name, one, session) for name, one in cited),
+                _turns(session, self._clock),
+            ),
+            index_names=tuple(index.name for index in session_indexes),
+            owners=(("session", session),),
+            last=(_row(session), _digests(session, [index_id_of(name) for name in excluded])),
+            jobs=(
+                *((name, session) for name in _JOBS),
+                *((EMBED_JOB, str(index.number)) for index in session_indexes),
+            ),
+        )
+
+    async def of_user(self, scope: Scope, user: str) -> AsyncIterator[OwnerData]:
+        """Yield the sessions in which this user alone spoke, and then what is known of the user.
+
+        A session that several users share stays, but for the facts about this one: its messages
+        belong to all of them."""
+        user_indexes = [
+            *turn_index.facts("", user)[1:],
+            *turn_index.insights("", user)[1:],
+            turn_index.digests(user),
+        ]
+        for session in await ownership.sessions_of(self._database, scope, user, shared=False):
+            yield await self._session(
+                scope, session, excluded=[index.name for index in user_indexes]
+            )
+        fact_index = turn_index.facts("", user)[1]
+        shared = await ownership.sessions_of(self._database, scope, user, shared=True)
+        yield OwnerData(
+            locks=tuple(index_lock(index.name) for index in user_indexes),
+            purge_steps=tuple(
+                _user_facts(fact_index.name, session, self._clock) for session in shared
+            ),
+            index_names=tuple(index.name for index in user_indexes),
+            owners=(("user_id", user),),
+            jobs=tuple((EMBED_JOB, str(index.number)) for index in user_indexes),
+        )
+
+    def _insight(self, name: str, insight: Insight, session: str) -> PurgeStep:
+        """Return the step for an insight that cites the session, and its line in other sessions."""
+
+        async def found(tx: Tx) -> Sequence[Insight]:
+            return [
+                one
+                for index_name, one in await ownership.insights_of_session(tx, name, session)
+                if index_name == name
+            ]
+
+        async def count(tx: Tx) -> Counter[str]:
+            del tx
+            return Counter(insights=1, entries=1)
+
+        async def step(tx: Tx) -> Counter[str]:
+            still = [one for one in await found(tx) if one.insight == insight.insight]
+            if still:
+                await ownership.drop_insights(tx, still)
+            return Counter(insights=len(still), entries=len(still)) + await _forget_insight_lines(
+                tx, insight, session, now=self._clock.now()
+            )
+
+        source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
+        locks = [session_lock(one) for one in sorted(source_sessions)]
+        return PurgeStep((*locks, index_lock(name)), count, step)
+
+
+def _digests(session: str, excluded: Sequence[int]) -> PurgeStep:
+    """Return the step for the digests of a session; none are written once its row is gone."""
+    prefix = digest_prefix(session)
+    return counted(
+        ("entries",),
+        (),
+        lambda tx: digests.count(tx, prefix, excluded=excluded),
+        lambda tx: digests.remove(tx, prefix, excluded=excluded, limit=STEP),
+    )
+
+
+def _row(session: str) -> PurgeStep:
+    """Return the step for the session's own row, which the digest job checks."""
+    rows = TableRows("sessions", "session", session)
+
+    async def step(tx: Tx) -> int:
+        return (await tenant_purge.erase(tx, rows, after=None, limit=STEP))[0]
+
+    return counted(("sessions",), (), lambda tx: tenant_purge.count(tx, rows), step)
+
+
+def _turns(session: str, clock: Clock) -> PurgeStep:
+    """Return the step for the guards of its turns, which are counted as rows.
+
+    A mark that the turn existed stays: a retry of it stores nothing."""
+    return counted(
+        ("guards",),
+        (),
+        None,
+        lambda tx: guard.purge_turns(tx, session, now=clock.now(), limit=STEP),
+    )
+
+
+def _user_facts(name: str, session: str, clock: Clock) -> PurgeStep:
+    """Return the step for facts about a user from a session that stays, and their lines there."""
+    number = index_id_of(name)
+
+    async def count(tx: Tx) -> Counter[str]:
+        return Counter({LINES: await ownership.count_facts(tx, number, session)})
+
+    async def step(tx: Tx) -> Counter[str]:
+        gone = await ownership.facts_from_session(tx, number, session, limit=STEP)
+        lines = sum([await _forget_fact_lines(tx, fact, now=clock.now()) for fact in gone])
+        if gone:
+            await ownership.drop_facts(tx, number, gone)
+        return Counter({"facts": len(gone), "entries": len(gone), LINES: lines})
+
+    return PurgeStep((session_lock(session),), count, step)
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherStatement:
+    """A fact, and the statement of it in another session."""
+
+    fact: Fact
+    statement: Statement
+
+
+async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list[PurgeStep]:
+    """Return a purge step for each valid fact of a user that another session states too.
+
+    The step makes that session the source of the fact."""
+    user = name.removeprefix(_USER_FACTS_PREFIX)
+    session_facts = await ownership.facts_from_session(
+        tx, index_id_of(name), session, limit=FACTS_MAX
+    )
+    current = [fact for fact in session_facts if fact.is_valid(clock.now())]
+    others = (
+        await ownership.latest_sessions(tx, user, excluded=session, limit=SESSIONS_MAX)
+        if current
+        else []
+    )
+    found = []
+    for fact in current:
+        statement = await _find_statement(tx, fact, user, others)
+        if statement is not None:
+            found.append(_source_step(name, _OtherStatement(fact, statement), clock))
+    return found
+
+
+async def _find_statement(tx: Tx, fact: Fact, user: str, others: Sequence[str]) -> Statement | None:
+    """Return the latest statement of a fact in one of these sessions, as rules read it there."""
+    query = query_terms(fact.statement.value)
+    for start in range(0, len(others) if query else 0, INDEXES_AT_ONCE):
+        session_by_index = {
+            turn_index.turns(one).number: one for one in others[start : start + INDEXES_AT_ONCE]
+        }
+        queries = [
+            IndexQuery(index_id, CANDIDATES, neighbours=0, expand_count=0)
+            for index_id in session_by_index
+        ]
+        for index_id, result in (await search(tx, queries, query)).items():
+            entries = [one.entry for one in result.candidates if one.term_scores]
+            texts = await index.texts(tx, index_id, entries, chars_max=TEXT_CHARS_MAX)
+            for text in sorted(texts.values(), key=lambda one: -one.entry):
+                if text.role != "user":
+                    continue
+                turn = file_layout.turn_of(text.ref)
+                claims = extract(
+                    [(text.ref, user_message(text.text))],
+                    session=session_by_index[index_id],
+                    turn=turn,
+                    user=user,
+                )
+                for claim in claims:
+                    if isinstance(claim, Statement) and _same(claim, fact.statement):
+                        return claim
+    return None
+
+
+def _same(one: Statement, other: Statement) -> bool:
+    return one.identity == other.identity and normalized_value(one.value) == normalized_value(
+        other.value
+    )
+
+
+def _source_step(name: str, other_statement: _OtherStatement, clock: Clock) -> PurgeStep:
+    number, other = index_id_of(name), other_statement.statement.evidence.session
+
+    async def count(tx: Tx) -> Counter[str]:
+        del tx
+        return Counter()
+
+    async def step(tx: Tx) -> Counter[str]:
+        session = other_statement.fact.statement.evidence.session
+        still = await ownership.facts_from_session(tx, number, session, limit=FACTS_MAX)
+        old = [
+            one
+            for one in still
+            if one.entry == other_statement.fact.entry and one.state is FactState.ACTIVE
+        ]
+        if not old:
+            return Counter()
+        now = clock.now()
+        await ownership.drop_facts(tx, number, old)
+        kept = replace(
+            other_statement.statement,
+            tier=other_statement.fact.statement.tier,
+            confidence=other_statement.fact.statement.confidence,
+        )
+        new_facts = [StatementWithExpiry(kept, other_statement.fact.expires_at)]
+        merge = Merge((kept,), (), 0)
+        first = (await index.add(tx, {name: facts.entries(new_facts, now)}))[name]
+        await facts.apply(tx, number, first, merge, new_facts, now)
+        await append(
+            tx, file_layout.fact_lines(merge, new_facts, now), owner=file_layout.OWNER, now=now
+        )
+        return Counter(facts=1, entries=1)
+
+    return PurgeStep((session_lock(other), index_lock(name)), count, step)
+
+
+async def _forget_insight_lines(
+    tx: Tx, insight: Insight, session: str, *, now: datetime
+) -> Counter[str]:
+    """Remove an insight that cites a session from the files of other sessions that made it."""
+    source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
+    lines = 0
+    for source_session in sorted(source_sessions):
+        lines += await _drop_lines(
+            tx, insights_file(source_session, insight.made_at), {insight.insight}, now=now
+        )
+    return Counter({LINES: lines})
+
+
+async def _forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
+    """Remove a fact from the file of the session that it was learned in; return the line count."""
+    statement = fact.statement
+    return await _drop_lines(
+        tx,
+        tier_file(statement.evidence.session, statement.tier, fact.valid_from),
+        {statement.record},
+        now=now,
+    )
+
+
+async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:
+    """Remove the lines of these records, and of their changes, from a file and its history.
+
+    Returns how many. A file that is left empty is deleted. The caller holds the session's lock."""
+    file = await files.find(tx, path, for_update=True)
+    if file is None:
+        return 0
+    lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
+    kept = [line for line in lines if not _has_id(line, ids)]
+    if len(kept) == len(lines):
+        return 0
+    if kept:
+        await files.rewrite(tx, file, b"".join(kept), is_text=True, now=now)
+        keep = file_gc.FileRetention(cutoff=now, past_states=0, deleted_before=now)
+        await file_gc.hide_old(tx, file.incarnation, keep)
+    else:
+        await tx.lock(TREE_LOCK)
+        await file_move.delete(tx, path, recursive=False, now=now, keep_style_files=False)
+        await file_gc.hide_all(tx, file.incarnation)
+    while not await file_gc.sweep(tx, file.incarnation, limit=_BLOCKS_A_SWEEP):
+        pass
+    if not kept:
+        await file_gc.forget(tx, file.incarnation)
+    return len(lines) - len(kept)
+
+
+def _has_id(line: bytes, ids: Collection[str]) -> bool:
+    record = orjson.loads(line)
+    return record["id"] in ids or record.get("of") in ids
