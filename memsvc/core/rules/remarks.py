@@ -20,7 +20,7 @@ _ASKED: Final = re.compile(
     r"|(?:quand|qui) (?:est|sont|est-ce)\b|(?:où|pourquoi|combien|comment|quel(?:le)?s?|c'est (?:quoi|où|quand|qui)|est-ce qu)(?:'| )(?:est|sont|c'est|on|tu|vous|il|elle|va|vont|fait|faut|est-ce)\b"
     r")"
     r"|\b(?:until when|since when|which one|or what|or not|bis wann|seit wann|wohin damit|oder wie|desde cuándo|hasta cuándo|jusqu'à quand)\?*$|\bright\?+"
-    r"|^.{0,60}(?:吗|呢|吧|ですか|ますか|でしたっけ|だっけ)[？?]?$"
+    r"|^.{0,60}(?:吗|呢|吧|ですか|ますか|でしたっけ|だっけ|[でて]いいですよね|の?かな)[？?]?$"
 )
 """A question, also where no mark ends it."""
 

@@ -92,7 +92,7 @@ _CONDITION = re.compile(
 )
 """How a sentence begins that says only when something would be."""
 _END = re.compile(
-    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
+    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<='\d\d\.)(?=\s)|(?<=[ (](?:19|20)\d\d\.)(?=\s)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(
@@ -110,7 +110,7 @@ _PREDICATE = re.compile(
 )
 """The verb of a sentence that tells something, not how to answer."""
 _QUOTATION_ENDS = " \n\"'”“»」』"
-_TRIM = ' \t\n"“”„«»*_`#>-–—•:,'
+_TRIM = ' \t\n(（"“”„«»*_`#>-–—•:,'
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ _SPEAKER_FIRST = re.compile(
 )
 """How a sentence begins whose subject is the speaker, beside a text that is worked on."""
 _MOMENT = re.compile(
-    r"\b(?:yet|still|again|now|today|tonight|currently|at the mom\w*|at the min\w*|jetzt|grade?|gerade|heute|noch|hoy|ahora|otra vez|ya|maintenant|encore|aujourd'hui|en ce moment)\b|又|还没|今天|现在|今日|もう|まだ|さっき|今(?!年|でも)"
+    r"\b(?:yet|still|again|now|today|tonight|currently|at the mom\w*|at the min\w*|jetzt|grade?|gerade|heute|noch|hoy|ahora|otra vez|ya|maintenant|encore|aujourd'hui|en ce moment)\b|又|还没|今天|现在|今日|もう|また|まだ|さっき|今(?!年|でも)"
 )
 """Words of the moment: without a word of what lasts beside them, a sentence does not last."""
 
@@ -312,20 +312,29 @@ def _topics_of(
         return [t.STATEMENT]
     if topics:
         return topics
-    labels = sentence_labels(grammar.language, body)
-    is_temporary = "passing" in labels or _CONDITION.match(body) or is_order_now(body)
-    lasts = (
-        ("habit" in labels and (not is_request or _SPEAKER_FIRST.match(body)))
-        or _YEAR.search(body)
-        or (is_request and OCCUPATION.search(body))
-        or (patterns["states"].match(body) and not _MOMENT.search(body))
-    )
-    if not lasts or labels >= MOCKERY or is_temporary:
+    if (
+        _CONDITION.match(body)
+        or is_order_now(body)
+        or not _lasts(body, grammar, is_request=is_request)
+    ):
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
     if patterns["implicit"].match(body) or has_marker:
         return health_topics(grammar.language, body, is_personal=True) or [t.STATEMENT]
     return []
+
+
+def _lasts(body: str, grammar: Grammar, *, is_request: bool) -> bool:
+    """Return whether a sentence says something that lasts, by its words or by its form."""
+    labels = sentence_labels(grammar.language, body)
+    if "passing" in labels or labels >= MOCKERY:
+        return False
+    return bool(
+        ("habit" in labels and (not is_request or _SPEAKER_FIRST.match(body)))
+        or _YEAR.search(body)
+        or (is_request and OCCUPATION.search(body))
+        or (grammar.patterns["states"].match(body) and not _MOMENT.search(body))
+    )
 
 
 def _profile_topics(
