@@ -7,6 +7,9 @@ BENCH ?=
 DATA ?=
 ARGS ?=
 BIN := $(VENV)/bin
+# Where tests against other people's newest packages install them: about 640 MB of hosts, 500 MB of clients.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/memsvc
+HOSTS := @anthropic-ai/claude-code@latest @openai/codex@latest
 # Hundreds of processes load the same modules: what one has compiled, the others find, also where nothing is to be written
 # beside the sources.
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX='$(CURDIR)/$(VENV)/pycache'
@@ -22,10 +25,10 @@ AUDIT := $(UV) tool run pip-audit --require-hashes --disable-pip --progress-spin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve quick test test-all test-citus lint format lock audit sbom bench clean
+.PHONY: help serve quick test test-all test-citus test-hosts test-clients lint format lock audit sbom bench clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--help' for options)
 	@exec $(BIN)/memsvc serve $(ARGS)
@@ -42,6 +45,15 @@ quick: lint
 
 test-citus: $(VENV)/.dev  ## run what holds on a Citus cluster (DSN: a superuser's at its coordinator)
 	MEMSVC_TEST_DSN='$(or $(DSN),$(error DSN is missing))' $(BIN)/python -m pytest -n 0 tests/contract/test_cluster.py $(ARGS)
+
+test-hosts: $(VENV)/.dev  ## run the newest Claude Code and Codex with hooks (needs npm; installs both in CACHE)
+	@command -v npm >/dev/null || { echo 'make test-hosts needs npm: https://nodejs.org'; exit 1; }
+	@mkdir -p '$(CACHE)/hosts'
+	npm install --silent --no-audit --no-fund --prefix '$(CACHE)/hosts' $(HOSTS)
+	$(COMPILED) MEMSVC_TEST_HOSTS='$(CACHE)/hosts' $(BIN)/python -m pytest -n 0 -rP tests/hosts $(ARGS)
+
+test-clients: $(VENV)/.dev  ## run the samples of the documentation with the newest packages (installs them in CACHE)
+	$(COMPILED) MEMSVC_TEST_CLIENTS='$(CACHE)/clients' $(BIN)/python -m pytest -n 0 tests/e2e/test_client_packages.py $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff, format, mypy and import contracts
 	$(BIN)/ruff check $(SOURCES)

@@ -277,7 +277,7 @@ async def _read(reader: asyncio.StreamReader) -> Call:
         for name, _, value in (line.partition(":") for line in head[1:] if line)
     }
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Call(head[0].split()[1], headers, json.loads(body))
+    return Call(head[0].split()[1], headers, json.loads(body or b"{}"))
 
 
 @asynccontextmanager

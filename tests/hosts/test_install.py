@@ -131,6 +131,55 @@ def test_files_of_a_project_hold_no_key(home: Path) -> None:
     assert typed("install", "windsurf", "--scope", "project", "--key", "k").returncode == 1
 
 
+def test_hosts_that_were_not_run_get_the_shapes_of_their_documentation(home: Path) -> None:
+    for host in ("cursor", "vscode", "windsurf", "claude-desktop"):
+        install(host, "--user", "ada")
+    files = contents(home)
+    url, headers = "http://127.0.0.1:8080/mcp", {"Authorization": f"Bearer {KEY}"}
+    servers = {
+        ".cursor/mcp.json": ("mcpServers", {"url": url, "headers": headers}),
+        ".config/Code/User/mcp.json": ("servers", {"type": "http", "url": url, "headers": headers}),
+        ".codeium/windsurf/mcp_config.json": ("mcpServers", {"serverUrl": url, "headers": headers}),
+    }
+    for file, (member, server) in servers.items():
+        assert json.loads(files[file]) == {member: {"memsvc": server}}, file
+    desktop = json.loads(files[".config/Claude/claude_desktop_config.json"])["mcpServers"]["memsvc"]
+    assert Path(desktop["command"]).is_absolute()
+    assert desktop["args"][-1] == "stdio"
+    assert desktop["env"] == {"MEMSVC_URL": "http://127.0.0.1:8080", "MEMSVC_API_KEY": KEY}
+    hooks = json.loads(files[".cursor/hooks.json"])
+    assert hooks["version"] == 1
+    commands = {event: [each["command"] for each in row] for event, row in hooks["hooks"].items()}
+    assert {event: row[0].partition(" hook ")[2] for event, row in commands.items()} == {
+        "sessionStart": "session-start --host cursor",
+        "beforeSubmitPrompt": "prompt --host cursor",
+        "afterAgentResponse": "stop --host cursor",
+        "stop": "stop --host cursor",
+        "preCompact": "pre-compact --host cursor",
+    }
+    told = files[".config/Code/User/prompts/memsvc.instructions.md"].decode()
+    assert told.startswith('---\napplyTo: "**"\n---\n\nBefore you answer, call memory_before_turn')
+    assert 'user_id "ada"' in told
+    assert 'user_id "ada"' in files[".codeium/windsurf/memories/global_rules.md"].decode()
+
+
+def test_files_of_a_project_are_as_hosts_document_them(home: Path) -> None:
+    install("vscode", "--scope", "project")
+    install("cursor", "--scope", "project")
+    vscode = json.loads((home / "work/.vscode/mcp.json").read_text())
+    reference = {"Authorization": "Bearer ${input:memsvc-key}"}
+    assert vscode["servers"]["memsvc"]["headers"] == reference
+    assert [(each["id"], each["type"], each["password"]) for each in vscode["inputs"]] == [
+        ("memsvc-key", "promptString", True)
+    ]
+    cursor = json.loads((home / "work/.cursor/mcp.json").read_text())
+    assert cursor["mcpServers"]["memsvc"]["headers"] == {
+        "Authorization": "Bearer ${env:MEMSVC_API_KEY}"
+    }
+    start = json.loads((home / "work/.cursor/hooks.json").read_text())["hooks"]["sessionStart"]
+    assert start[0]["command"] == "memsvc hook session-start --host cursor"
+
+
 def test_a_broken_file_is_named_and_nothing_is_written(home: Path) -> None:
     broken = [
         ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": [}'),
