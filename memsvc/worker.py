@@ -25,8 +25,8 @@ from memsvc.core.tools import Job
 from memsvc.store import jobs, queue
 from memsvc.store.backlog import Backlog, prune_log, read_backlog
 from memsvc.store.database import Database
-from memsvc.store.index_size import IndexSize, read_index_size
 from memsvc.store.jobs import Claim, Ref
+from memsvc.store.usage import IndexSize, read_index_size
 
 log = structlog.get_logger("memsvc.worker")
 

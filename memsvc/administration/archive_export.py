@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from memsvc.administration import archive_rows
+from memsvc.administration import archive_format
 from memsvc.administration.archive_format import (
     CHECKSUMS_A_MEMBER,
     END,
@@ -31,10 +31,9 @@ from memsvc.core import tar
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import export_files, export_tables
+from memsvc.store import export
 from memsvc.store.database import Database, Row, Tx
-from memsvc.store.export_files import ExportStream
-from memsvc.store.export_tables import CALLS, JOBS, PLAIN, Table
+from memsvc.store.export import CALLS, JOBS, PLAIN, ExportStream, Table
 
 CHUNK_BYTES: Final = 256 * 1024
 GZIP_LEVEL: Final = 4
@@ -144,7 +143,7 @@ class ArchiveExport:
         """Return what an archive would hold: rows of each table and bytes, by project."""
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             names = await self._projects(tx, scope)
-            return {name: await export_tables.counts(tx.within(name)) for name in names}
+            return {name: await export.counts(tx.within(name)) for name in names}
 
     @asynccontextmanager
     async def open(
@@ -163,20 +162,18 @@ class ArchiveExport:
             manifest = ArchiveManifest(
                 format=FORMAT,
                 memsvc=self._version,
-                schema_revision=await export_tables.revision(tx),
+                schema_revision=await export.revision(tx),
                 archive=uuid.uuid4(),
                 made_at=now,
                 projects=names,
                 calls=calls,
             )
-            chunks = in_chunks(
-                _ExportRun(tx, await export_tables.describe_tables(tx), manifest).chunks()
-            )
+            chunks = in_chunks(_ExportRun(tx, await export.describe_tables(tx), manifest).chunks())
             yield compress(chunks) if gzip else chunks
 
     async def _projects(self, tx: Tx, scope: Scope) -> list[str]:
         only = scope.projects
-        return await export_tables.projects(tx, only)
+        return await export.projects(tx, only)
 
 
 class _ExportRun:
@@ -204,11 +201,11 @@ class _ExportRun:
                     yield chunk
             jobs = [
                 {"name": name, "subject": subject}
-                for name, subject in await export_tables.pending_jobs(tx)
+                for name, subject in await export.pending_jobs(tx)
             ]
             part = _RowsBuffer(project, JOBS, self._writer)
             for chunk in (
-                *(chunk for job in jobs for chunk in part.add(archive_rows.line(job))),
+                *(chunk for job in jobs for chunk in part.add(archive_format.line(job))),
                 *part.flush(),
             ):
                 yield chunk
@@ -217,11 +214,9 @@ class _ExportRun:
 
     async def _rows(self, tx: Tx, table: Table) -> AsyncIterator[bytes]:
         part = _RowsBuffer(tx.scope.project, table.name, self._writer)
-        async for rows in _iterate(
-            partial(export_tables.page, tx, table, limit=PAGE_ROWS), PAGE_ROWS
-        ):
+        async for rows in _iterate(partial(export.page, tx, table, limit=PAGE_ROWS), PAGE_ROWS):
             for row in rows:
-                for chunk in part.add(archive_rows.line(dict(row))):
+                for chunk in part.add(archive_format.line(dict(row))):
                     yield chunk
         for chunk in part.flush():
             yield chunk
@@ -230,13 +225,13 @@ class _ExportRun:
         """Yield files, page by page: their rows, then their contents."""
         part = _RowsBuffer(tx.scope.project, "files", self._writer)
         async for rows in _iterate(
-            partial(export_tables.page, tx, self._tables["files"], limit=PAGE_FILES), PAGE_FILES
+            partial(export.page, tx, self._tables["files"], limit=PAGE_FILES), PAGE_FILES
         ):
-            streams = await export_files.streams(tx, [row["incarnation"] for row in rows])
+            streams = await export.streams(tx, [row["incarnation"] for row in rows])
             pending: list[tuple[str, ExportStream, datetime]] = []
             for row in rows:
                 streams_ = streams.get(row["incarnation"], [])
-                written = archive_rows.line(
+                written = archive_format.line(
                     dict(row) | {"streams": [_stream(stream) for stream in streams_]}
                 )
                 named = [
@@ -279,11 +274,11 @@ class _ExportRun:
                 start += block.size_bytes
                 size_bytes += block.size_bytes
                 if size_bytes >= CONTENT_BYTES:
-                    for content in await export_files.contents(tx, block_ids):
+                    for content in await export.contents(tx, block_ids):
                         yield content
                     block_ids, size_bytes = [], 0
         if block_ids:
-            for content in await export_files.contents(tx, block_ids):
+            for content in await export.contents(tx, block_ids):
                 yield content
 
 

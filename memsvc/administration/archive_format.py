@@ -1,20 +1,38 @@
-"""Format of an archive: the names of its members, its manifest and end, and their sizes.
+"""Format of an archive: names of members, manifest and end, sizes, and rows as lines of JSON.
 
 In this order: `manifest.json`; for each project, `rows/files`, each part of it before the contents
 that its lines name, then the other `rows`; between and after them `checksums`; and `end.json`,
-without which no archive is complete.
+without which no archive is complete. In a line, bytes are in base64 and times in ISO 8601.
 """
 
+import base64
+import binascii
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Annotated, Final
+from math import isfinite
+from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    with_config,
+)
+from typing_extensions import TypedDict
 
-from memsvc.administration.archive_rows import wrong
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.facts import FactState, FactTier
 from memsvc.core.paths import check_project, encode_segment
+from memsvc.store.context import SummaryPosition
+from memsvc.store.export import Column, Table
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -135,3 +153,261 @@ def end_of(content: bytes) -> End:
         return End.model_validate_json(content)
     except ValidationError as error:
         raise wrong(END, "does not say what was in the archive") from error
+
+
+_INTEGER_BITS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
+"""Bits of a number beside its sign. One less for an integer: these are counters, which go on
+counting."""
+_ENTRY_NUMBERS: Final = frozenset(
+    {
+        *("entry", "next_entry", "first_entry", "folded_entry", "context_start"),
+        *("consolidated_entry", "digested_entry", "extracted_entry"),
+    }
+)
+"""Columns that hold the number of an entry, which is never negative."""
+_ALLOWED_VALUES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("facts", "state"): frozenset(FactState),
+    ("facts", "tier"): frozenset(FactTier),
+}
+"""Words to which a column is limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRows:
+    """Rows of one table, with the columns that each has a value for."""
+
+    table: Table
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+
+def line(row: Mapping[str, Any]) -> bytes:
+    """Return a row as a line."""
+    return orjson.dumps(row, default=_encoded, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)  # a UUID of the driver
+
+
+def lines(content: bytes, member: str) -> list[dict[str, Any]]:
+    """Return the objects of a member, one per line. INVALID_CONTENT names the line."""
+    if not content.endswith(b"\n"):
+        raise wrong(member, "does not end with a line")
+    found = []
+    for number, one in enumerate(content[:-1].split(b"\n"), 1):
+        try:
+            value = orjson.loads(one)
+        except orjson.JSONDecodeError as error:
+            raise wrong(member, f"line {number} is no JSON") from error
+        if not isinstance(value, dict):
+            raise wrong(member, f"line {number} is no object")
+        found.append(value)
+    return found
+
+
+def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> ArchiveRows:
+    """Return objects as rows of a table.
+
+    INVALID_CONTENT if one has other columns than the table, optional columns apart, or a value that
+    is not of the column's type.
+    """
+    known = {column.name: column for column in table.columns}
+    names = tuple(objects[0])
+    if not known.keys() >= set(names) or any(
+        one.required and one.name not in names for one in table.columns
+    ):
+        raise wrong(member, f"its lines do not have the columns of {table.name}")
+    parse_columns = [(name, _parser(table.name, known[name])) for name in names]
+    found = []
+    for number, row in enumerate(objects, 1):
+        if row.keys() != set(names):
+            raise wrong(member, f"line {number} has other columns than the first")
+        try:
+            found.append(tuple(parse(row[name]) for name, parse in parse_columns))
+        except InvalidValueError as error:
+            raise wrong(member, f"line {number} holds no {error}") from None
+    return ArchiveRows(table, names, found)
+
+
+def wrong(member: str, what: str) -> MemsvcError:
+    """Return the error for an invalid archive."""
+    return MemsvcError(Code.INVALID_CONTENT, f"{member}: {what}")
+
+
+class InvalidValueError(Exception):
+    """A value is not of its column's type."""
+
+
+def _parser(table: str, column: Column) -> Callable[[Any], Any]:
+    parse = _of_type(column.type, _ALLOWED_VALUES.get((table, column.name)))
+    minimum = 0 if column.name in _ENTRY_NUMBERS else None
+
+    def checked(value: Any) -> Any:
+        if value is None:
+            if column.nullable:
+                return None
+            raise InvalidValueError(f"value for {column.name}")
+        try:
+            parsed = parse(value)
+        except InvalidValueError:
+            raise InvalidValueError(f"{column.type} that can be kept for {column.name}") from None
+        if column.type == "jsonb" and not is_valid(table, column.name, parsed):
+            raise InvalidValueError(f"JSON of the shape that {column.name} has")
+        if minimum is not None and parsed < minimum:
+            raise InvalidValueError(f"number of an entry for {column.name}")
+        return parsed
+
+    return checked
+
+
+def _of_type(kind: str, allowed: frozenset[str] | None) -> Callable[[Any], Any]:
+    if kind in _INTEGER_BITS:
+        return lambda value: integer(value, _INTEGER_BITS[kind])
+    if kind.endswith("[]"):
+        member = _of_type(kind[:-2], None)
+        return lambda value: [member(one) for one in _typed(value, list)]
+    if kind.startswith("character varying("):
+        limit = int(kind.removeprefix("character varying(").rstrip(")"))
+        return lambda value: _text(value, allowed, limit)
+    by_type: dict[str, Callable[[Any], Any]] = {
+        "text": lambda value: _text(value, allowed),
+        "boolean": lambda value: _typed(value, bool),
+        "real": _real,
+        "double precision": _real,
+        "bytea": _bytes,
+        "uuid": uuid,
+        "timestamp with time zone": timestamp,
+        "jsonb": lambda value: value,
+    }
+    return by_type[kind]
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise InvalidValueError
+    return value
+
+
+def integer(value: Any, bits: int) -> int:
+    """Return a number that fits a column of so many bits beside its sign."""
+    if type(value) is not int or not -(2**bits) <= value < 2**bits:
+        raise InvalidValueError
+    return value
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise InvalidValueError
+    return float(value)
+
+
+def _text(value: Any, allowed: frozenset[str] | None, limit: int | None = None) -> str:
+    text: str = _typed(value, str)
+    if (
+        "\0" in text
+        or (allowed is not None and text not in allowed)
+        or (limit is not None and len(text) > limit)
+    ):
+        raise InvalidValueError
+    return text
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return base64.b64decode(_typed(value, str), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidValueError from error
+
+
+def uuid(value: Any) -> UUID:
+    """Return a UUID."""
+    try:
+        return UUID(_typed(value, str))
+    except ValueError as error:
+        raise InvalidValueError from error
+
+
+def timestamp(value: Any) -> datetime:
+    """Return a timestamp with a time zone."""
+    try:
+        timestamp_ = datetime.fromisoformat(_typed(value, str))
+    except ValueError as error:
+        raise InvalidValueError from error
+    if timestamp_.tzinfo is None:
+        raise InvalidValueError
+    return timestamp_
+
+
+_CLOSED: Final = ConfigDict(extra="forbid", strict=True)
+_OPEN: Final = ConfigDict(extra="allow", strict=True)
+_Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
+@with_config(_CLOSED)
+class _Evidence(TypedDict):
+    session: str
+    turn: str
+    item: str
+    user: str
+    origin: NotRequired[str]
+
+
+@with_config(_OPEN)
+class _Cited(TypedDict):
+    session: str
+    turn: str
+
+
+@with_config(_OPEN)
+class _InsightEvidence(TypedDict):
+    facts: list[str]
+    turns: list[_Cited]
+    holds: NotRequired[list[_Pair]]
+    past: NotRequired[list[_Pair]]
+    sources: NotRequired[list[_Pair]]
+
+
+@with_config(_OPEN)
+class _Candidate(TypedDict):
+    kind: str
+    ref: str
+    shown: bool
+    score: float
+    session: NotRequired[str | None]
+    place: NotRequired[_Pair | None]
+    cut: NotRequired[_Pair | None]
+    reason: NotRequired[str | None]
+    parts: NotRequired[dict[str, float]]
+
+
+@with_config(_OPEN)
+class _RecallTrace(TypedDict):
+    candidates: list[_Candidate]
+    confidence: NotRequired[dict[str, Any] | None]
+    limits: dict[str, Any]
+
+
+_PLACE: Final[dict[str, Any]] = {field.name: (field.type, ...) for field in fields(SummaryPosition)}
+_OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(strict=True))
+_COUNTS: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
+_ADAPTERS: Final[Mapping[tuple[str, str], TypeAdapter[Any]]] = {
+    ("facts", "evidence"): TypeAdapter(_Evidence),
+    ("insights", "evidence"): TypeAdapter(_InsightEvidence),
+    ("recalls", "told"): TypeAdapter(_RecallTrace),
+    ("sessions", "summary"): TypeAdapter(create_model("Summary", __config__=_CLOSED, **_PLACE)),
+    ("sessions", "counters"): _COUNTS,
+    ("activity", "session_tokens"): _COUNTS,
+    ("activity", "lifetime_tokens"): _COUNTS,
+}
+
+
+def is_valid(table: str, column: str, value: Any) -> bool:
+    """Return whether a value can be read from a JSON column; an object can from every other one."""
+    try:
+        _ADAPTERS.get((table, column), _OBJECT).validate_python(value)
+    except ValidationError:
+        return False
+    return True

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from memsvc.administration import archive_rows
+from memsvc.administration import archive_format
 from memsvc.administration.archive_format import (
     CHECKSUMS_A_MEMBER,
     END,
@@ -23,6 +23,7 @@ from memsvc.administration.archive_format import (
     ROWS_BYTES,
     ROWS_BYTES_MAX,
     ArchiveManifest,
+    ArchiveRows,
     End,
     checksums_name,
     content_name,
@@ -30,14 +31,13 @@ from memsvc.administration.archive_format import (
     manifest_of,
     rows_name,
     version_name,
+    wrong,
 )
-from memsvc.administration.archive_rows import ArchiveRows, wrong
 from memsvc.core import tar
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_path, is_kept
 from memsvc.core.tar import Member
-from memsvc.store.export_files import Block, ExportBlock, ExportStream
-from memsvc.store.export_tables import CALLS, JOBS, PLAIN, Column, Table
+from memsvc.store.export import CALLS, JOBS, PLAIN, Block, Column, ExportBlock, ExportStream, Table
 
 _GZIP_PREFIX: Final = b"\x1f\x8b"
 
@@ -262,7 +262,7 @@ class TenantArchiveReader:
             # parsed they would take many times as much
             if len(content) > ROWS_BYTES and content.count(b"\n") > 1:
                 raise wrong(member.name, "holds more rows than belong in one member")
-            objects = archive_rows.lines(content, member.name)
+            objects = archive_format.lines(content, member.name)
             row_counts[table] += len(objects)
             if table == "files":
                 for step in self._files(project, objects, member, members):
@@ -270,7 +270,7 @@ class TenantArchiveReader:
                     yield step
             else:
                 yield RowsStep(
-                    project, archive_rows.rows(self._tables[table], objects, member.name)
+                    project, archive_format.rows(self._tables[table], objects, member.name)
                 )
         assert members.end is not None
         if +row_counts != +Counter(members.end.rows):
@@ -283,7 +283,7 @@ class TenantArchiveReader:
     ) -> Iterator[RowsStep | StreamsStep | BlocksStep]:
         """Yield files, their streams, and the contents of these, from the members that follow."""
         streams = [_streams(one.pop("streams", None), member) for one in objects]
-        rows = archive_rows.rows(self._tables["files"], objects, member.name)
+        rows = archive_format.rows(self._tables["files"], objects, member.name)
         files = [
             _ArchivedFile(project, dict(zip(rows.columns, row, strict=True)), file_streams)
             for row, file_streams in zip(rows.rows, streams, strict=True)
@@ -359,7 +359,7 @@ def _streams(value: Any, member: Member) -> list[ExportStream]:
         raise wrong(member.name, "a file has no streams")
     try:
         return [_stream(one) for one in value]
-    except (TypeError, KeyError, ValueError, archive_rows.InvalidValueError) as error:
+    except (TypeError, KeyError, ValueError, archive_format.InvalidValueError) as error:
         raise wrong(member.name, "a stream of a file is none") from error
 
 
@@ -370,21 +370,23 @@ def _stream(value: Any) -> ExportStream:
         "created_at",
         "blocks",
     }:
-        raise archive_rows.InvalidValueError
+        raise archive_format.InvalidValueError
     created_at = value["created_at"]
     return ExportStream(
-        archive_rows.integer(value["stream"], 63),
-        archive_rows.integer(value["first_revision"], 63),
-        None if created_at is None else archive_rows.timestamp(created_at),
+        archive_format.integer(value["stream"], 63),
+        archive_format.integer(value["first_revision"], 63),
+        None if created_at is None else archive_format.timestamp(created_at),
         [_block(one) for one in value["blocks"]],
     )
 
 
 def _block(value: Any) -> Block:
     size_bytes, revision, created_at = value
-    if not 0 < archive_rows.integer(size_bytes, _SIZE_BITS) <= ROWS_BYTES_MAX:
-        raise archive_rows.InvalidValueError
-    return Block(size_bytes, archive_rows.integer(revision, 63), archive_rows.timestamp(created_at))
+    if not 0 < archive_format.integer(size_bytes, _SIZE_BITS) <= ROWS_BYTES_MAX:
+        raise archive_format.InvalidValueError
+    return Block(
+        size_bytes, archive_format.integer(revision, 63), archive_format.timestamp(created_at)
+    )
 
 
 def _check_file(file: _ArchivedFile, member: Member) -> None:

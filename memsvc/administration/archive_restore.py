@@ -9,20 +9,19 @@ from uuid import uuid4
 
 import anyio.to_thread
 
-from memsvc.administration.archive_format import ArchiveManifest
+from memsvc.administration.archive_format import ArchiveManifest, ArchiveRows
 from memsvc.administration.archive_reader import (
     ArchiveStep,
     BlocksStep,
     StreamsStep,
     TenantArchiveReader,
 )
-from memsvc.administration.archive_rows import ArchiveRows
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
-from memsvc.store import derived_index, export_files, export_tables, jobs, quotas, usage
+from memsvc.store import derived_index, export, jobs, quotas, usage
 from memsvc.store.database import Database, Tx
-from memsvc.store.export_tables import CALLS, JOBS, Table
+from memsvc.store.export import CALLS, JOBS, Table
 from memsvc.store.locks import Lock
 from memsvc.store.usage import Quota
 
@@ -118,11 +117,11 @@ class ArchiveRestore:
         An archive that was restored before succeeds again and changes nothing.
         """
         async with self._database.begin_tenant(scope, read_only=True) as tx:
-            tables = await export_tables.describe_tables(tx)
-            stream_tables = await export_tables.describe_tables(tx, ("streams", "blocks"))
+            tables = await export.describe_tables(tx)
+            stream_tables = await export.describe_tables(tx, ("streams", "blocks"))
             reading = TenantArchiveReader(
                 tables,
-                await export_tables.revision(tx),
+                await export.revision(tx),
                 expanded_bytes_max=self._expanded_bytes_max,
             )
         manifest, contents = await anyio.to_thread.run_sync(_validate, reading.steps(archive))
@@ -216,7 +215,7 @@ class ArchiveRestore:
     async def _finish(self, tx: Tx, manifest: ArchiveManifest, found: ProjectContent) -> None:
         now = self._clock.now()
         await derived_index.build(tx)
-        await export_tables.set_restored(tx, manifest.archive, now)
+        await export.set_restored(tx, manifest.archive, now)
         for name, subject in sorted({*found.jobs, *((name, "") for name in self._sweep_jobs)}):
             if name in self._known_jobs:
                 await jobs.enqueue(tx, name, subject, now=now)
@@ -234,19 +233,19 @@ class _Load:
         if isinstance(step, ArchiveManifest) or (tx := self.transactions.get(step.project)) is None:
             return
         if isinstance(step, StreamsStep):
-            await export_files.put_streams(tx, self._tables["streams"], step.streams)
+            await export.put_streams(tx, self._tables["streams"], step.streams)
         elif isinstance(step, BlocksStep):
-            await export_files.put_blocks(tx, self._tables["blocks"], step.blocks)
+            await export.put_blocks(tx, self._tables["blocks"], step.blocks)
         elif (rows := step.rows).table.name not in (CALLS, JOBS):
-            await export_tables.put(tx, rows.table, rows.columns, rows.rows)
+            await export.put(tx, rows.table, rows.columns, rows.rows)
 
 
 async def _state(
     tx: Tx, manifest: ArchiveManifest, project: str, rows: Mapping[str, int]
 ) -> RestoredProjectState:
     """Return the outcome for a project: not written if this archive was restored before."""
-    holds = await export_tables.has_rows(tx)
-    before = holds and await export_tables.restored_before(tx, manifest.archive)
+    holds = await export.has_rows(tx)
+    before = holds and await export.restored_before(tx, manifest.archive)
     return RestoredProjectState(project, tx.scope.project, rows, not before, holds and not before)
 
 
@@ -266,7 +265,7 @@ async def _lock_projects(tx: Tx, transactions: Sequence[Tx]) -> None:
     for project_tx in transactions:
         if not many:
             await project_tx.lock(Lock("project", ""))
-        if await export_tables.is_closed(project_tx):
+        if await export.is_closed(project_tx):
             raise MemsvcError(
                 Code.RESOURCE_BUSY, "this project is being purged just now", retry_after_s=2.0
             )

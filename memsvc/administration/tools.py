@@ -11,7 +11,6 @@ from memsvc.administration.limit_tools import EffectiveLimits, LimitReader
 from memsvc.administration.purge import Purge
 from memsvc.administration.purge_tools import PurgeTools
 from memsvc.administration.tenant_keys import TenantKeys
-from memsvc.administration.tenant_usage import TenantUsage
 from memsvc.administration.usage_tools import UsageTools
 from memsvc.core.ports import Clock
 from memsvc.core.tool_methods import tools_of
@@ -51,7 +50,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         JobTools(database, clock),
         LimitReader(effective_limits),
         PurgeTools(Purge(database, clock, owners, settle_s=settle_s)),
-        UsageTools(TenantUsage(database, clock, calls_per_day, file_quotas.stored)),
+        UsageTools(database, clock, calls_per_day, file_quotas.stored),
     )
     return Published(
         tools=[tool for noun in nouns for tool in tools_of(noun)],

@@ -1,13 +1,30 @@
-"""The tool that reports a tenant's usage: tenant_usage."""
+"""The tool that reports what a tenant stores and calls, by project and in total: tenant_usage."""
 
-from datetime import datetime
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import Final
 
 from pydantic import Field
 
-from memsvc.administration.tenant_usage import ProjectUsage, TenantUsage
-from memsvc.core.scope import Permission, Scope
+from memsvc.core.ports import Clock
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tool_methods import admin_tool
 from memsvc.core.tools import Result
+from memsvc.store import usage
+from memsvc.store.database import Database
+from memsvc.store.usage import Quota
+
+CALLS_OF_H: Final = 24
+UNCACHED_S_MAX: Final = 0.02
+"""A count that took longer is cached for LASTING times as long, at most LASTING_S_MAX: people look
+again and again, and counting takes longer the more there is."""
+CACHE_FACTOR: Final = 20
+CACHE_S_MAX: Final = 60.0
+CACHED_MAX: Final = 1000
+"""Counts that a process caches."""
 
 
 class UsageCounts(Result):
@@ -75,11 +92,37 @@ class UsageResult(Result):
     model_calls_a_day: int = Field(description="how often they may be; 0: without a limit")
 
 
-class UsageTools:
-    """The tool tenant_usage."""
+@dataclass(slots=True)
+class _ProjectUsage:
+    """Counts of a project by what is counted, and of its calls by status."""
 
-    def __init__(self, usage: TenantUsage) -> None:
-        self._usage = usage
+    counts: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The counts as fields of a result."""
+        return {**self.counts, "calls": dict(sorted(self.calls.items()))}
+
+
+@dataclass(frozen=True, slots=True)
+class _UsageCount:
+    """Usage of projects at a time, and until when it is served from the cache."""
+
+    projects: Mapping[str, _ProjectUsage]
+    at: datetime
+    until: datetime
+
+
+class UsageTools:
+    """The tool tenant_usage; each count is of one snapshot, and slow counts are cached."""
+
+    def __init__(self, database: Database, clock: Clock, calls_a_day: int, quota: Quota) -> None:
+        self._database = database
+        self._clock = clock
+        self._calls_a_day = calls_a_day
+        self._quota = quota
+        self._cache: OrderedDict[tuple[bytes, str], _UsageCount] = OrderedDict()
 
     @admin_tool(
         "tenant_usage",
@@ -92,20 +135,57 @@ class UsageTools:
 
         Files, sessions, facts, boards, documents, blocks, the index, jobs that wait, and the calls
         of the last 24 hours."""
-        report = await self._usage.report(scope)
+        names = [ALL_PROJECTS] if scope.projects is None else sorted(scope.projects)
+        counted = [await self._cached(Scope(scope.tenant, name)) for name in names]
+        projects = {name: found for count in counted for name, found in count.projects.items()}
+        total = _ProjectUsage()
+        for project in projects.values():
+            total.counts.update(project.counts)
+            total.calls.update(project.calls)
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            model_calls = await usage.allowance_usage(tx, self._clock.now().date())
+            until = await self._quota.unbounded_until(tx, self._clock.now())
         return UsageResult(
-            total=UsageCounts.model_validate(_as_counts(report.total)),
+            total=UsageCounts.model_validate(total.fields),
             projects=[
-                ProjectUsageCounts.model_validate({"project": name} | _as_counts(one))
-                for name, one in report.projects.items()
+                ProjectUsageCounts.model_validate({"project": name} | projects[name].fields)
+                for name in sorted(projects)
             ],
-            counted_at=report.counted_at,
-            tenant_bytes_max=report.quota.bytes_max,
-            unbounded_until=report.unbounded_until,
-            model_calls=dict(sorted(report.model_calls.items())),
-            model_calls_a_day=report.calls_a_day,
+            counted_at=min((count.at for count in counted), default=self._clock.now()),
+            tenant_bytes_max=self._quota.bytes_max,
+            unbounded_until=until,
+            model_calls=dict(sorted(model_calls.items())),
+            model_calls_a_day=self._calls_a_day,
         )
 
+    async def _cached(self, scope: Scope) -> _UsageCount:
+        key, now = (scope.tenant, scope.project), self._clock.now()
+        cached = self._cache.get(key)
+        if cached is not None and now < cached.until:
+            return cached
+        started = perf_counter()
+        projects = await self._count(scope)
+        elapsed_s = perf_counter() - started
+        cache_time = timedelta(
+            seconds=min(elapsed_s * CACHE_FACTOR, CACHE_S_MAX) if elapsed_s > UNCACHED_S_MAX else 0
+        )
+        self._cache.pop(key, None)
+        counted = _UsageCount(projects, now, now + cache_time)
+        if cache_time:
+            self._cache[key] = counted
+        while len(self._cache) > CACHED_MAX:
+            self._cache.popitem(last=False)
+        return counted
 
-def _as_counts(usage: ProjectUsage) -> dict[str, object]:
-    return {**usage.counts, "calls": dict(sorted(usage.calls.items()))}
+    async def _count(self, scope: Scope) -> dict[str, _ProjectUsage]:
+        projects: dict[str, _ProjectUsage] = defaultdict(_ProjectUsage)
+        whole = scope.project == ALL_PROJECTS
+        async with self._database.begin(scope, read_only=True, whole_tenant=whole) as tx:
+            for name, counts in (await usage.count_usage(tx)).items():
+                projects[name].counts.update(counts)
+            for row in await usage.jobs_queued(tx):
+                projects[row["project"]].counts["jobs"] += row["jobs"]
+            since = self._clock.now() - timedelta(hours=CALLS_OF_H)
+            for row in await usage.calls_since(tx, since):
+                projects[row["project"]].calls[row["status"]] += row["calls"]
+        return projects

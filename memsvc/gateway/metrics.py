@@ -17,8 +17,8 @@ from memsvc.core.errors import Code
 from memsvc.core.tools import Job, Tool
 from memsvc.gateway.admission import LANES, REJECT_REASONS
 from memsvc.store.backlog import Backlog
-from memsvc.store.index_size import IndexSize
 from memsvc.store.locks import LockKind
+from memsvc.store.usage import IndexSize
 
 STATUSES = ("success", "error", "cancelled")
 JOB_STATUSES = ("success", "retried", "failed")

@@ -6,7 +6,7 @@ that a whole index is compared in one pass without being read into memory.
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -231,17 +231,7 @@ async def put_segment(tx: Tx, index_id: int, segment: int, expected: TermEntries
     )
 
 
-def segment_bits(existing: IndexCounters | None) -> int:
-    """Return how many bits of an entry's number give its place in its segment."""
-    return existing.segment_bits if existing else 10
-
-
-def expected_counters(bits: int, next_entry: int, entries: int, length: int) -> IndexCounters:
-    """Return the expected counters of an index."""
-    return IndexCounters(TERMS_VERSION, bits, next_entry, entries, length)
-
-
-async def texts_after(
+async def _texts_after(
     tx: Tx, index_id: int, last: int, *, segment_bits: int
 ) -> dict[int, tuple[str, str, int]]:
     """Return text, cues and length of the next entries after `last`, up to a segment's end."""
@@ -339,8 +329,7 @@ _NAMED: Final = " UNION ALL ".join(
 async def build(tx: Tx) -> None:
     """Index every index of a project that has entries and no postings yet.
 
-    INVALID_CONTENT for an inconsistent index. Terms are found in a thread: a segment of long texts
-    takes a while.
+    INVALID_CONTENT for an inconsistent index.
     """
     index_rows = await tx.fetch(
         f"""
@@ -361,29 +350,82 @@ async def build(tx: Tx) -> None:
         await _build(tx, row["book"], row["name"], row["segment_bits"], row["next_entry"])
 
 
-async def _build(tx: Tx, index_id: int, name: str, bits: int, next_entry: int) -> None:
-    last, entries, length = -1, 0, 0
-    while texts := await texts_after(tx, index_id, last, segment_bits=bits):
+@dataclass(frozen=True, slots=True)
+class _SegmentTexts:
+    """Last entry of a segment, stored lengths of its entries by number, and hits of their terms."""
+
+    last: int
+    lengths: dict[int, int]
+    hits: TermEntries
+
+
+async def _segments(tx: Tx, index_id: int, bits: int) -> AsyncIterator[_SegmentTexts]:
+    """Yield the segments of an index that have entries, with the terms of those that are found.
+
+    Terms are found in a thread: a segment of long texts takes a while.
+    """
+    last = -1
+    while texts := await _texts_after(tx, index_id, last, segment_bits=bits):
         last = max(texts)
         visible = {
             number: NewEntry("", text, _ANY, keywords=keywords)
-            for number, (text, keywords, length_stored) in texts.items()
-            if length_stored != HIDDEN
+            for number, (text, keywords, length) in texts.items()
+            if length != HIDDEN
         }
-        term_entries = await anyio.to_thread.run_sync(collect_entries, visible)
-        term_counts = {hit >> 32: hit & _LENGTH for some in term_entries.values() for hit in some}
+        lengths = {number: texts[number][2] for number in visible}
+        yield _SegmentTexts(last, lengths, await anyio.to_thread.run_sync(collect_entries, visible))
+
+
+async def _build(tx: Tx, index_id: int, name: str, bits: int, next_entry: int) -> None:
+    entries, length = 0, 0
+    async for segment in _segments(tx, index_id, bits):
+        term_counts = {hit >> 32: hit & _LENGTH for some in segment.hits.values() for hit in some}
         entries, length = entries + len(term_counts), length + sum(term_counts.values())
         await _set_term_counts(
             tx,
             index_id,
             {
                 number: term_counts.get(number, 0)
-                for number in visible
-                if texts[number][2] != term_counts.get(number, 0)
+                for number, stored in segment.lengths.items()
+                if stored != term_counts.get(number, 0)
             },
         )
-        await _insert(tx, index_id, last >> bits, term_entries)
-    await put_counters(tx, name, expected_counters(bits, next_entry, entries, length))
+        await _insert(tx, index_id, segment.last >> bits, segment.hits)
+    await put_counters(tx, name, IndexCounters(TERMS_VERSION, bits, next_entry, entries, length))
+
+
+async def compare_index(tx: Tx, name: str, *, fix: bool) -> Counter[str]:
+    """Return how many segments of an index, and its counters, differ from its entries.
+
+    With `fix` they are repaired, and the index is locked until the transaction ends.
+    """
+    index_id, found = index_id_of(name), Counter[str]()
+    counters = await read_counters(tx, index_id, for_update=fix)
+    bits = counters.segment_bits if counters else SEGMENT_BITS_MAX
+    if fix and counters is None:
+        await put_counters(tx, name, IndexCounters(TERMS_VERSION, bits, 0, 0, 0))
+    stored = await signatures(tx, index_id)
+    entries, length, stop = 0, 0, 0
+    async for segment in _segments(tx, index_id, bits):
+        number, stop = segment.last >> bits, segment.last + 1
+        entries += sum(1 for size in segment.lengths.values() if size > 0)
+        length += sum(segment.lengths.values())
+        if stored.pop(number, (0, 0)) != signature(segment.hits):
+            found["postings"] += 1
+            if fix:
+                await put_segment(tx, index_id, number, segment.hits)
+    found["postings"] += len(stored)
+    if fix:
+        for number in stored:
+            await put_segment(tx, index_id, number, {})
+    if counters is not None or stop:
+        stop = max(stop, counters.next_entry if counters else 0)
+        expected = IndexCounters(TERMS_VERSION, bits, stop, entries, length)
+        if counters != expected:
+            found["books"] += 1
+            if fix:
+                await put_counters(tx, name, expected)
+    return +found
 
 
 async def _insert(tx: Tx, index_id: int, segment: int, term_entries: TermEntries) -> None:

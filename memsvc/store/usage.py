@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import vectors
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Database, Row, Tx
 from memsvc.store.queue import QUEUE
 from memsvc.store.tables import EMBEDDINGS, TABLES
 
@@ -146,3 +146,31 @@ async def allowance_usage(tx: Tx, day: date) -> dict[str, int]:
         "SELECT purpose, times FROM allowances WHERE tenant = $1 AND day = $2", day
     )
     return {row["purpose"]: row["times"] for row in rows}
+
+
+_INDEX_TABLES: Final = (
+    "entries",
+    *(name for name, table in TABLES.items() if table.derived_from == "entries"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSize:
+    """Bytes on disk, the database's own indexes included, and the approximate number of entries."""
+
+    size_bytes: int = 0
+    entries: int = 0
+
+
+async def read_index_size(database: Database) -> IndexSize:
+    """Return the size from the catalogue, where vacuum or analyse count the entries."""
+    rows = await database.registry(
+        """
+        SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS size_bytes,
+               coalesce(max(reltuples) FILTER (WHERE relname = 'entries'), 0)::bigint AS entries
+        FROM pg_class WHERE relname = ANY ($1) AND relkind = 'r'
+            AND relnamespace = 'public'::regnamespace
+        """,
+        list(_INDEX_TABLES),
+    )
+    return IndexSize(rows[0]["size_bytes"], max(0, rows[0]["entries"]))

@@ -12,7 +12,7 @@ from memsvc.administration.archive_tools import (
     ArchiveTransfer,
 )
 from memsvc.core.scope import Scope
-from memsvc.store.export_tables import FILES, PLAIN
+from memsvc.store.export import FILES, PLAIN
 from tests.contract.catalogue import EXAMPLES, TOOLS, as_sent
 from tests.door import Door
 from tests.fakes import FakeClock

@@ -10,7 +10,7 @@ from memsvc.administration import archive_restore
 from memsvc.administration.archive_format import ROWS_BYTES
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store import derived_index, export_tables, usage
+from memsvc.store import derived_index, export, usage
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows, write
@@ -38,7 +38,7 @@ async def test_an_archive_of_many_projects_takes_no_lock_for_each(
     archive = await exported(call)
     monkeypatch.setattr(archive_restore, "PROJECT_LOCKS_MAX", 3)
     held: list[int] = []
-    looked = export_tables.has_rows
+    looked = export.has_rows
 
     async def looking(tx: Tx) -> bool:
         held.append(
@@ -48,7 +48,7 @@ async def test_an_archive_of_many_projects_takes_no_lock_for_each(
         )
         return await looked(tx)
 
-    monkeypatch.setattr(export_tables, "has_rows", looking)
+    monkeypatch.setattr(export, "has_rows", looking)
     done = await restored(other_call, archive)
     assert [one.written for one in done.projects] == [True] * 12
     assert len(held) == 12
@@ -78,7 +78,7 @@ async def test_writers_go_on_while_an_archive_is_checked(
 
     for module, name in (
         (derived_index, "build"),
-        (export_tables, "set_restored"),
+        (export, "set_restored"),
         (usage, "quota_bytes"),
     ):
         writing_at(module, name)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memsvc.administration.archive_format import is_valid
 from memsvc.administration.archive_reader import TenantArchiveReader
-from memsvc.administration.archive_rows import is_valid
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.export_tables import CALLS, FILES, PLAIN, Column, Table
+from memsvc.store.export import CALLS, FILES, PLAIN, Column, Table
 from tests.administration.archived import exported, restored, rows, write
 from tests.door import Door
 

@@ -13,7 +13,7 @@ import pytest
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Caller, Scope
-from memsvc.store import export_tables
+from memsvc.store import export
 from memsvc.store.database import Database, DatabaseOptions
 from tests.administration.archived import (
     QUESTIONS,
@@ -216,9 +216,7 @@ async def test_quotas_count_what_comes_back(
         await refused(other_call, archive, "QUOTA_EXCEEDED", allowed=allowed)
         assert not any(
             (
-                await rows(
-                    admin, other_call.caller.tenant, [*export_tables.PLAIN, "files", "usage"]
-                )
+                await rows(admin, other_call.caller.tenant, [*export.PLAIN, "files", "usage"])
             ).values()
         )
     await restored(other_call, archive, allowed=FileQuotas(1000, 1000))

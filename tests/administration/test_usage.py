@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.administration import tenant_usage as counting
+from memsvc.administration import usage_tools as counting
 from memsvc.core.scope import Caller, Scope
 from memsvc.store import usage
 from memsvc.store.database import Database

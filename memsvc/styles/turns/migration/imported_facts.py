@@ -7,7 +7,7 @@ from datetime import datetime
 
 from memsvc.core.facts import Evidence, Fact, FactState, FactTier, Statement, merge, slot_of
 from memsvc.core.rules import topics
-from memsvc.store import derived_facts, facts, index
+from memsvc.store import derived, facts, index
 from memsvc.store.append_log import append
 from memsvc.store.database import Tx
 from memsvc.store.facts import StatementWithExpiry
@@ -41,7 +41,7 @@ async def import_facts(
     since stays deleted."""
     index_ids = [target_index.number for target_index in turn_index.facts(session, user)]
     target_index = turn_index.new_facts(session, user)
-    existing = await derived_facts.existing_records(
+    existing = await derived.existing_records(
         tx, index_ids, session, [fact.record for fact in old_facts]
     )
     counts: Counter[str] = Counter(facts_already_here=len(existing))
@@ -115,7 +115,7 @@ async def _write(
         )
         for by, fact in replaced.items()
     ]
-    await derived_facts.put_facts(tx, [*closed, *new_facts])
+    await derived.put_facts(tx, [*closed, *new_facts])
     for index_id in sorted({fact.index_id for fact in [*closed, *new_facts]}):
         past = [
             fact

@@ -12,16 +12,16 @@ from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.store import derived_facts, facts, index, turn_items
+from memsvc.store import derived, facts, index, turn_items
 from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
+from memsvc.store.derived_index import compare_index
 from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import compare_entries
-from memsvc.styles.turns.rebuild.rebuilt_index import compare_index
 from memsvc.styles.turns.turn_index import TurnIndex
 
 REREAD_JOB: Final = "turns.reread_facts"
@@ -65,7 +65,7 @@ class FactRereading:
         last = _FIRST
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
-                page = await derived_facts.without_statement(tx, after=last, limit=FACTS_A_STEP)
+                page = await derived.without_statement(tx, after=last, limit=FACTS_A_STEP)
             if not page:
                 return
             index_id, source = page[0].index_id, page[0].statement.evidence
@@ -89,9 +89,7 @@ class FactRereading:
         ) as tx:
             page = [
                 fact
-                for fact in await derived_facts.without_statement(
-                    tx, after=after, limit=FACTS_A_STEP
-                )
+                for fact in await derived.without_statement(tx, after=after, limit=FACTS_A_STEP)
                 if fact.index_id == target_index.number and fact.entry <= last
             ]
             messages = await self._messages(tx, page)
@@ -136,9 +134,9 @@ class FactRereading:
             lines[path] = lines.get(path, b"") + file_layout.reread_line(fact, now)
         await append(tx, lines, owner=file_layout.OWNER, now=now)
         await facts.apply(tx, target_index.number, 0, merge, [], now)
-        await derived_facts.put_facts(tx, filled)
+        await derived.put_facts(tx, filled)
         await compare_entries(tx, target_index, fix=True)
-        await compare_index(tx, target_index, fix=True)
+        await compare_index(tx, target_index.name, fix=True)
 
 
 def _compared(

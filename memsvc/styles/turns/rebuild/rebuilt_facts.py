@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.facts import Evidence, Fact, FactState, FactTier, Statement
-from memsvc.store import derived_facts, derived_index, facts, files, index, tree
+from memsvc.store import derived, derived_index, facts, files, index, tree
 from memsvc.store.database import Tx
 from memsvc.store.derived import same_value
 from memsvc.store.facts import StatementWithExpiry
@@ -45,8 +45,8 @@ async def compare_facts(
     The sessions are all that the index has facts of. With `fix` they are repaired: existing ones
     keep their entries, missing ones are appended."""
     expected = await _file_facts(tx, target_index, sessions)
-    existing = {_name(fact): fact for fact in await derived_facts.facts_of(tx, target_index.number)}
-    hidden = await derived_facts.forgotten(tx, target_index.number)
+    existing = {_name(fact): fact for fact in await derived.facts_of(tx, target_index.number)}
+    hidden = await derived.forgotten(tx, target_index.number)
     missing = [one for name, one in expected.items() if name not in existing]
     gone = [fact for name, fact in existing.items() if name not in expected]
     wrong = [
@@ -58,7 +58,7 @@ async def compare_facts(
         )
     ]
     if fix:
-        await derived_facts.drop_facts(tx, target_index.number, [fact.entry for fact in gone])
+        await derived.drop_facts(tx, target_index.number, [fact.entry for fact in gone])
         await derived_index.drop_rows(tx, target_index.number, [fact.entry for fact in gone])
         first = await _next(tx, target_index)
         missing = [
@@ -68,8 +68,8 @@ async def compare_facts(
         if missing:
             entries = _entries([one.fact for one in missing])
             await index.add(tx, {target_index.name: entries})
-        await derived_facts.put_facts(tx, [one.fact for one in [*missing, *wrong]])
-        await derived_facts.set_forgotten(
+        await derived.put_facts(tx, [one.fact for one in [*missing, *wrong]])
+        await derived.set_forgotten(
             tx, target_index.number, {one.fact.entry: one.forgotten for one in [*missing, *wrong]}
         )
     found = Counter(facts=len(missing) + len(gone) + len(wrong))
@@ -79,7 +79,7 @@ async def compare_facts(
 
 async def compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
     """Return how many entries of an index differ from its facts; with `fix` they are repaired."""
-    facts_stored = await derived_facts.facts_of(tx, target_index.number)
+    facts_stored = await derived.facts_of(tx, target_index.number)
     expected = {
         fact.entry: entry for fact, entry in zip(facts_stored, _entries(facts_stored), strict=True)
     }

@@ -8,18 +8,21 @@ step."""
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final
 from uuid import UUID
 
 import anyio
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.items import canonical, fingerprint
 from memsvc.core.paths import decode_segment
 from memsvc.core.ports import Clock, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.store import (
     derived,
-    derived_facts,
     derived_index,
     files,
     guard,
@@ -28,9 +31,11 @@ from memsvc.store import (
     vectors,
 )
 from memsvc.store.database import Database, Tx
+from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
+from memsvc.store.derived_index import compare_index
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
-from memsvc.store.sessions import ENTRY_MAX
+from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import budget, turn_index
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT
@@ -46,8 +51,6 @@ from memsvc.styles.turns.maintenance.session_maintenance import MAINTENANCE_TURN
 from memsvc.styles.turns.migration.placeholder_turns import placeholder_file, read_placeholder_lines
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import compare_facts, users_of
-from memsvc.styles.turns.rebuild.rebuilt_index import compare_index
-from memsvc.styles.turns.rebuild.walk import Walk, WalkStatus, done, session_counts, with_result
 from memsvc.styles.turns.turn import entry_of
 from memsvc.styles.turns.turn_index import TurnIndex
 from memsvc.styles.turns.turn_items import TurnItem
@@ -57,6 +60,92 @@ ATTEMPTS_MAX: Final = 5
 
 DifferenceCounts = Counter[str]
 """Rows that differ from the files, by table."""
+
+
+class WalkStatus(Enum):
+    """State after a step. VOID: the files that it depends on changed, so it has to start again."""
+
+    MORE = "more"
+    DONE = "done"
+    VOID = "void"
+
+
+@dataclass(slots=True)
+class Walk:
+    """Position of a rebuild, after the file `after`, and its results so far.
+
+    `read` are the files that were read, by path: a change of one invalidates the whole walk."""
+
+    refs: dict[str, int]
+    forgotten: set[str]
+    after: EventFile | None = None
+    read: dict[str, FileSize] = field(default_factory=dict)
+    stop: int = 0
+    users: list[str] = field(default_factory=list)
+    turns: dict[str, DoneTurn] = field(default_factory=dict)
+    items: int = 0
+    facts: int = 0
+    created_at: datetime | None = None
+
+    def number(self, ref: str) -> int:
+        """Return the number of the next entry: its existing one, unless that is out of order."""
+        return max(self.refs.get(ref, -1), self.stop)
+
+
+def _done(turn: str, lines_by_number: Sequence[tuple[int, EventLine]]) -> DoneTurn:
+    """Return the guard of a turn, from its lines."""
+    inputs = [canonical(line.item) for _, line in lines_by_number if line.direction == "in"]
+    output_items = [canonical(line.item) for _, line in lines_by_number if line.direction == "out"]
+    last = lines_by_number[-1][1]
+    return DoneTurn(
+        turn,
+        fingerprint([inputs, output_items]),
+        lines_by_number[0][0],
+        last.result,
+        last.message_at,
+    )
+
+
+def _with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
+    """Return a guard with a result.
+
+    Lines without one keep the existing result, or a minimal one."""
+    if turn_guard.result is not None:
+        return turn_guard
+    result: dict[str, Any] = (
+        existing.result
+        if existing
+        else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
+    )
+    return DoneTurn(
+        turn_guard.turn, turn_guard.fingerprint, turn_guard.first_entry, result, turn_guard.at
+    )
+
+
+def _session_counts(
+    walk: Walk, by_turn: dict[str, DoneTurn], before: StoredSession | None
+) -> SessionCounts | None:
+    """Return the session's row according to the files; None when they hold no turn.
+
+    Where days of it were removed, the totals stay as they were `before`."""
+    stored = [
+        turn_guard for turn_guard in by_turn.values() if turn_guard.fingerprint != guard.ANY_CONTENT
+    ]
+    if not stored or walk.created_at is None:
+        return None
+    counters = {
+        "items": walk.items,
+        "facts": sum(len(turn_guard.result["fact_ids"]) for turn_guard in stored),
+    }
+    return SessionCounts(
+        user_id=walk.users[-1] if walk.users else before.user_id if before else "",
+        latest_turn=stored[-1].turn,
+        turns=before.turns if before else len(stored),
+        counters={name: before.counters.get(name, 0) for name in counters} if before else counters,
+        created_at=before.created_at if before else walk.created_at,
+        updated_at=max(turn_guard.at for turn_guard in stored),
+        shared=len(set(walk.users)) > 1 or (before is not None and before.shared),
+    )
 
 
 class TurnRebuild:
@@ -106,7 +195,7 @@ class TurnRebuild:
             found += await self._session(tx, session, walk, fix=False)
             found += await compare_facts(tx, turn_index.facts(session, "")[0], [session], fix=False)
             for index in _indexed(session):
-                found += await compare_index(tx, index, fix=False)
+                found += await compare_index(tx, index.name, fix=False)
         return found
 
     async def check_user(
@@ -119,7 +208,7 @@ class TurnRebuild:
                 tx, index, await _with_stored_sessions(tx, index, session_names), fix=False
             )
             for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
-                found += await compare_index(tx, one, fix=False)
+                found += await compare_index(tx, one.name, fix=False)
             return found
 
     async def run(self, scope: Scope, session: str, *, renumber: bool = False) -> DifferenceCounts:
@@ -139,7 +228,7 @@ class TurnRebuild:
                 found += await compare_facts(tx, fact_index, [session], fix=True)
             for index in _indexed(session):
                 async with self._step(scope, session, token, index) as tx:
-                    found += await compare_index(tx, index, fix=True)
+                    found += await compare_index(tx, index.name, fix=True)
         return found
 
     async def _fix_session(self, scope: Scope, session: str, token: UUID) -> DifferenceCounts:
@@ -209,7 +298,7 @@ class TurnRebuild:
             for file in event_file_list:
                 found += await self._events(tx, session, file, walk, fix=True)
             found += await self._session(tx, session, walk, fix=True)
-            found += await compare_index(tx, index, fix=True)
+            found += await compare_index(tx, index.name, fix=True)
             if found:
                 await self._reset_maintenance(tx, session)
         return found
@@ -231,18 +320,18 @@ class TurnRebuild:
                 tx, index, await _with_stored_sessions(tx, index, session_names), fix=True
             )
             for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
-                found += await compare_index(tx, one, fix=True)
+                found += await compare_index(tx, one.name, fix=True)
             return found
 
     async def check_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
         """Return how an index differs from its entries."""
         async with self._database.begin(scope, read_only=True) as tx:
-            return await compare_index(tx, turn_index.named(index_name), fix=False)
+            return await compare_index(tx, index_name, fix=False)
 
     async def run_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
         """Repair an index from its entries; return the differences."""
         async with self._database.begin(scope, long_running=True) as tx:
-            return await compare_index(tx, turn_index.named(index_name), fix=True)
+            return await compare_index(tx, index_name, fix=True)
 
     async def _events(
         self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool
@@ -267,7 +356,7 @@ class TurnRebuild:
         for turn, lines_by_number in turns.items():
             walk.users += [line.user for _, line in lines_by_number if line.user][-1:]
             walk.created_at = walk.created_at or lines_by_number[0][1].message_at
-            walk.turns[turn] = done(turn, lines_by_number)
+            walk.turns[turn] = _done(turn, lines_by_number)
         found = await derived_index.compare_rows(
             tx,
             turn_index.turns(session).number,
@@ -295,7 +384,7 @@ class TurnRebuild:
                 one.turn: one for one in read_placeholder_lines(content.splitlines())
             } | walk.turns
         existing = await derived.done_turns(tx, session)
-        expected = {turn: with_result(one, existing.get(turn)) for turn, one in walk.turns.items()}
+        expected = {turn: _with_result(one, existing.get(turn)) for turn, one in walk.turns.items()}
         wrong = [
             one for turn, one in expected.items() if not derived.same_guard(existing.get(turn), one)
         ]
@@ -307,7 +396,7 @@ class TurnRebuild:
         gone = [turn for turn in gone if turn not in guard_only]
         found["guards"] += len(wrong) + len(gone)
         row = await sessions.find(tx, session)
-        count = session_counts(walk, expected, row if guard_only else None)
+        count = _session_counts(walk, expected, row if guard_only else None)
         is_wrong = count is not None and not derived.same_count(row, count)
         found["sessions"] += is_wrong
         if fix:
@@ -357,7 +446,7 @@ async def _with_stored_sessions(
 ) -> list[str]:
     """Return these sessions and newer ones that the rows of the index name."""
     named = sorted(
-        {fact.statement.evidence.session for fact in await derived_facts.facts_of(tx, index.number)}
+        {fact.statement.evidence.session for fact in await derived.facts_of(tx, index.number)}
     )
     return list(dict.fromkeys([*session_names, *named]))
 
