@@ -80,6 +80,7 @@ async def opened(
             sse=settings.sse,
             card=settings.server_card,
             administration=settings.settings.mcp.tools.admin.over_mcp,
+            toolsets=settings.settings.mcp.toolset,
             conformance=conformance,
             host=settings.host,
             instructions=instructions(),

@@ -39,8 +39,8 @@ _PLAIN_HEADER = re.compile(r"(?!\s)(?!=\?base64\?)[\x20-\x7e]*(?<!\s)")
 Message = dict[str, Any]
 
 
-def main() -> None:
-    """Forward until stdin ends or a signal comes.
+def main(tools: str = "") -> None:
+    """Forward until stdin ends or a signal comes; list the tools of these sets, if given.
 
     Exits with code 2 when the environment names no server or no key.
     """
@@ -50,7 +50,7 @@ def main() -> None:
         sys.stderr.write(f"Error: {error.message}\nRecovery: {error.recovery}\n")
         sys.exit(USAGE_STATUS)
     with claimed_streams() as streams:
-        asyncio.run(_forward(address, key, streams))
+        asyncio.run(_forward(address, key, tools, streams))
 
 
 def endpoint(environment: Any) -> tuple[str, str]:
@@ -82,10 +82,12 @@ def endpoint(environment: Any) -> tuple[str, str]:
     return (url if url.endswith("/mcp") else f"{url}/mcp"), key
 
 
-async def _forward(address: str, key: str, streams: StandardStreams) -> None:
+async def _forward(address: str, key: str, tools: str, streams: StandardStreams) -> None:
     timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX, pool=None)
     limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT_ALIVE_S)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
+    if tools:
+        headers["X-Memsvc-Tools"] = tools
     async with httpx.AsyncClient(headers=headers, timeout=timeout, limits=limits) as http:
         bridge = Bridge(address, http, streams)
         reading = asyncio.create_task(bridge.read())

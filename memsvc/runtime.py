@@ -242,10 +242,17 @@ def _merge(
     """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
-    if on.mcp_pipe.enabled:
-        tools += tools_of(PipeTool(on.mcp_pipe, settings.limits, clock))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
+    if on.mcp_pipe.enabled:
+        tools += tools_of(PipeTool(on.mcp_pipe, settings.limits, clock))
+    first = ("turns", "agent")  # clients may take the first of a list alone
+    tools.sort(
+        key=lambda tool: (
+            first.index(tool.toolset) if tool.toolset in first else len(first),
+            not tool.for_agents,
+        )
+    )
     return Published(
         tools,
         [job for style in styles.values() for job in style.jobs]

@@ -8,7 +8,7 @@ from memsvc.core.tools import Published
 from memsvc.package_files import default_config
 from memsvc.runtime import published
 from memsvc.serve_stdio import run
-from memsvc.settings import load
+from memsvc.settings import ALL_LISTED, load
 from memsvc.stdio_app import ServerProfile
 from memsvc.styles.knowledge.guide import guide
 
@@ -21,7 +21,9 @@ def serve(data_dir: Path, config: Path | None) -> None:
 
     The environment is ignored, so that a folder is served in the same way everywhere.
     """
-    settings = load(config or default_config(), {}, data_dir=data_dir, log_level="warning")
+    settings = load(
+        config or default_config(), {}, data_dir=data_dir, log_level="warning", settings=ALL_LISTED
+    )
     run(settings, None, ServerProfile(guide(None), SERVER_NAME, _published))
 
 

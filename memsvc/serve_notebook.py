@@ -17,7 +17,7 @@ from memsvc.core.tools import Published, Tool, ToolContext
 from memsvc.package_files import default_config
 from memsvc.runtime import Models, Runtime, published
 from memsvc.serve_stdio import run
-from memsvc.settings import Settings, load
+from memsvc.settings import ALL_LISTED, Settings, load
 from memsvc.stdio_app import ServerProfile
 from memsvc.store import document_tree, files, style_files
 from memsvc.store.database import Database
@@ -75,7 +75,12 @@ def _settings(data_dir: Path, template: str) -> Settings:
     notebook_options = {"root_template": template}
     try:
         return load(
-            default_config(), {}, data_dir=data_dir, log_level="warning", notebook=notebook_options
+            default_config(),
+            {},
+            data_dir=data_dir,
+            log_level="warning",
+            notebook=notebook_options,
+            settings=ALL_LISTED,
         )
     except SettingsError as error:
         raise MemsvcError(

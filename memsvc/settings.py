@@ -31,6 +31,7 @@ from memsvc.adapters.options import (
 from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.console.options import ConsoleOptions
 from memsvc.core.errors import SettingsError
+from memsvc.core.toolsets import Toolsets
 from memsvc.core.validation_messages import suggest_name, validation_message
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
@@ -50,6 +51,9 @@ from memsvc.worker import WorkerOptions
 
 HEURISTIC = "settings.mcp.memory.heuristic"
 MEMORIES_MODEL = "openai:gpt-5-mini"
+
+ALL_LISTED: Final = {"mcp": {"toolset": "all"}}
+"""The section `settings` of a server whose clients expect all of its tools."""
 
 PREFIX: Final = "MEMSVC_"
 SHORT_NAMES: Final = {
@@ -126,6 +130,11 @@ class McpOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tools: ToolSwitches = Field(ToolSwitches(), description="which tools are there")
+    toolset: Toolsets = Field(
+        ("agent",),
+        description="the tools that clients list, by sets, unless they or their keys name others;"
+        " all can be called",
+    )
     memory: TurnOptions = Field(TurnOptions(), description="turn memory")
 
 

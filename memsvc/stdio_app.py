@@ -91,6 +91,7 @@ async def opened(
             subscriptions=subscriptions,
             name=profile.name,
             administration=settings.settings.mcp.tools.admin.over_mcp,
+            toolsets=frozenset(settings.settings.mcp.toolset),
         )
         parts.metrics.add_tools(parts.dispatch.catalogue)
         background = [

@@ -16,6 +16,7 @@ from memsvc.core.scope import Caller, Permission
 from memsvc.core.timestamp import Timestamp
 from memsvc.core.tool_methods import admin_tool, result
 from memsvc.core.tools import TenantArguments
+from memsvc.core.toolsets import Toolset
 from memsvc.store.keys import ApiKey
 
 OVERLAP_HOURS = 24.0
@@ -47,6 +48,11 @@ HiddenTools = Annotated[
     Field(max_length=500),
     "tools that are not there for it, by name; all that your key hides are among them",
 ]
+KeyToolsets = Annotated[
+    list[Toolset] | None,
+    Field(max_length=20),
+    "what its clients list unless they ask for others; empty: what the settings say",
+]
 KeyEnd = Annotated[Timestamp | None, "when it ends; not later than your key"]
 KeyId = Annotated[UUID, "the key, by the id that keys_list shows"]
 EvenLast = Annotated[bool, "also where no other key could manage the tenant's keys for good"]
@@ -74,6 +80,7 @@ class ListedKey:
         datetime | None, "when it was last used, half a minute late; null: never"
     ]
     is_yours: Annotated[bool, "whether it is the key of this call"]
+    toolsets: Annotated[list[str], "what its clients list; empty: what the settings say"]
 
 
 @result
@@ -110,7 +117,7 @@ class KeyTools:
         return KeyList([self._listed(caller, key) for key in await self._keys.list_keys(caller)])
 
     @key_tool("keys_create", title="Make an API key")
-    async def create(
+    async def create(  # noqa: PLR0917 - one for each argument
         self,
         caller: Caller,
         label: KeyLabel = None,
@@ -118,11 +125,12 @@ class KeyTools:
         projects: KeyProjects = None,
         hidden_tools: HiddenTools = None,
         expires_at: KeyEnd = None,
+        toolsets: KeyToolsets = None,
     ) -> CreatedKey:
         """Make an API key of the same tenant, which may no more than yours.
 
         It is shown this once."""
-        properties = _properties(label, permissions, projects, hidden_tools, expires_at)
+        properties = _properties(label, permissions, projects, hidden_tools, expires_at, toolsets)
         created = await self._keys.create(caller, properties)
         return CreatedKey(created.text, self._listed(caller, created.key))
 
@@ -158,6 +166,7 @@ class KeyTools:
         projects: KeyProjects = None,
         hidden_tools: HiddenTools = None,
         expires_at: KeyEnd = None,
+        toolsets: KeyToolsets = None,
         key_id: KeyId,
         all_projects: Annotated[bool, "confine it to no projects any longer"] = False,
         never_expires: Annotated[bool, "let it end no longer"] = False,
@@ -169,7 +178,7 @@ class KeyTools:
         if never_expires and expires_at is not None:
             raise invalid("arguments say expires_at or never_expires, not both")
         properties = replace(
-            _properties(label, permissions, projects, hidden_tools, expires_at),
+            _properties(label, permissions, projects, hidden_tools, expires_at, toolsets),
             all_projects=all_projects,
             never_expires=never_expires,
         )
@@ -190,6 +199,7 @@ class KeyTools:
             key.revoked_at,
             key.last_used_at,
             key.key_id == caller.key_id,
+            sorted(key.toolsets),
         )
 
 
@@ -199,6 +209,7 @@ def _properties(
     projects: list[str] | None,
     hidden_tools: list[str] | None,
     expires_at: datetime | None,
+    toolsets: list[Toolset] | None,
 ) -> KeyProperties:
     return KeyProperties(
         label=label,
@@ -206,4 +217,5 @@ def _properties(
         projects=None if projects is None else frozenset(projects),
         hidden_tools=None if hidden_tools is None else frozenset(hidden_tools),
         expires_at=expires_at,
+        toolsets=None if toolsets is None else frozenset(toolsets),
     )

@@ -40,6 +40,7 @@ class PurgeTools:
         "tenant_purge",
         title="Purge for good",
         needs=Permission.ADMIN,
+        toolset="admin",
         base=NamedProjectArguments,
         project="the project; * with level tenant, and with level user for all projects of the"
         " tenant",

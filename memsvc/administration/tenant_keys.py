@@ -27,6 +27,7 @@ class KeyProperties:
     hidden_tools: frozenset[str] | None = None
     expires_at: datetime | None = None
     never_expires: bool = False
+    toolsets: frozenset[str] | None = None
 
 
 class TenantKeys:
@@ -53,7 +54,11 @@ class TenantKeys:
         now = self._clock.now()
         _check_expiry(properties, now)
         key_grant = _with_defaults(
-            properties, permissions=caller.permissions, projects=caller.projects, expires_at=None
+            properties,
+            permissions=caller.permissions,
+            projects=caller.projects,
+            expires_at=None,
+            toolsets=caller.toolsets,
         )
         key_grant = replace(
             key_grant,
@@ -130,6 +135,7 @@ class TenantKeys:
                 projects=key.projects,
                 hidden_tools=key.hidden_tools,
                 expires_at=key.expires_at,
+                toolsets=key.toolsets,
             )
             key_grant = replace(
                 key_grant, hidden_tools=key_grant.hidden_tools | caller.hidden_tools
@@ -144,6 +150,7 @@ class TenantKeys:
                 projects=key_grant.projects,
                 hidden_tools=key_grant.hidden_tools,
                 expires_at=key_grant.expires_at,
+                toolsets=key_grant.toolsets,
             )
             return await _put(changes, key, updated, now, even_last=even_last)
 
@@ -157,10 +164,13 @@ class _KeyGrant:
     projects: frozenset[str] | None
     hidden_tools: frozenset[str]
     expires_at: datetime | None
+    toolsets: frozenset[str]
 
 
 def _grant_of(key: ApiKey) -> _KeyGrant:
-    return _KeyGrant(key.label, key.permissions, key.projects, key.hidden_tools, key.expires_at)
+    return _KeyGrant(
+        key.label, key.permissions, key.projects, key.hidden_tools, key.expires_at, key.toolsets
+    )
 
 
 def _with_defaults(
@@ -169,6 +179,7 @@ def _with_defaults(
     permissions: frozenset[Permission],
     projects: frozenset[str] | None,
     expires_at: datetime | None,
+    toolsets: frozenset[str],
     label: str = "key",
     hidden_tools: frozenset[str] = frozenset(),
 ) -> _KeyGrant:
@@ -181,6 +192,7 @@ def _with_defaults(
         projects=None if properties.all_projects else allowed_projects,
         hidden_tools=hidden_tools if properties.hidden_tools is None else properties.hidden_tools,
         expires_at=None if properties.never_expires else expiry,
+        toolsets=toolsets if properties.toolsets is None else properties.toolsets,
     )
 
 
@@ -242,6 +254,7 @@ async def _add(changes: KeyChanges, key_grant: _KeyGrant, now: datetime) -> NewK
         projects=key_grant.projects,
         hidden_tools=key_grant.hidden_tools,
         expires_at=key_grant.expires_at,
+        toolsets=key_grant.toolsets,
     )
 
 

@@ -12,9 +12,11 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
 from memsvc.core.resources import Guide, Prompt
 from memsvc.core.tools import Published, Tool
+from memsvc.core.toolsets import TOOLSETS
 from memsvc.gateway.metrics import describe_metrics
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.runtime import all_published
@@ -50,6 +52,14 @@ A tool answers with a JSON object, as text and as structured content; a failure 
 [error](errors.md). Arguments that are null count as not given, unknown ones are refused. An argument has a default, is
 required, or is optional. Timestamps are RFC 3339 in UTC.
 
+`/mcp` and `memsvc stdio` list `agent`, `/sse` `whiteboard`, unless told otherwise: `/mcp?tools=agent,files`, the header
+`X-Memsvc-Tools: all`, `memsvc stdio --tools all`, the key's `toolsets`, `settings.mcp.toolset`. Every tool can be called
+by name, found by `find_tool` and run in `mcp_pipe`, listed or not. Administrative tools are listed where
+`settings.mcp.tools.admin.over_mcp` is on. Tokens (o200k_base) are of names, descriptions and schemas of arguments.
+
+| toolset | tools | tokens | which |
+| --- | --- | --- | --- |
+{toolsets}
 What several tools share is described here once; below a tool, a name without a description is one of these.
 """
 _RESOURCES_HEAD: Final = """\
@@ -144,7 +154,7 @@ def tools_page(published: Published) -> str:
     arguments = _shared(arguments_of(tool) for tool in published.tools)
     results = _shared(results_of(tool) for tool in published.tools)
     lines = [
-        _TOOLS_HEAD,
+        _TOOLS_HEAD.replace("{toolsets}", "".join(_toolsets(published.tools))),
         "Arguments:\n",
         *arguments.values(),
         "\nMembers of results:\n",
@@ -156,6 +166,28 @@ def tools_page(published: Published) -> str:
     return "\n".join(
         [*lines, *_resources(published.tools), *_prompts(published.prompts, published.guides)]
     )
+
+
+def _toolsets(tools: Iterable[Tool]) -> Iterator[str]:
+    """Yield a row for each set: its number of tools, their tokens, and their names."""
+    counter = O200kCounter()
+    for toolset in TOOLSETS:
+        is_admin = toolset == "admin"
+        members = [tool for tool in tools if tool.is_in({toolset}) and tool.is_admin <= is_admin]
+        tokens = sum(counter.count(listed_text(tool)) for tool in members)
+        names = ", ".join(f"`{tool.name}`" for tool in members) if toolset != "all" else ""
+        if members:
+            yield f"| `{toolset}` | {len(members)} | {tokens:,} | {names} |\n"
+
+
+def listed_text(tool: Tool) -> str:
+    """Return what a model gets to read of a tool that is listed, as compact JSON."""
+    listed = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": input_schema(tool),
+    }
+    return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
 
 
 def arguments_of(tool: Tool) -> dict[str, str]:
@@ -273,14 +305,10 @@ def _prompts(prompts: Iterable[Prompt], guides: Iterable[Guide]) -> Iterator[str
 
 
 def _argument(name: str, field: dict[str, Any], required: bool) -> str:
-    """Return an argument's line; null stands for a missing argument and is not named as a type."""
-    empty: object = {} if field.get("type") == "object" else []
-    default = field.get("default", empty)
+    """Return an argument's line."""
+    default = field.get("default", {"object": {}, "array": []}.get(field.get("type", "")))
     mark = "required" if required else "optional" if default is None else f"`{json.dumps(default)}`"
-    return (
-        f"- `{name}` ({_type(field).removesuffix(' or null')}, {mark}):"
-        f" {field.get('description', '')}"
-    )
+    return f"- `{name}` ({_type(field)}, {mark}): {field.get('description', '')}"
 
 
 def _type(field: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from memsvc.cli.tool_client import (
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Permission
+from memsvc.core.toolsets import parse_toolsets
 from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.variables import URL_VARIABLE
@@ -53,6 +54,9 @@ def create_key(
     hide_tool: Annotated[
         list[str] | None, typer.Option(help="Hide a tool from this key; repeatable.")
     ] = None,
+    toolset: Annotated[
+        list[str] | None, typer.Option(help="List these tools to its clients; repeatable.")
+    ] = None,
     expires_days: Annotated[
         int | None, typer.Option(min=1, max=36500, help="Valid for so many days.")
     ] = None,
@@ -62,6 +66,7 @@ def create_key(
 ) -> None:
     """Make a key and print it, this once, with where it was made."""
     now = SystemClock().now()
+    toolsets = parse_toolsets(toolset or ())
     server = server_of(url, data_dir, config)
     if server:
         if tenant is not None:
@@ -73,7 +78,12 @@ def create_key(
         expires_at = (
             None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
         )
-        options = {"permissions": permission, "projects": project, "hidden_tools": hide_tool}
+        options = {
+            "permissions": permission,
+            "projects": project,
+            "hidden_tools": hide_tool,
+            "toolsets": sorted(toolsets),
+        }
         args = {name: value for name, value in options.items() if value}
         _print_new(
             _call_server(server, "keys_create", label=label, expires_at=expires_at, **args), server
@@ -91,6 +101,7 @@ def create_key(
             projects=[check_project(name) for name in project] if project else None,
             hidden_tools=hide_tool or (),
             expires_at=None if expires_days is None else now + timedelta(days=expires_days),
+            toolsets=toolsets,
         ),
     )
     print(

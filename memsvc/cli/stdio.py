@@ -19,16 +19,25 @@ LogLevel = Annotated[
 ]
 
 
-def stdio(config: Config = None, data_dir: DataDir = None, log_level: LogLevel = "warning") -> None:
+def stdio(
+    config: Config = None,
+    data_dir: DataDir = None,
+    log_level: LogLevel = "warning",
+    tools: Annotated[
+        str,
+        typer.Option(help="Toolsets that are listed, such as agent,knowledge or all."),
+    ] = "",
+) -> None:
     """Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.
 
     The key is that of MEMSVC_API_KEY, else the data folder's first one. With MEMSVC_URL set, every
     message goes to the server there instead, with the key of MEMSVC_API_KEY.
     """
     if os.environ.get(URL_VARIABLE):
-        bridge.main()
+        bridge.main(tools)
         return
-    settings = settings_of(config, data_dir=data_dir, log_level=log_level)
+    listed = {"mcp": {"toolset": tools}} if tools else {}
+    settings = settings_of(config, data_dir=data_dir, log_level=log_level, settings=listed)
     key = os.environ.get(KEY_VARIABLE, "").strip() or None
     try:
         serve_stdio.run(settings, key)

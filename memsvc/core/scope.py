@@ -51,7 +51,8 @@ class Caller:
     """An authenticated caller.
 
     `projects` and `hidden_tools` restrict the key; None means all projects. `key_id` is None
-    without a listed key. `expires_at` does not count for equality."""
+    without a listed key. `toolsets` are listed for it unless it requests others. These and
+    `expires_at` do not count for equality."""
 
     tenant: bytes
     key_label: str
@@ -60,6 +61,7 @@ class Caller:
     hidden_tools: frozenset[str] = frozenset()
     key_id: UUID | None = None
     expires_at: datetime | None = field(default=None, compare=False)
+    toolsets: frozenset[str] = field(default=frozenset(), compare=False)
 
     def can_access(self, project: str) -> bool:
         """Return whether the key is not confined to other projects."""

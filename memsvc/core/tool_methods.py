@@ -23,6 +23,7 @@ from memsvc.core.progress import ProgressCallback
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.tools import AllProjectsArguments, Arguments, Tool, ToolCalls, ToolContext
+from memsvc.core.toolsets import Toolset
 
 _TOOL: Final = "__tool__"
 _annotated: Any = Annotated
@@ -49,6 +50,7 @@ class ToolOptions(TypedDict, total=False):
     spans_projects: bool
     text_member: str
     bare_errors: bool
+    for_agents: bool
     protocol_errors: bool
     is_admin: bool
     uses_model: bool
@@ -60,6 +62,7 @@ def tool(
     *,
     title: str,
     needs: Permission,
+    toolset: Toolset,
     logs: Iterable[str] = (),
     base: type[Arguments] = Arguments,
     project: str | None = None,
@@ -87,7 +90,7 @@ def tool(
                 frozenset({"project", *logs}),
                 base,
                 project,
-                {"read_only": read_only, "idempotent": read_only, **options},
+                {"read_only": read_only, "idempotent": read_only, "toolset": toolset, **options},
             ),
         )
         return method
@@ -95,7 +98,9 @@ def tool(
     return mark
 
 
-admin_tool = partial(tool, base=AllProjectsArguments, spans_projects=True, is_admin=True)
+admin_tool = partial(
+    tool, toolset="admin", base=AllProjectsArguments, spans_projects=True, is_admin=True
+)
 """Make a method a tool over a tenant, for people and programs that manage it."""
 
 

@@ -1,7 +1,7 @@
 """Tools as data: styles publish a catalogue, and every surface is generated from it."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +9,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import Code, MemsvcError
@@ -18,6 +19,7 @@ from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.project_events import ProjectEventSource
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
+from memsvc.core.toolsets import Toolset
 
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 """Version token of a file, as an argument."""
@@ -25,7 +27,9 @@ PLUGINS = ("auto", "rag")
 
 
 class Arguments(BaseModel):
-    """Arguments of every tool: a project, and the store to use. Null counts as absent."""
+    """Arguments of every tool: a project. Null counts as absent.
+
+    Older clients name the store to use as `plugin`, which is no longer listed."""
 
     model_config = ConfigDict(
         extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
@@ -33,11 +37,9 @@ class Arguments(BaseModel):
 
     project: str = Field(
         DEFAULT_PROJECT,
-        description="a named part of your memory; nothing is shared between projects",
+        description="a separate memory",
     )
-    plugin: str = Field(
-        "auto", description="accepted for older clients", json_schema_extra={"enum": list(PLUGINS)}
-    )
+    plugin: SkipJsonSchema[str] = "auto"
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +107,7 @@ class ComposedArguments(AllProjectsArguments):
 
     project: str = Field(
         ALL_PROJECTS,
-        description="what the call is logged under; tools that it calls name their own",
+        description="only for the log",
     )
 
 
@@ -184,7 +186,8 @@ class Tool:
     With `text_member` the text content is that member of the result instead of JSON, with
     `bare_errors` the message of an error. With `protocol_errors` an error is one of the protocol
     (JSON-RPC), as clients of an older server of these tools expect, with its details as data.
-    `resource` is the URI under which the result can be read.
+    `resource` is the URI under which the result can be read. It is in its `toolset`,
+    and where `for_agents` in theirs too.
 
     An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP only
     where the settings allow it. A tool that `uses_model` may take as long as the model: it does not
@@ -210,9 +213,19 @@ class Tool:
     bare_errors: bool = False
     protocol_errors: bool = False
     resource: Resource | None = None
+    toolset: Toolset = "all"
+    for_agents: bool = False
     is_admin: bool = False
     uses_model: bool = False
     over_quota: bool = False
+
+    def is_in(self, toolsets: Collection[str]) -> bool:
+        """Return whether any of these sets has the tool."""
+        return (
+            "all" in toolsets
+            or self.toolset in toolsets
+            or (self.for_agents and "agent" in toolsets)
+        )
 
     def body(self, result: Any) -> dict[str, Any]:
         """Return a result of this tool as JSON."""

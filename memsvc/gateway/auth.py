@@ -295,6 +295,7 @@ class Authenticator:
             hidden_tools=api_key.hidden_tools,
             key_id=api_key.key_id,
             expires_at=api_key.expires_at,
+            toolsets=api_key.toolsets,
         )
 
     async def _remember_tenant(self, tenant: bytes) -> None:

@@ -109,6 +109,7 @@ class ToolSearch:
         NAME,
         title="Find tools",
         needs=Permission.READ,
+        toolset="agent",
         base=ComposedArguments,
         logs=("mode",),
         spans_projects=True,
@@ -119,21 +120,17 @@ class ToolSearch:
         query: Annotated[
             str,
             Field(max_length=QUERY_CHARS_MAX),
-            "what the tool should do, in words, or a regular expression over names and"
-            " descriptions",
+            "what the tool should do, or a regular expression",
         ],
         mode: Annotated[
             Mode,
-            "auto: by pattern if the query looks like one or like a name, else by words; regex;"
-            " bm25: by words; embedding: by meaning, where an embedder is configured",
+            "auto: regex if it looks like one, else bm25",
         ] = "auto",
-        return_references_only: Annotated[
-            bool, "names alone, for clients that know the tools already"
-        ] = False,
+        return_references_only: Annotated[bool, "names alone"] = False,
     ) -> FindResult:
-        """Find the tools of this server that fit a question.
+        """Call when no listed tool fits: this server has more.
 
-        At most 5, best first, with their argument schemas, ready to be called."""
+        At most 5, best first, with schemas. Call them by name, or in mcp_pipe."""
         query = query.strip()
         if not query:
             raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")

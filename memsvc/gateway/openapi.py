@@ -25,9 +25,6 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
-_IGNORED_ARGUMENTS: Final = frozenset({"plugin"})
-"""Arguments that are accepted for older clients and ignored."""
-
 _CONTENT: Final = FILES_PATH + "/{project}/content/{path}"
 _VERSION: Final = FILES_PATH + "/{project}/version/{version}/{path}"
 _OF_VERSION: Final = {"version": "history_id"}
@@ -152,9 +149,7 @@ def _add(
     all_arguments: bool = False,
 ) -> None:
     schema = input_schema(tool)
-    arguments: dict[str, Schema] = {
-        name: one for name, one in schema["properties"].items() if name not in _IGNORED_ARGUMENTS
-    }
+    arguments: dict[str, Schema] = schema["properties"]
     required = set(schema.get("required", ()))
     named = operation.placeholders()
     outside_body = set(named.values()) | set(operation.query)

@@ -32,6 +32,7 @@ class PipeTool:
         PIPE_TOOL,
         title="Run several tools in one call",
         needs=Permission.READ,
+        toolset="agent",
         base=ComposedArguments,
         read_only=False,
         over_quota=True,
@@ -44,31 +45,27 @@ class PipeTool:
         calls: ToolCalls,
         spec: Annotated[
             dict[str, Any] | str | None,
-            "the whole pipeline, {vars, steps, return, continue_on_error}, as an object or as JSON"
-            " text",
+            "the whole pipeline: {vars, steps, return, continue_on_error}, or that as JSON text",
         ] = None,
-        vars_: Annotated[
-            dict[str, Any] | None, "values that steps refer to as ${vars.name}"
-        ] = None,
+        vars_: Annotated[dict[str, Any] | None, "values for ${vars.name}"] = None,
         steps: Annotated[
             list[dict[str, Any]] | None,
-            "each is an id and one of: tool with args; parallel, an array of steps that run at the"
-            " same time; pipe, a pipeline of its own with the same vars",
+            "each has an id and one of: tool and args; parallel: steps to run at once; pipe: a"
+            " pipeline with the same vars",
         ] = None,
         returned: Annotated[
             Any,
             Field(alias="return"),
-            "what to return, with references in it; without it, the last step's record",
+            "what to return; the last step's record if not given",
         ] = None,
-        continue_on_error: Annotated[bool | None, "run the steps after one that failed"] = None,
+        continue_on_error: Annotated[bool | None, "go on after a failure"] = None,
     ) -> PipeResult:
-        """Run tools one after another or at the same time and return what they came to.
+        """Call to run tools, listed or not, in order or at once.
 
-        In args and return, ${steps.ID.structured.field} puts in what an earlier step answered,
-        ${last.text} the text of the latest one, ${vars.name} a variable; {"$ref":
-        "steps.ID.structured"} puts in the value itself; what ran in parallel or in a pipe is below
-        it: ${steps.GROUP.children.ID.text}, ${steps.PIPE.steps.ID.text}. Each step is checked and
-        logged as a call of its own. Nothing is undone when a step fails."""
+        In args and return, ${steps.ID.structured.field}, ${last.text} and ${vars.name} insert a
+        text, {"$ref": "steps.ID.structured"} a value; inside a group:
+        ${steps.GROUP.children.ID.text}, inside a pipe: ${steps.PIPE.steps.ID.text}. Nothing is
+        undone when a step fails."""
         fields = {
             "vars": vars_,
             "steps": steps,

@@ -12,6 +12,9 @@ _ONE_SCHEMA = frozenset(
     {"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"}
 )
 _SCHEMA_LISTS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+_UNBOUNDED = 2**53
+"""Bound that only says that a number is one of JSON's."""
+_NULL: Schema = {"type": "null"}
 _REMOVED_KEYS = frozenset({"$defs", "$ref", "title", "discriminator"})
 
 
@@ -27,7 +30,8 @@ def output_schema(tool: Tool) -> Schema:
 
 @cache  # every transport lists all schemas, and each takes a millisecond or two to generate
 def _schema(model: type, mode: Literal["validation", "serialization"]) -> Schema:
-    return plain(result_adapter(model).json_schema(mode=mode))
+    schema = plain(result_adapter(model).json_schema(mode=mode))
+    return _short(schema) if mode == "validation" else schema
 
 
 def plain(schema: Schema) -> Schema:
@@ -61,4 +65,25 @@ def _plain(schema: Any, definitions: dict[str, Schema], within: tuple[str, ...])
             result[keyword] = value
     if result.get("type") == "array":
         result.setdefault("items", {})
+    return result
+
+
+def _short(schema: Any) -> Any:
+    """Return the schema of arguments without what no client needs to know.
+
+    A null that means the same as no value is still accepted."""
+    if isinstance(schema, list):
+        return [_short(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {
+        keyword: _short(value)
+        for keyword, value in schema.items()
+        if not (keyword in {"minimum", "maximum"} and abs(value) == _UNBOUNDED)
+    }
+    options = result.get("anyOf", [])
+    if _NULL in options and result.get("default", ...) is None:
+        del result["anyOf"], result["default"]
+        others = [option for option in options if option != _NULL]
+        result = others[0] | result if len(others) == 1 else {"anyOf": others} | result
     return result

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.resources import Completion, Guide, Prompt
+from memsvc.core.toolsets import Toolset
 from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway import rest
 from memsvc.gateway.archive_routes import is_archive
@@ -66,6 +67,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     sse: SseOptions | None = None,
     card: ServerCardOptions = NO_CARD,
     administration: bool = False,
+    toolsets: Sequence[Toolset] = ("all",),
     conformance: bool = False,
     metrics_options: MetricsOptions = OPEN_METRICS,
     tracer: Tracer = NO_TRACER,
@@ -79,7 +81,8 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
 
     The bind address `host` determines the accepted Host and Origin. `background` outlives the
     gateway's own tasks. `stream_routes` stream changes. `administration` gives agents the
-    administrative tools, `conformance` those of the official suite. `/readyz` includes `states`.
+    administrative tools, `conformance` those of the official suite; `toolsets` are listed by
+    default. `/readyz` includes `states`.
     """
     metrics.add_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
@@ -98,6 +101,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         completions=completions or {},
         subscriptions=subscriptions,
         administration=administration,
+        toolsets=frozenset(toolsets),
     )
     endpoint = _mcp_endpoint(config, authenticator, limits, conformance=conformance)
     methods = ["POST", *(["GET", "DELETE"] if conformance else [])]
@@ -224,7 +228,8 @@ def _sse_routes(
 ALLOWED_METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS: Final = (
     "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id,"
-    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key, x-request-id"
+    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key, x-memsvc-tools,"
+    " x-request-id"
 )
 EXPOSE_HEADERS: Final = (
     "content-disposition, content-range, etag, mcp-session-id, retry-after,"

@@ -32,6 +32,7 @@ class ApiKey:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    toolsets: frozenset[str] = frozenset()
 
     def is_valid(self, now: datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""
@@ -63,7 +64,7 @@ def change_of(key_hash: bytes) -> str:
 
 COLUMNS = (
     "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at,"
-    " revoked_at, last_used_at"
+    " revoked_at, last_used_at, toolsets"
 )
 _NOTIFY = (
     f"pg_notify('{CHANNEL}', encode(sha256('\\x{_MESSAGE_PREFIX.hex()}'::bytea ||"
@@ -92,10 +93,11 @@ def key_of_row(row: Row) -> ApiKey:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         last_used_at=row["last_used_at"],
+        toolsets=frozenset(row["toolsets"]),
     )
 
 
-async def create_key(
+async def create_key(  # noqa: PLR0913 - one for each column
     database: Database,
     label: str,
     now: datetime,
@@ -105,6 +107,7 @@ async def create_key(
     projects: Iterable[str] | None = None,
     hidden_tools: Iterable[str] = (),
     expires_at: datetime | None = None,
+    toolsets: Iterable[str] = (),
 ) -> NewKey:
     """Create a key for a tenant; without one, for a new tenant of 32 random bytes."""
     text = new_text()
@@ -113,9 +116,8 @@ async def create_key(
     rows = await database.registry(
         f"""
         INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools,
-            created_at,
-                              expires_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            created_at, expires_at, toolsets)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         RETURNING {COLUMNS}
         """,
         hash_key(text),
@@ -127,6 +129,7 @@ async def create_key(
         sorted(hidden_tools),
         now,
         expires_at,
+        sorted(toolsets),
     )
     return NewKey(text, key_of_row(rows[0]))
 
@@ -193,11 +196,11 @@ async def rotate_key(
         WITH old AS (
             UPDATE api_keys SET expires_at = least(expires_at, $2)
             WHERE key_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)
-            RETURNING key_hash, tenant, label, permissions, projects, hidden_tools
+            RETURNING key_hash, tenant, label, permissions, projects, hidden_tools, toolsets
         ), made AS (
             INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects,
-                hidden_tools, created_at)
-            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old
+                hidden_tools, toolsets, created_at)
+            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, toolsets, $3 FROM old
                 RETURNING {COLUMNS}
         )
         SELECT made.*, told.* FROM made CROSS JOIN (SELECT {_NOTIFY} FROM old) AS told
@@ -306,6 +309,7 @@ class KeyChanges:
         projects: Iterable[str] | None,
         hidden_tools: Iterable[str],
         expires_at: datetime | None,
+        toolsets: Iterable[str],
     ) -> NewKey:
         """Create a key of the tenant."""
         text = new_text()
@@ -318,9 +322,8 @@ class KeyChanges:
         [row] = await self.tx.unbound(
             f"""
             INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects,
-                hidden_tools, created_at,
-                                  expires_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING {COLUMNS}
+                hidden_tools, created_at, expires_at, toolsets)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING {COLUMNS}
             """,
             hash_key(text),
             uuid4(),
@@ -331,6 +334,7 @@ class KeyChanges:
             sorted(hidden_tools),
             now,
             expires_at,
+            sorted(toolsets),
         )
         return NewKey(text, key_of_row(row))
 
@@ -340,8 +344,7 @@ class KeyChanges:
             with_notify(
                 """
                 UPDATE api_keys SET label = $3, permissions = $4, projects = $5, hidden_tools = $6,
-                    expires_at = $7,
-                    revoked_at = $8
+                    expires_at = $7, revoked_at = $8, toolsets = $9
                 WHERE tenant = $1 AND key_id = $2
                 """
             ),
@@ -353,6 +356,7 @@ class KeyChanges:
             sorted(key.hidden_tools),
             key.expires_at,
             key.revoked_at,
+            sorted(key.toolsets),
         )
         return key_of_row(row)
 

@@ -50,6 +50,7 @@ api_keys = Table(
     timestamp_column("expires_at", nullable=True),
     timestamp_column("revoked_at", nullable=True),
     timestamp_column("last_used_at", nullable=True),
+    Column("toolsets", ARRAY(Text), nullable=False, server_default="{}"),
     Index("api_keys_tenant", "tenant"),
 )
 

@@ -75,6 +75,7 @@ async def test_a_new_key_opens_the_same_tenant_and_may_what_was_said(
         "revoked_at": None,
         "last_used_at": None,
         "is_yours": False,
+        "toolsets": [],
     }
 
 
@@ -138,6 +139,21 @@ async def test_what_is_hidden_from_a_key_is_hidden_from_those_that_it_makes(
     assert made["key"]["hidden_tools"] == ["file_read", "file_write"]
     changed = await door("keys_update", key_id=made["key"]["key_id"], hidden_tools=[])
     assert changed["key"]["hidden_tools"] == ["file_read"]
+
+
+async def test_a_key_keeps_its_toolsets_and_hands_them_on(
+    root: Door, doorman: Authenticator
+) -> None:
+    made = await root("keys_create", toolsets=["files", "agent"])
+    caller = await doorman.resolve(made["text"])
+    assert caller is not None
+    assert caller.toolsets == {"agent", "files"}
+    about = {"key_id": made["key"]["key_id"]}
+    rotated = await root("keys_rotate", **about)
+    assert rotated["key"]["toolsets"] == ["agent", "files"]
+    assert (await root("keys_update", **about, label="x"))["key"]["toolsets"] == ["agent", "files"]
+    assert (await root("keys_update", **about, toolsets=[]))["key"]["toolsets"] == []
+    await root.refuses("INVALID_ARGUMENT", "keys_create", toolsets=["flies"])
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def _request(number: int, method: str, **params: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("path", ["/sse", "/sse/"])
 async def test_a_client_lists_and_calls_tools(served: Served, key: str, path: str) -> None:
     async with connected(served.url, key, path) as client:
-        assert "memory_before_turn" in {tool.name for tool in (await client.list_tools()).tools}
+        assert "whiteboard_get" in {tool.name for tool in (await client.list_tools()).tools}
         written = await used(
             client,
             "file_write",

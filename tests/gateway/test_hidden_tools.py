@@ -59,7 +59,7 @@ async def test_it_is_no_tool_resource_prompt_or_completion_over_mcp(service: Ser
     async with (
         service.http(key) as http,
         Client(
-            streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28"
+            streamable_http_client(f"{ORIGIN}/mcp?tools=all", http_client=http), mode="2026-07-28"
         ) as client,
     ):
         assert not {tool.name for tool in (await client.list_tools()).tools} & {*HIDDEN}
@@ -85,7 +85,7 @@ async def test_administrative_tools_are_for_rest_and_not_for_agents(service: Ser
     async with (
         service.http() as http,
         Client(
-            streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28"
+            streamable_http_client(f"{ORIGIN}/mcp?tools=all", http_client=http), mode="2026-07-28"
         ) as client,
     ):
         names = {tool.name for tool in (await client.list_tools()).tools}

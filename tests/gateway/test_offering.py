@@ -37,7 +37,9 @@ async def client_of(
 ) -> AsyncIterator[Client]:
     async with (
         service.http(key) as http,
-        Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode=wire) as client,
+        Client(
+            streamable_http_client(f"{ORIGIN}/mcp?tools=all", http_client=http), mode=wire
+        ) as client,
     ):
         yield client
 

@@ -84,8 +84,7 @@ async def update_key(page: Page) -> Response:
         "keys_update",
         key_id=str(form.get("id", "")),
         label=str(form.get("label", "")) or None,
-        **properties,
-        hidden_tools=properties.get("hidden_tools", []),
+        **{"hidden_tools": [], "toolsets": []} | properties,
         all_projects="projects" not in properties,
         never_expires="expires_at" not in properties,
         even_last="even_last" in form,
@@ -99,6 +98,7 @@ def _key_properties(form: FormData) -> dict[str, Any]:
         "permissions": [str(one) for one in form.getlist("permissions")],
         "projects": words(str(form.get("projects", ""))),
         "hidden_tools": words(str(form.get("hidden_tools", ""))),
+        "toolsets": words(str(form.get("toolsets", ""))),
         "expires_at": parse_time(str(form.get("expires_at", "")), "the end"),
     }
     return {name: value for name, value in fields.items() if value}

@@ -143,7 +143,6 @@ async def projects(page: Page) -> Response:
     return page.render("parts/projects.html", names=names)
 
 
-HIDDEN: Final = frozenset({"plugin"})
 LONG: Final = frozenset(
     {"content", "file_text", "text", "prompt", "base_instructions", "new_text", "old_text"}
 )
@@ -208,8 +207,6 @@ def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
     required = set(schema.get("required", ()))
     fields = []
     for name, spec in schema.get("properties", {}).items():
-        if name in HIDDEN:
-            continue
         kinds = {spec.get("type"), *(one.get("type") for one in spec.get("anyOf", ()))} - {
             None,
             "null",

@@ -11,7 +11,12 @@ import orjson
 import structlog
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import INVALID_REQUEST, PROTOCOL_VERSION_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VERSIONS
 from pydantic import AnyHttpUrl
 from starlette.requests import Request
@@ -20,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from memsvc.core.errors import MemsvcError, MissingPermissionError, invalid
+from memsvc.core.toolsets import Toolset, parse_toolsets
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.auth_challenge import Challenge
 from memsvc.gateway.limits import LimitsOptions
@@ -34,6 +40,7 @@ from memsvc.gateway.rest import MISSING_PERMISSION, REQUEST_ID, error_response, 
 log = structlog.get_logger("memsvc.mcp")
 
 SURFACE = "mcp"
+TOOLSETS_HEADER: Final = "x-memsvc-tools"
 RETRY_AFTER: Final = "memsvc.retry_after"
 """Scope key of the Retry-After header for a call that was refused for now."""
 LISTEN: Final = b"subscriptions/listen"
@@ -90,7 +97,9 @@ class McpEndpoint:
         first = await receive()
         body: bytes = first.get("body", b"")
         version = headers.get(b"mcp-protocol-version")
-        refused = reject_message(body, None if version is None else version.decode("latin-1"))
+        refused = _reject_toolsets(scope, body) or reject_message(
+            body, None if version is None else version.decode("latin-1")
+        )
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -160,9 +169,19 @@ def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
             partial(authenticator.caller, scope),
             partial(authenticator.watch_validity, scope),
             partial(_note, scope),
+            requested_toolsets(scope),
         )
 
     return sender
+
+
+def requested_toolsets(scope: Scope) -> frozenset[Toolset]:
+    """Return the toolsets in the header of a request, else in its query; empty for none.
+
+    INVALID_ARGUMENT for a name that is none."""
+    request = Request(scope)
+    text = request.headers.get(TOOLSETS_HEADER) or request.query_params.get("tools", "")
+    return parse_toolsets(text.split(","))
 
 
 def _note(scope: Scope, error: MemsvcError) -> None:
@@ -208,6 +227,15 @@ def reject_message(body: bytes, version: str | None) -> Response | None:
     return _error_response(
         UNSUPPORTED_PROTOCOL_VERSION, error, {"supported": _SUPPORTED, "requested": version}, body
     )
+
+
+def _reject_toolsets(scope: Scope, body: bytes) -> Response | None:
+    """Return the response to a request for a toolset that does not exist; otherwise None."""
+    try:
+        requested_toolsets(scope)
+    except MemsvcError as error:
+        return _error_response(INVALID_PARAMS, error, {}, body)
+    return None
 
 
 def _error_response(

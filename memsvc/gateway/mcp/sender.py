@@ -35,6 +35,8 @@ class RequestSender:
     called."""
     on_error: Callable[[MemsvcError], None] = lambda _: None
     """Called with the error of a refused call."""
+    toolsets: frozenset[str] = frozenset()
+    """Toolsets that the request asks for."""
 
 
 SenderOf = Callable[[Context], RequestSender]

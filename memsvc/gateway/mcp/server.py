@@ -32,6 +32,7 @@ from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
 from memsvc.core.tools import CallOutcome
+from memsvc.core.toolsets import Toolset
 from memsvc.core.validation_messages import safe_text
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
@@ -63,7 +64,8 @@ class McpServerConfig:
     """Offer of a server, over whichever transport.
 
     Without `subscriptions` there are no notifications of changes; without `administration` no
-    administrative tools. `extend` adds its own handlers to the server's.
+    administrative tools. `toolsets` are listed where neither the request nor its key names others.
+    `extend` adds its own handlers to the server's.
     """
 
     dispatch: Dispatch
@@ -76,6 +78,7 @@ class McpServerConfig:
     completions: Mapping[str, Completion] = field(default_factory=dict)
     subscriptions: Subscriptions | None = None
     administration: bool = False
+    toolsets: frozenset[Toolset] = frozenset({"all"})
     extend: Callable[[Server[Any], Dispatch, SenderOf], None] | None = None
 
     @property
@@ -116,6 +119,7 @@ class McpServer:
         self._sender_of = sender_of
         self._cancellation = Cancellation(sender_of)
         self._lists = ToolLists(config.dispatch.catalogue)
+        self._toolsets = config.toolsets
         resources = ResourceHandlers(config.dispatch, sender_of)
         prompts = PromptHandlers(config.dispatch, sender_of, config.prompts, config.guides)
         notifications = None
@@ -191,9 +195,10 @@ class McpServer:
     async def _list_tools(
         self, context: Context, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return self._lists.answer(
-            context, self._dispatch.tools_for(self._sender_of(context).caller)
-        )
+        sender = self._sender_of(context)
+        toolsets = sender.toolsets or sender.caller.toolsets or self._toolsets
+        visible = self._dispatch.tools_for(sender.caller)
+        return self._lists.answer(context, [tool for tool in visible if tool.is_in(toolsets)])
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:

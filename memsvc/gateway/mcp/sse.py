@@ -1,6 +1,8 @@
 """MCP over server-sent events, deprecated by the protocol in 2025: kept for older clients."""
 
 import hashlib
+from dataclasses import replace
+from typing import Final
 
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -11,9 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
+from memsvc.core.toolsets import Toolset
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.http import http_sender
+from memsvc.gateway.mcp.http import http_sender, requested_toolsets
+from memsvc.gateway.mcp.sender import Context, RequestSender
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 from memsvc.gateway.rest import error_response
 from memsvc.gateway.sse_options import SseOptions
@@ -21,6 +25,7 @@ from memsvc.gateway.sse_options import SseOptions
 SURFACE = "sse"
 STREAM_PATHS = ("/sse", "/sse/")
 MESSAGE_PATHS = ("/messages/", "/messages")
+DEFAULT_TOOLSETS: Final[frozenset[Toolset]] = frozenset({"whiteboard"})
 RETRY_S = 5.0
 WRITE_S_MAX = 30.0
 """Seconds that a client may take to read one message before its stream is closed."""
@@ -37,7 +42,9 @@ class SseEndpoint:
         self, config: McpServerConfig, authenticator: Authenticator, options: SseOptions
     ) -> None:
         self._authenticator = authenticator
-        self._server = McpServer(config, http_sender(authenticator, SURFACE), sessions=True)
+        self._config = replace(config, toolsets=DEFAULT_TOOLSETS)
+        self._sender_of = http_sender(authenticator, SURFACE)
+        self._server = McpServer(self._config, self._sender_of, sessions=True)
         self._options = options
         self._transport = SseServerTransport(
             MESSAGE_PATHS[0], max_request_body_size=config.limits.request_bytes_max
@@ -48,8 +55,14 @@ class SseEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = caller_of(scope)
         scope["user"] = sdk_user(caller)
+        try:
+            toolsets = requested_toolsets(scope)
+        except MemsvcError as error:
+            await error_response(error, scope)(scope, receive, send)
+            return
         if scope["path"] in STREAM_PATHS:
-            await self._stream(caller, scope, receive, send)
+            server = self._server if not toolsets else self._server_of(toolsets)
+            await self._stream(caller, server, scope, receive, send)
         else:
             await self._receive(caller, scope, receive, send)
 
@@ -71,7 +84,17 @@ class SseEndpoint:
         """Return the number of open streams."""
         return sum(map(len, self._open.values()))
 
-    async def _stream(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    def _server_of(self, toolsets: frozenset[Toolset]) -> McpServer:
+        """Return a server for a stream that requests these: its messages name none."""
+
+        def sender_of(context: Context) -> RequestSender:
+            return replace(self._sender_of(context), toolsets=toolsets)
+
+        return McpServer(self._config, sender_of, sessions=True)
+
+    async def _stream(
+        self, caller: Caller, server: McpServer, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         error = self._full(caller) if scope["method"] == "GET" else _not_a_stream()
         if error is not None:
             await error_response(error, scope)(scope, receive, send)
@@ -85,7 +108,7 @@ class SseEndpoint:
                 self._authenticator.watch_validity(scope, connection.end),
             ):
                 async with self._transport.connect_sse(scope, receive, send) as (inbound, outbound):
-                    await connection.serve(self._server.sdk, inbound, outbound)
+                    await connection.serve(server.sdk, inbound, outbound)
                     if connection.write_failed:
                         stream.cancel()
         finally:

@@ -12,7 +12,7 @@ from memsvc.core.tools import Arguments
 FilePath = Annotated[
     str,
     AfterValidator(check_path),
-    Field(description="absolute path such as /notes/todo.md; empty for the root"),
+    Field(description="such as /notes/todo.md; empty: the root"),
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 INTEGER_MAX: Final = 2**53
@@ -22,11 +22,12 @@ Integer = Annotated[int, Field(le=INTEGER_MAX)]
 class FileArguments(Arguments):
     """Arguments that every file tool takes."""
 
-    project: str = Field(description="the project that the file is in")
+    project: str = Field(description="the file's project")
 
 
 file_tool = partial(
     tool,
+    toolset="files",
     base=FileArguments,
     logs=(
         "path",

@@ -150,18 +150,16 @@ class FileStore:
             return None
         return FileEntry(path, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
 
-    @file_tool("file_read", title="Read a file", needs=Permission.READ)
+    @file_tool("file_read", title="Read a file", needs=Permission.READ, for_agents=True)
     async def read(
         self,
         scope: Scope,
         path: FilePath,
         offset: Annotated[Integer, "first byte"] = 0,
-        length: Annotated[Integer, "bytes; -1 for all the rest"] = -1,
-        expected_version: Annotated[
-            Version | None, "fail unless the file is at this version"
-        ] = None,
+        length: Annotated[Integer, "bytes; -1: the rest"] = -1,
+        expected_version: Annotated[Version | None, "fail at another version"] = None,
     ) -> FileText:
-        """Read a file, or a byte range of it that does not split a character."""
+        """Call to read a file, or a range of bytes."""
         if offset < 0 or length < -1:
             raise MemsvcError(Code.INVALID_OFFSET, "offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
@@ -182,26 +180,25 @@ class FileStore:
             raise MemsvcError(Code.NOT_FOUND, "file not found")
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
-    @file_tool("file_list", title="List files", needs=Permission.READ)
+    @file_tool("file_list", title="List files", needs=Permission.READ, for_agents=True)
     async def listing(
         self,
         scope: Scope,
         path: FilePath = "",
         *,
-        depth: Annotated[int, Field(le=64), "levels; 0 is the path itself"] = 1,
-        limit: Annotated[int | None, "entries at the most; 256 if not given, 1024 at most"] = None,
-        cursor: Annotated[FilePath, "next_cursor of the page before"] = "",
+        depth: Annotated[int, Field(le=64), "levels; 0: the path itself"] = 1,
+        limit: Annotated[int | None, "entries; 256 if not given, at most 1024"] = None,
+        cursor: Annotated[FilePath, "next_cursor of the last page"] = "",
         summaries: Annotated[
             bool,
-            "say of each file what it is about; a page has 100 entries at most then",
+            "also what each file is about; at most 100 entries",
         ] = False,
         directory_times: Annotated[
             bool,
-            "say when anything in each directory was last written, for which all in it is looked"
-            " at",
+            "also when each was last written; slower",
         ] = True,
     ) -> FileList:
-        """List files and directories below a path, in order of their paths, a page at a time."""
+        """Call to see the files and directories below a path, a page at a time."""
         if depth < 0:
             raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
         max_entries = (

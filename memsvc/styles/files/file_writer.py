@@ -70,13 +70,13 @@ class FileWriter:
         self._options = options
         self._indexing = indexing
 
-    @file_tool("file_write", title="Write a file", needs=Permission.WRITE)
+    @file_tool("file_write", title="Write a file", needs=Permission.WRITE, for_agents=True)
     async def write(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,
         path: FilePath,
         *,
-        content: Annotated[str, "what to write, in the given encoding"],
+        content: Annotated[str, "what to write"],
         content_encoding: Annotated[str, "utf-8 or base64"] = "utf-8",
         offset: Annotated[Integer, "byte to write at, with OVERWRITE"] = 0,
         mode: Annotated[
@@ -84,15 +84,11 @@ class FileWriter:
             AfterValidator(write_mode),
             "APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)",
         ] = "APPEND",
-        expected_version: Annotated[
-            Version | None, "write only if the file is at this version"
-        ] = None,
-        content_sha256: Annotated[
-            Sha256 | None, "write only if the file holds content of this SHA-256"
-        ] = None,
-        create_only: Annotated[bool, "write only if there is no such file yet"] = False,
+        expected_version: Annotated[Version | None, "fail at another version"] = None,
+        content_sha256: Annotated[Sha256 | None, "fail unless the file has this content"] = None,
+        create_only: Annotated[bool, "fail if there is such a file"] = False,
     ) -> FileWrite:
-        """Append to a file, overwrite bytes of it, or replace it. Earlier versions are kept."""
+        """Call to save text in a file: append, overwrite or replace. Old versions are kept."""
         return await self.put(
             scope,
             path,

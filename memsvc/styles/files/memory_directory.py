@@ -71,6 +71,7 @@ class MemoryDirectory:
         "memory",
         title="Memory directory",
         needs=Permission.WRITE,
+        toolset="turns",
         destructive=True,
         logs=("command", "path", "old_path", "new_path"),
         text_member="text",

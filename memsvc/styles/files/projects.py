@@ -31,6 +31,7 @@ class Projects:
         "file_projects",
         title="List projects",
         needs=Permission.READ,
+        toolset="files",
         base=TenantArguments,
         project="not looked at: all projects that the key may touch are listed",
         logs=("after",),

@@ -89,23 +89,25 @@ class FileSearch:
         "file_search",
         title="Search files",
         needs=Permission.READ,
+        toolset="files",
+        for_agents=True,
         base=NamedProjectArguments,
-        project="the project to search, or * for all of your projects",
+        project="the project; *: all of yours",
         logs=("path_prefix",),
         spans_projects=True,
     )
     async def search(
         self,
         scope: Scope,
-        query: Annotated[str, "what is asked: words, or a sentence"],
+        query: Annotated[str, "words or a question"],
         path_prefix: Annotated[
             str,
             AfterValidator(lambda value: check_path(value.removesuffix("/"))),
-            "search only the file or directory at this path, such as /notes",
+            "file or directory to search in",
         ] = "",
-        limit: Annotated[int | None, "passages at the most; 20 if not given, 20 at most"] = None,
+        limit: Annotated[int | None, "passages; at most 20"] = None,
     ) -> FoundChunks:
-        """Find passages of files by words and, where an embedder is configured, by meaning."""
+        """Call to find what files say: passages that fit, by words and, if set up, by meaning."""
         return FoundChunks(
             [
                 FileChunk(

@@ -19,7 +19,9 @@ IDS_MAX: Final = 50
 LISTED_MAX: Final = 1_000
 TOP_K_MAX: Final = 50
 knowledge_tool = partial(
-    tool, logs=("block_id", "target", "frame", "method", "if_exists", "relation")
+    tool,
+    toolset="knowledge",
+    logs=("block_id", "target", "frame", "method", "if_exists", "relation"),
 )
 
 

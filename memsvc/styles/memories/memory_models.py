@@ -26,7 +26,7 @@ _OBJECT: Final[dict[str, Any]] = {"type": "object", "additionalProperties": True
 
 
 Event = Literal["ADD", "UPDATE", "DELETE"]
-memory_tool = partial(tool, logs=("user_id", "memory_id"))
+memory_tool = partial(tool, toolset="memories", logs=("user_id", "memory_id"))
 
 
 class MemoryMessage(BaseModel):

@@ -37,7 +37,10 @@ _CHANGED: Final = (
 
 DocumentId = Annotated[str, "the document; root is the main one"]
 notebook_tool = partial(
-    tool, logs=("id", "parent", "version", "expected_version"), protocol_errors=True
+    tool,
+    toolset="notebook",
+    logs=("id", "parent", "version", "expected_version"),
+    protocol_errors=True,
 )
 
 

@@ -24,8 +24,8 @@ CurrentInput = Annotated[
     Any,
     WithJsonSchema(
         {
-            "description": "the new input of this turn: response items, one item, or plain text;"
-            " not read when conversation_items is given",
+            "description": "the new input: response items, one item or text; not read beside"
+            " conversation_items",
             "anyOf": [_ITEMS_SCHEMA, _ITEM_SCHEMA, {"type": "string"}],
         }
     ),
@@ -41,58 +41,39 @@ def checked_name(value: str, name: str) -> str:
 SessionId = Annotated[
     str,
     AfterValidator(lambda value: check_identifier(value.strip() or DEFAULT_SESSION, "session_id")),
-    "the conversation; any text of up to 128 bytes",
+    "the conversation",
 ]
 TurnId = Annotated[str, AfterValidator(partial(checked_name, name="turn_id"))]
 TurnUser = Annotated[str, AfterValidator(partial(checked_name, name="user_id"))]
-turn_tool = partial(tool, logs=("session_id", "turn_id", "user_id", "path"))
+turn_tool = partial(tool, toolset="turns", logs=("session_id", "turn_id", "user_id", "path"))
 
 
 class TurnArguments(Arguments):
     """Arguments that before_turn and after_turn share."""
 
-    session_id: Annotated[
-        SessionId, Field(description="the conversation; any text of up to 128 bytes")
-    ] = DEFAULT_SESSION
-    turn_id: TurnId = Field(
-        "", description="the turn; use the same one in before_turn, after_turn and every retry"
-    )
-    user_id: TurnUser = Field(
-        "", description="the person; facts about a user are shared by all of that user's sessions"
-    )
+    session_id: Annotated[SessionId, Field(description="the conversation")] = DEFAULT_SESSION
+    turn_id: TurnId = Field("", description="the same in before_turn, after_turn and retries")
+    user_id: TurnUser = Field("", description="the person; all sessions of a user share facts")
     conversation_items: Items = Field(
         default_factory=list, description="the whole conversation, oldest first"
     )
-    current_input_start: Whole = Field(
-        0, description="where the current input begins in conversation_items"
-    )
-    current_input_count: Whole = Field(
-        0, description="how many items the current input has; 0 means the rest"
-    )
+    current_input_start: Whole = Field(0, description="where the current input begins")
+    current_input_count: Whole = Field(0, description="items of the current input; 0: the rest")
 
 
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
-    current_input_text: str = Field(
-        "", description="plain text, used when neither of the others is given"
-    )
-    base_instructions: str = Field(
-        "", description="instructions sent along; they count towards max_input_tok"
-    )
-    max_input_tok: Whole = Field(
-        0, description="tokens that input_items may have at the most; 120000 if not given"
-    )
-    explain: bool = Field(False, description="also say why each item was recalled or left out")
+    current_input_text: str = Field("", description="or as plain text")
+    base_instructions: str = Field("", description="instructions sent along, counted too")
+    max_input_tok: Whole = Field(0, description="tokens of input_items at the most; 0: 120000")
+    explain: bool = Field(False, description="say why items were recalled or left out")
     as_of: str = Field(
         "",
-        description="a moment (RFC 3339): recall what was said and held by then, nothing later;"
-        " now if not given",
+        description="RFC 3339 time: recall only what was known then",
     )
     sources: list[Literal["turns", "facts", "insights", "files", "whiteboard", "notebook"]] = Field(
         ["turns", "facts", "insights"],
-        description="where to recall from; turns, facts and insights if not given. Of files,"
-        " whiteboard and notebook, passages are quoted, of boards those of user_id alone; one"
-        " that this service does not keep is refused",
+        description="where to recall from; boards: user_id's",
     )
 
 
@@ -119,8 +100,8 @@ class BeforeTurnResult:
 class AfterTurnArguments(TurnArguments):
     input_items: Items = Field(
         default_factory=list,
-        description="what was sent to the model; `metadata.occurred_at` (RFC 3339) of an item, if"
-        " given, dates its facts, and `metadata.speaker` names who said it",
+        description="what was sent to the model; an item's metadata.occurred_at (RFC 3339) dates"
+        " its facts, metadata.speaker names who said it",
     )
     output_items: Items = Field(default_factory=list, description="what the model answered")
 

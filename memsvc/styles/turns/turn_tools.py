@@ -46,14 +46,15 @@ class TurnTools:
     @turn_tool(
         "memory_before_turn",
         title="Recall before a turn",
+        for_agents=True,
         needs=Permission.READ,
         counter="mcp_memory_before_turn_total",
     )
     async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
-        """Call before asking the model. Give the user's new input; get back input_items.
+        """Call before you answer, with the user's new input.
 
-        Send these to the model: what memory recalls, recent context and the input itself, within
-        max_input_tok. Writes no memory. If it fails, go on without memory."""
+        Send the model the input_items that it returns: what memory recalls, recent context and the
+        input. If it fails, go on without memory."""
         conversation = conversation_of(args, self._options)
         prepared = await self._memory.before_turn(
             scope,
@@ -85,16 +86,16 @@ class TurnTools:
     @turn_tool(
         "memory_after_turn",
         title="Store a turn",
+        for_agents=True,
         needs=Permission.WRITE,
         idempotent=True,
         counter="mcp_memory_after_turn_total",
         duration_ms="mcp_memory_after_turn_duration_ms",
     )
     async def after_turn(self, scope: Scope, args: AfterTurnArguments) -> AfterTurnResult:
-        """Call after the model has answered, with the same turn_id as before_turn.
+        """Call after you answered, with before_turn's turn_id.
 
-        Stores what was said and the facts in it, once, however often it is retried. Retry with the
-        same turn_id when retryable."""
+        Stores what was said and the facts in it, once, however often you retry."""
         output_items = output_items_of(args.output_items, self._options)
         inputs = items_of(args.input_items, "input_items", self._options)
         conversation = items_of(args.conversation_items, "conversation_items", self._options)

@@ -63,7 +63,7 @@ ConversationId = Annotated[
     AfterValidator(partial(check_identifier, name="conversation_id")),
     "the conversation; any text of up to 128 bytes",
 ]
-board_tool = partial(tool, logs=("user_id", "conversation_id"))
+board_tool = partial(tool, toolset="whiteboard", logs=("user_id", "conversation_id"))
 
 
 class ContextEntry(BaseModel):
@@ -228,7 +228,7 @@ class BoardTools:
             found[:limit], found[limit - 1].version if len(found) > limit else None
         )
 
-    @tool(
+    @board_tool(
         "whiteboard_restore",
         title="Restore a whiteboard",
         needs=Permission.WRITE,
@@ -249,7 +249,9 @@ class BoardTools:
         board = await self._updates.restore(scope, BoardId(user_id, conversation_id), version)
         return RestoredBoard(board.version, known(board.updated_at))
 
-    @tool("whiteboard_list", title="List whiteboards", needs=Permission.READ, logs=("user_id",))
+    @board_tool(
+        "whiteboard_list", title="List whiteboards", needs=Permission.READ, logs=("user_id",)
+    )
     async def listing(
         self,
         scope: Scope,

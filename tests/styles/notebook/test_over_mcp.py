@@ -48,7 +48,9 @@ async def connected(
     async with (
         served(urls, admin, **settings) as service,
         service.http() as http,
-        Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode=wire) as client,
+        Client(
+            streamable_http_client(f"{ORIGIN}/mcp?tools=all", http_client=http), mode=wire
+        ) as client,
     ):
         yield Agent(client)
 

@@ -79,6 +79,7 @@ def tool_of(fixture: Fixture) -> Tool:
         arguments=FixtureArguments,
         result=FixtureResult,
         run=run,
+        toolset="agent",
         permission=Permission.READ,
         read_only=True,
         idempotent=True,

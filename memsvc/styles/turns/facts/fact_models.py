@@ -14,15 +14,13 @@ LIMIT_MAX: Final = 500
 CURSOR_CHARS_MAX: Final = 128
 TEXT_CHARS_MAX: Final = 1000
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=200)]
-FactUser = Annotated[
-    TurnUser, "the person whose facts, shared by all of their sessions, are meant too"
-]
+FactUser = Annotated[TurnUser, "the person"]
 Reach = Annotated[
     Literal["all", "session", "user"],
-    "all: the session's facts and the user's; session, user: only those",
+    "whose facts",
 ]
 CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
-fact_tool = partial(tool, logs=("session_id", "user_id"))
+fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
 
 @result

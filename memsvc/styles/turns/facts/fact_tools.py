@@ -99,7 +99,11 @@ class FactTools:
         )
 
     @fact_tool(
-        "memory_correct_fact", title="Correct a fact", needs=Permission.WRITE, idempotent=True
+        "memory_correct_fact",
+        title="Correct a fact",
+        needs=Permission.WRITE,
+        idempotent=True,
+        for_agents=True,
     )
     async def correct(
         self,
@@ -109,18 +113,16 @@ class FactTools:
         user_id: FactUser = "",
         reach: Reach = "all",
         record_id: Annotated[
-            str, Field(pattern="^[0-9a-f]{12}$"), "the value to correct, as in recall_fact_ids"
+            str, Field(pattern="^[0-9a-f]{12}$"), "the fact, as in recall_fact_ids"
         ],
-        statement: Annotated[CorrectedText, "what is true, in a sentence of the user's"] = None,
-        value: Annotated[CorrectedText, "or only the value that is true"] = None,
-        restore: Annotated[
-            bool, "or true: the value holds, again if it is a past one, without a doubt"
-        ] = False,
+        statement: Annotated[CorrectedText, "what is true, as a sentence of the user's"] = None,
+        value: Annotated[CorrectedText, "or only the true value"] = None,
+        restore: Annotated[bool, "or that this value holds (again)"] = False,
     ) -> FactChange:
-        """Put right what memory holds to be true.
+        """Call when the user says that something remembered is wrong.
 
-        Give a new statement or value, or restore a past or questioned one. The old value is kept as
-        history."""
+        Give the true statement or value, or restore a past or questioned one. The old one is kept
+        as history."""
         corrections: list[Correction] = []
         if statement is not None:
             corrections.append(NewStatement(statement))
@@ -137,6 +139,7 @@ class FactTools:
     @fact_tool(
         "memory_forget",
         title="Forget facts or turns",
+        for_agents=True,
         needs=Permission.WRITE,
         over_quota=True,
         idempotent=True,
@@ -152,26 +155,23 @@ class FactTools:
         fact_ids: Annotated[
             Names,
             Field(default_factory=list),
-            "facts by fact_id, with every past value, or single values by record_id",
+            "fact_id: with every past value, or record_id: one value",
         ],
-        query: Annotated[
-            str, Field(max_length=20_000), "facts that hold now and bear on these words"
-        ] = "",
+        query: Annotated[str, Field(max_length=20_000), "or facts about this"] = "",
         turn_ids: Annotated[
             Names,
             Field(default_factory=list),
-            "turns of the session: all that was said in them, and the facts learnt there",
+            "turns of the session, with their facts",
         ],
         dry_run: Annotated[
             bool | None,
-            "only say what would be forgotten; if not given, true with a query and false without"
-            " one",
+            "only list them; if not given, true with a query",
         ] = None,
     ) -> ForgottenFacts:
-        """Forget for good: facts by id, facts that a query finds, or whole turns with their facts.
+        """Call when the user wants something forgotten for good: facts, or whole turns.
 
-        A query is a dry run unless dry_run is false. Recall never shows them again. The session's
-        files keep the record of what was said."""
+        A query is a dry run unless dry_run is false. Only the session's
+        files still tell what was said."""
         targets = RemovalTargets(fact_ids, query, turn_ids)
         if not (targets.names or targets.question.strip() or targets.turns):
             raise invalid("say what to forget: fact_ids, a query or turn_ids")

@@ -15,7 +15,11 @@ ITEM_CURSOR: Final = re.compile(r"[1-9]\d{0,9}\Z")
 Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"]
 Next = Annotated[str | None, "cursor of the next page, when there is one"]
 inspection_tool = partial(
-    tool, needs=Permission.READ, logs=("session_id", "turn_id", "user_id"), is_admin=True
+    tool,
+    toolset="turns",
+    needs=Permission.READ,
+    logs=("session_id", "turn_id", "user_id"),
+    is_admin=True,
 )
 
 

@@ -32,7 +32,12 @@ class DirectoryList:
         self._database = database
         self._clock = clock
 
-    @turn_tool("memory_list_dir_with_abstract", title="Look into memory", needs=Permission.READ)
+    @turn_tool(
+        "memory_list_dir_with_abstract",
+        title="Look into memory",
+        needs=Permission.READ,
+        for_agents=True,
+    )
     async def directories(
         self,
         scope: Scope,
@@ -40,12 +45,12 @@ class DirectoryList:
         path: Annotated[
             str,
             AfterValidator(check_path),
-            "directory to look at; the session's own if not given",
+            "directory; the session's if not given",
         ] = "",
-        depth: Annotated[Whole, "levels below the path; 8 if not given"] = DEPTH,
-        limit: Annotated[Whole, "directories at the most; 200 if not given"] = LIMIT,
+        depth: Annotated[Whole, "levels below"] = DEPTH,
+        limit: Annotated[Whole, "directories at the most"] = LIMIT,
     ) -> DirectorySummaries:
-        """List the directories of a session's memory with an abstract of what each holds."""
+        """Call to see what memory holds: a session's directories, with abstracts."""
         depth, limit = depth if depth > 0 else DEPTH, limit if limit > 0 else LIMIT
         root = session_root(session_id)
         top = path or root

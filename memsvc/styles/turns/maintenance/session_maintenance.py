@@ -89,6 +89,7 @@ class SessionMaintenance:
     @turn_tool(
         "memory_run_maintenance",
         title="Maintain a session",
+        for_agents=True,
         needs=Permission.WRITE,
         over_quota=True,
         idempotent=True,
@@ -100,10 +101,10 @@ class SessionMaintenance:
         progress: ProgressCallback = SILENT,
         session_id: SessionId = DEFAULT_SESSION,
     ) -> MaintenanceResult:
-        """Summarise older context, pack events of days gone by, remove facts past their day.
+        """Call about daily, or when idle.
 
-        Work out insights, and refresh the summaries of a session's directories. Call it about
-        daily, or when the agent is idle. Safe to repeat."""
+        Summarises older context, packs old events, drops expired facts, works out insights. Safe to
+        repeat."""
         session = session_id
         async with self._database.begin(scope) as tx:
             found = await sessions.find(tx, session)

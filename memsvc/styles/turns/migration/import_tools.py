@@ -64,6 +64,7 @@ class ImportTools:
         "memory_import_session",
         title="Import a session",
         needs=Permission.WRITE,
+        toolset="turns",
         idempotent=True,
         logs=("session_id",),
     )

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from memsvc.core.errors import invalid
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tool_methods import result, tool
+from memsvc.core.tool_methods import result
 from memsvc.store import fact_history
 from memsvc.store.database import Database
 from memsvc.styles.turns import turn_index
@@ -177,7 +177,7 @@ class ShadowTools:
             found.files,
         )
 
-    @tool("memory_shadow_report", title="Sum up comparisons", needs=Permission.READ)
+    @turn_tool("memory_shadow_report", title="Sum up comparisons", needs=Permission.READ)
     async def report(self, scope: Scope) -> ShadowReport:
         """Say how far, in shadow mode, your own memory and this one agreed over all sessions."""
         return await report(self._database, scope, await self._rebuilding.sessions(scope))
