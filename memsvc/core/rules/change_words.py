@@ -116,7 +116,7 @@ TOPICS_BY_FACT: Final[Mapping[str, str]] = {
 }
 
 MAYBE: Final = """
-    if; might; maybe; perhaps; would; should i; thinking of; thinking about; considering; planning to; want to; wants to; wish; hope to; could; going to; may; imagine; pretend; what happens;
+    if; might; maybe; perhaps; would; should i; thinking of; thinking about; considering; planning to; want to; wants to; wish; hope to; could; going to; i may; we may; they may; it may; she may; he may; may be; may have; imagine; pretend; what happens;
     wenn; falls; vielleicht; sollte; uberlege; plane; hatte gern; si; quiza; quizas; tal vez; podria; deberia; quiero; quisiera; pienso; pensando;
     peut etre; pourrais; devrais; voudrais; envisage; j'aimerais; songe; 如果; 要是; 也许; 可能; 想要; 打算; 考虑; もし; かもしれ; たい; つもり; 考えてい
 """
@@ -127,6 +127,17 @@ OTHERS: Final = """
     herman*; prim*; amig*; vecin*; companer*; sobrin*; frere; soeur; cousin*; ami; amie; voisin*; collegue; neveu; niece; 哥; 弟; 姐; 妹; 朋友; 同事; 邻居; 兄; 弟; 姉; 妹; 友達; 同僚; 隣
 """
 """People whose change is not the user's, where the user is not in the sentence."""
+
+EVENT: Final = (
+    r"\b(?:was|were|did|had|went|came|got|took|gave|left|lost|found|sold|bought|quit|broke|became|brought|built|chose|fell|flew|held|hit|kept|laid|led|let|made|met|paid|put|ran|rang|sent|set|shut|spent|split|stole|swore|threw|told|tore|won|wrote|gone|done|off to"
+    r"|(?!need|speed|seed|feed|indeed|exceed|proceed|hundred|breed|weed|greed)[a-z]{2,}[^e\W]ed)\b"
+    r"|\b(?:ist|sind|bin|hat|haben|habe|hab|wurden?|habt|hast|wird)\b(?:\W+\w+){0,9}?\W+(?:\w*ge\w{2,}(?:t|en)|\w+iert|(?:ver|be|er|ent|zer|über|unter)\w+(?:t|en))\b|\b(?:waren?|ging(?:en)?|kam(?:en)?|wurden?|gab|ließ|hatten?|fiel|flog|zog(?:en)?)\b"
+    r"|\b\w+(?:é|ó|aron|ieron|imos|amos|aste|iste)\b|\b(?:ha|han|he|hemos)\b\W+\w+(?:ado|ido|to|cho)\b|\b(?:fue|fueron|fui|dije|hizo|hice|puso|puse|tuvo|tuve|vino|quise|quiso)\b"
+    r"|\b(?:ai|as|a|avons|avez|ont|est|suis|sont|sommes)\b\W+(?:\w+\W+){0,3}?\w+(?:é|és|ée|ées|u|ue|us|ues|i|ie|is|it|ert|erte|int|ort|orte)\b"
+    r"|了|过(?=[，。,！]|$)"
+    r"|(?:[っいきぎちにびみりしえけげせてねべめれ]た|んだ|った)(?=[。！!、，…\s]|$|よ|ね|ん|の|けど|から|ので|し|わ|笑|w|ー|ぞ|って|が)|[てで](?:しま|ちゃ)|[今来]月から|今週から|来週から|今日から"
+)
+"""What tells that something happened, or begins: the past tenses."""
 
 SELF: Final = """
     i; i'm; i've; we; we're; we've; us; me; ich; wir; mich; uns; me; yo; nos; nosotros; je; j; on; nous; 我; 我们; 咱; 私; 僕; 俺; うち

@@ -1,17 +1,16 @@
 """Sentences of a user's that say that something changed, and what they put in doubt."""
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import blake2b
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.facts import Claim, Doubt, Fact, Merge, Statement
 from memsvc.core.rules.change_words import (
     BY_TOPIC,
+    EVENT,
     GENERAL,
     MAYBE,
     OTHERS,
@@ -20,7 +19,7 @@ from memsvc.core.rules.change_words import (
     TOPICS_BY_FACT,
     WEAK,
 )
-from memsvc.core.rules.own_words import own_spans
+from memsvc.core.rules.own_words import SpanCache, own_spans
 from memsvc.core.rules.phrases import Phrases
 
 CHANGE_CHARS_MAX: Final = 200
@@ -31,12 +30,18 @@ CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
 CACHED_TEXTS_MAX: Final = 8192
 """Texts of which it is known where they say a change."""
+NEWS_CHARS_MAX: Final = 400
+"""A longer message is not read for news that no word of change tells."""
 QUESTIONED_MAX: Final = 8
 """Facts that one change puts in doubt by its topic alone."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _SENTENCE: Final = re.compile(r"[^\n。！？!?.;；…]*(?:[。！？!?;；…\n]|\.(?=\s|$)|\.|$)")
+_CLAUSE_END: Final = re.compile(
+    r"[,，、:：()（）]|\s[-–—]+\s|…|\b(?:and|but|so|und|aber|y|pero|et|mais)\b"
+)
+_EVENT: Final = re.compile(EVENT)
 _NEGATED: Final = re.compile(
     r"(?:\bnot|n't|\bnever|\bnicht|\bnie|\bno|\bnunca|\bpas|没|没有|不想|未)\W*(?:\w+\W+)?$"
 )
@@ -64,7 +69,8 @@ class Change:
     """A sentence that says that something changed, at most 200 characters, with its neighbours.
 
     `expired_topics` are the topics whose facts its words of change end, `topics` those that it is about.
-    One that is `weak` may say something else: it puts nothing in doubt."""
+    One that is `weak` may say something else, as news that something happened: it puts nothing in
+    doubt."""
 
     text: str
     terms: frozenset[str]
@@ -81,12 +87,13 @@ class Change:
 _GENERAL, _WEAK = "general", "weak"
 _CHANGE_PHRASES: Final = Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
 _TOPICS: Final = Phrases(TOPIC_WORDS)
-_CONTEXT: Final = Phrases({"maybe": MAYBE, "others": OTHERS, "self": SELF})
+_PEOPLE: Final = Phrases({"others": OTHERS, "self": SELF})
+_MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
 _Place = tuple[int, int, int, int]
 """Where a sentence of change stands in its text, and where it stands with its neighbours."""
-_places: OrderedDict[bytes, tuple[_Place, ...]] = OrderedDict()
+_places = SpanCache(CACHED_TEXTS_MAX)
 
 
 def changes_in(text: str) -> tuple[Change, ...]:
@@ -96,49 +103,65 @@ def changes_in(text: str) -> tuple[Change, ...]:
     text = text[-TEXT_CHARS_READ:]
     if not text.strip():
         return ()
-    mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-    places = _places.pop(mark, None)
-    _places[mark] = places = _places_in(text) if places is None else places
-    if len(_places) > CACHED_TEXTS_MAX:
-        _places.popitem(last=False)
     found = [
         (_read(text[start:end]), text[left:right].strip()[:CHANGE_CHARS_MAX])
-        for start, end, left, right in places
+        for start, end, left, right in _places.get(text, _places_in)
     ]
     return tuple(replace(change, text=around) for change, around in found if change is not None)
 
 
 def _places_in(text: str) -> tuple[_Place, ...]:
-    if not _CHANGE_PHRASES.is_in(normalized_text(text)):
+    if not _CHANGE_PHRASES.is_in(normalized_text(text)) and not _may_tell_news(text):
         return ()
     found: list[_Place] = []
+    news: list[_Place] = []
     for start, end in own_spans(text):
         sentences = [match for match in _SENTENCE.finditer(text, start, end) if match[0].strip()]
         for at, match in enumerate(sentences):
-            if _read(match[0]) is not None:
-                found.append((*match.span(), *_with_neighbours(sentences, at)))
-    return tuple(found[-CHANGES_MAX:])
+            if (told := _told_change(match[0])) is not None:
+                place = (*match.span(), *_with_neighbours(sentences, at))
+                (found if told[0] else news).append(place)
+    return tuple(found[-CHANGES_MAX:] or news[-1:])
+
+
+def _may_tell_news(text: str) -> bool:
+    return len(text) <= NEWS_CHARS_MAX and _EVENT.search(text.casefold()) is not None
+
+
+def _told_change(sentence: str) -> tuple[set[str], bool, str] | None:
+    """Return the labels of a sentence that says a change or news, if they are sure, and its words.
+
+    Beside a question or what is only considered a clause may still say one."""
+    words = normalized_text(sentence)
+    labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
+    if not labels and not _may_tell_news(sentence):
+        return None
+    is_asked = sentence.rstrip().endswith(_QUESTION)
+    if not is_asked and not _MAYBE.is_in(words):
+        return labels, True, words
+    clauses = _CLAUSE_END.split(sentence)[: -1 if is_asked else None]
+    told = ", ".join(clause for clause in clauses if not _MAYBE.is_in(normalized_text(clause)))
+    words = normalized_text(told)
+    labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
+    return (labels, False, words) if labels or _may_tell_news(told) else None
 
 
 def _read(sentence: str) -> Change | None:
     """Return the change that a sentence says, if any."""
-    words = normalized_text(sentence)
-    labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
-    if not labels or sentence.rstrip().endswith(_QUESTION):
+    told = _told_change(sentence)
+    if told is None:
         return None
-    context = _CONTEXT.labels_in(words)
-    if "maybe" in context:
-        return None
-    is_weak = labels == {_WEAK}
+    labels, is_sure, words = told
+    context = _PEOPLE.labels_in(words)
     is_of_others = "others" in context and "self" not in context
-    topics = frozenset() if is_weak or is_of_others else topics_of(words)
+    topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
     return Change(
         sentence.strip(),
         frozenset(terms(sentence)) - _COMMON,
         frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK},
         topics,
-        weak=is_weak,
+        weak=not is_sure or labels <= {_WEAK},
     )
 
 
@@ -181,6 +204,15 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
     return not change.weak and not topics.isdisjoint(about)
+
+
+def concerns(change: Change, text: str, fact_id: str = "") -> bool:
+    """Return whether a change names what a text says, or is about its topic."""
+    known = TOPICS_BY_FACT.get(fact_id)
+    about = change.topics | change.expired_topics
+    return names(change, text) or not about.isdisjoint(
+        (known,) if known else topics_of(normalized_text(text)) if about else ()
+    )
 
 
 def questioned(

@@ -2,8 +2,11 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
 
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.language_guess import is_foreign
@@ -51,6 +54,7 @@ _JOINED = re.compile(r"(?:[\s,;、]|\b(?:and|or|und|oder|y|o|et|ou)\b)*")
 CJK_NAME_CHARS = 6
 COMMENTS_MAX = 3
 SPANS_MAX = 20
+TEXTS_CACHED = 64
 TITLE_CHARS_MAX = 60
 """Remarks before or after a text."""
 QUOTED_TEXT_CHARS = 24
@@ -59,13 +63,38 @@ TEXT_SENTENCES = 3
 """Sentences after a request, in its own line, that are a text."""
 
 
+class SpanCache:
+    """Cache of what stands where in the latest texts, by their hashes: it keeps no text."""
+
+    def __init__(self, texts_max: int) -> None:
+        self._texts_max = texts_max
+        self._places: OrderedDict[bytes, Sequence[tuple[Any, ...]]] = OrderedDict()
+
+    def get(self, text: str, read: Callable[[str], Sequence[Any]]) -> Sequence[Any]:
+        """Return what `read` returns for a text."""
+        mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        places = self._places.pop(mark, None)
+        self._places[mark] = places = read(text) if places is None else places
+        if len(self._places) > self._texts_max:
+            self._places.popitem(last=False)
+        return places
+
+
+_pasted = SpanCache(TEXTS_CACHED)
+
+
 def pasted_spans(text: str) -> Sequence[Span]:
     """Return the parts of a user message that are not the user's own words, in order, disjoint.
 
     Text that is quoted, code, or given to be translated, summarised, answered and the like. No
     statement and no instruction of the user's begins there; one that begins in own words may end
     in a quotation ("my favourite song is 'Angie'"). Call it once a message, on the text that the
-    rules read, and ask `within` for each position."""
+    rules read, and ask `within` for each position. The latest are cached, as rules and changes of a
+    turn are read one after the other."""
+    return _pasted.get(text, _pasted_spans)
+
+
+def _pasted_spans(text: str) -> Sequence[Span]:
     text = _SEPARATOR.sub(lambda mark: "\n\n".ljust(len(mark[0])), text)
     quoted = quoted_spans(text)
     if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):

@@ -1,5 +1,8 @@
 """What a user says to have changed is not told as before, in six languages."""
 
+import pytest
+
+from memsvc.core.rules.changes import changes_in
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, memory, say, texts, user, values
@@ -152,6 +155,91 @@ async def test_a_change_is_shown_with_what_it_follows_alone_and_not_as_of_before
     assert "town hall" not in str(memory(told))
     told = await ask(door, "Where does our choir practise?", session="s2", user_id="u2")
     assert "hall" not in str(memory(told))
+
+
+NEWS = [
+    (
+        "Our vet is Dr Quill, out on the ring road.",
+        "Dr Quill's practice burned to the ground on Tuesday, poor woman.",
+        "Which vet do we use?",
+    ),
+    (
+        "I sing alto in the Harbour Voices.",
+        "The choirmaster told us on Friday that this was it, and nobody wants to lead it. Any ideas?",
+        "What do I sing in?",
+    ),
+    (
+        "Unsere Imkerei füllt den Honig in 500-Gramm-Gläser.",
+        "Der Glashändler hat uns hängen lassen, wir haben alles in Eimer gefüllt.",
+        "Worin füllt unsere Imkerei den Honig?",
+    ),
+    (
+        "Nuestro grupo de teatro ensaya en el sótano de la biblioteca.",
+        "El sótano se inundó, la biblioteca nos mandó al gimnasio.",
+        "¿Dónde ensaya nuestro grupo de teatro?",
+    ),
+    (
+        "C'est Hortense qui tient la caisse de notre association.",
+        "Hortense a rendu le cahier, c'est Basile qui compte les sous, tu m'aides pour le bilan ?",
+        "Qui tient la caisse de notre association ?",
+    ),
+    (
+        "我们合唱团每周四在文化馆排练。",
+        "文化馆的屋顶塌了，能帮我写个通知吗？",
+        "合唱团在哪里排练？",
+    ),
+    (
+        "うちの陶芸教室の窯は灯油です。",
+        "灯油の窯、とうとう割れてしまって、電気のを買いました。",
+        "陶芸教室の窯は何ですか？",
+    ),
+]
+"""What was said, news of it without a word of change, and what is asked."""
+
+
+async def test_news_of_what_is_told_is_told_with_it(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    wrong = []
+    for number, (first, news, question) in enumerate(NEWS):
+        who = {"session": f"s{number}", "user_id": f"u{number}"}
+        for turn, text in enumerate((first, "Thanks, that helps.", news)):
+            await say(door, f"t{turn}", text, answer="Noted.", **who)
+        told = memory(await ask(door, question, session="new", user_id=f"u{number}"))
+        if first[:12] not in str(told) or news[:12] not in str(told) or "questioned" in str(told):
+            wrong.append((first, told))
+    assert wrong == []
+
+
+async def test_news_that_names_what_is_told_is_told_after_however_many_turns(
+    opened: Opened,
+) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "Our parish newsletter goes out with Plinthmail.", user_id="u1")
+    for number in range(8):
+        await say(door, f"q{number}", f"What is {number} times 7?", answer="Easy.", user_id="u1")
+    await say(
+        door, "t2", "Plinthmail went bananas and ate our addresses.", session="s2", user_id="u1"
+    )
+    await say(door, "t3", "The pudding burned again.", session="s0", user_id="u1")
+    told = str(memory(await ask(door, "How does the newsletter go out?", "s3", user_id="u1")))
+    assert "Plinthmail went bananas" in told
+    assert "pudding" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("We switched to Bazel, can you port the build?", True),
+        ("Can you port the build, now that we switched to Bazel?", False),
+        ("Should we have switched to Bazel?", False),
+        ("We might have switched to Bazel by May.", False),
+        ("The lease ended in May and she wants to stay.", True),
+        ("What runs on port 8080?", False),
+        ("Please keep the replies short.", False),
+    ],
+)
+def test_a_change_beside_a_question_or_a_wish_is_weak(text: str, *, is_told: bool) -> None:
+    assert [change.weak for change in changes_in(text)] == ([True] if is_told else [])
 
 
 async def test_what_was_said_earlier_but_stored_later_is_history(

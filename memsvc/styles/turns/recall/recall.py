@@ -279,7 +279,7 @@ class TurnRecall:
         pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
         result = list(with_changes(chunks, read.items, changes, read.outdated))
         facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
-        for said in following(result, changes, facts):
+        for said in following(result, read.items, changes, facts):
             is_other = pool.sessions[said.place.index_id] != request.session
             if selection.why_not(said.text, is_other_session=is_other) is None:
                 entry = ranking.Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from memsvc.core.analysis import CHANGE_MARK, terms
 from memsvc.core.facts import Fact
-from memsvc.core.rules.changes import Change, changes_in, matches_topic
+from memsvc.core.rules.changes import Change, changes_in, concerns, matches_topic
 from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace, OutdatedFact
 from memsvc.store.search import IndexMatches
@@ -19,7 +19,7 @@ from memsvc.styles.turns.recall.recalled import RecalledChunk
 CHANGES_READ: Final = 12
 """Latest messages of change among the candidates that are read with every recall."""
 FOLLOWING_MAX: Final = 3
-"""Messages of change shown for no word that they share with what is told."""
+"""Messages of change shown beside what is told."""
 FOLLOWING_ENTRIES: Final = 100
 """Entries within which such a message follows what is told; one that is weak, a tenth of them."""
 NEIGHBOURS: Final = 2
@@ -139,42 +139,58 @@ def with_changes(
 
 def following(
     chunks: Sequence[RecalledChunk],
+    items: Mapping[EntryPlace, Text],
     changes: Sequence[SaidChange],
     facts: Mapping[EntryPlace, Fact],
 ) -> list[SaidChange]:
     """Return the changes to show beside these chunks, that no chunk tells already.
 
-    They follow an item or a fact in its session without a word that says what they are about: the
-    surer ones, those that share a word, then the later."""
+    They name or concern an item or a fact, in whatever session, or follow it in its own: the former
+    first, then the surer ones, those that share a word, then the later."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks}
-    found: dict[EntryPlace, tuple[bool, bool, SaidChange]] = {}
+    found: dict[EntryPlace, tuple[tuple[bool, ...], SaidChange]] = {}
     words_of = _words()
     changes = [said for said in changes if said.place not in shown and said.change.text not in told]
     for chunk in chunks:
         if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
             continue
+        fact = facts.get(chunk.place)
         for said in changes:
-            distance = _distance(chunk.place, said, facts.get(chunk.place))
-            distance_max = FOLLOWING_ENTRIES // (10 if said.change.weak else 1)
-            best = found.get(said.place)
-            can_be_surer = best is None or (said.change.weak, False) < best[:2]
-            if 0 < distance <= distance_max and can_be_surer:
-                words = words_of(str(chunk.fields.get("statement") or chunk.fields.get("text", "")))
-                rank = (said.change.weak, said.change.terms.isdisjoint(words))
-                if best is None or rank < best[:2]:
-                    found[said.place] = (*rank, said)
-    latest_first = sorted(found.values(), key=lambda one: one[2].text.message_at, reverse=True)
-    ranked = sorted(latest_first, key=lambda one: one[:2])
-    return [said for *_, said in ranked][:FOLLOWING_MAX]
+            if not _is_later(said, chunk.place, items, fact):
+                continue
+            text = str(chunk.fields.get("statement") or chunk.fields.get("text", ""))
+            shares = not said.change.terms.isdisjoint(words_of(text))
+            related = concerns(said.change, text, fact.statement.fact_id if fact else "")
+            if not related and not _is_near(said, chunk.place, fact):
+                continue
+            rank = (not related, said.change.weak, not shares)
+            if said.place not in found or rank < found[said.place][0]:
+                found[said.place] = (rank, said)
+    latest_first = sorted(found.values(), key=lambda one: one[1].text.message_at, reverse=True)
+    ranked = sorted(latest_first, key=lambda one: one[0])
+    return [said for _, said in ranked][:FOLLOWING_MAX]
 
 
-def _distance(place: EntryPlace, said: SaidChange, fact: Fact | None) -> int:
-    """Return by how many entries a change follows an item of its session; a fact by one."""
-    if fact is None:
-        return said.place.entry - place.entry if place.index_id == said.place.index_id else 0
-    session_index = turn_index.turns(fact.statement.evidence.session).number
-    return int(session_index == said.place.index_id and fact.valid_from < said.text.message_at)
+def _is_later(
+    said: SaidChange, place: EntryPlace, items: Mapping[EntryPlace, Text], fact: Fact | None
+) -> bool:
+    """Return whether a change was said after an item or a fact."""
+    if fact is not None:
+        return fact.valid_from < said.text.message_at
+    if place.index_id == said.place.index_id:
+        return said.place.entry > place.entry
+    return place in items and items[place].message_at < said.text.message_at
+
+
+def _is_near(said: SaidChange, place: EntryPlace, fact: Fact | None) -> bool:
+    """Return whether a change follows an item soon, or a fact, in its session."""
+    if fact is not None:
+        place = EntryPlace(
+            turn_index.turns(fact.statement.evidence.session).number, said.place.entry
+        )
+    entries_max = FOLLOWING_ENTRIES // (10 if said.change.weak else 1)
+    return place.index_id == said.place.index_id and said.place.entry <= place.entry + entries_max
 
 
 def _words() -> Callable[[str], frozenset[str]]:
