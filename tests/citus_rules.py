@@ -50,7 +50,7 @@ MODIFYING: Final = ("InsertStmt", "UpdateStmt", "DeleteStmt")
 
 MADE: Final = frozenset(("export.put", "derived_index.put_rows"))
 BROADCAST: Final = MADE | frozenset((
-    *("calls.insert_calls", "write_fences.close", "derived.put_done_turns", "derived.put_facts", "facts.apply"),
+    *("calls.insert_calls", "tenant_purge.close_units", "derived.put_done_turns", "derived.put_facts", "facts.apply"),
     *("files.append", "files.create", "files.rewrite", "guard.purge_turns", "index._put", "index.merge_fresh", "append_log.append"),
     *("append_log.replace", "block_outcomes.add_outcome", "style_files.put", "memory_settings.add_event", "document_tree.change"),
     *("quotas.add_bytes", "rates.add_usage", "recalls.insert", "derived_index._insert", "sessions.finish_turn"),

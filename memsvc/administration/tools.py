@@ -9,7 +9,6 @@ from memsvc.administration.job_tools import JobTools
 from memsvc.administration.key_tools import KeyTools
 from memsvc.administration.limit_tools import EffectiveLimits, LimitReader
 from memsvc.administration.purge import Purge
-from memsvc.administration.purge_tools import PurgeTools
 from memsvc.administration.tenant_keys import TenantKeys
 from memsvc.administration.usage_tools import UsageTools
 from memsvc.core.ports import Clock
@@ -49,7 +48,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         CallLogReader(database, clock, calls_kept_days),
         JobTools(database, clock),
         LimitReader(effective_limits),
-        PurgeTools(Purge(database, clock, owners, settle_s=settle_s)),
+        Purge(database, clock, owners, settle_s=settle_s),
         UsageTools(database, clock, calls_per_day, file_quotas.stored),
     )
     return Published(

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
-from memsvc.administration.purge_tools import PurgeTools
 from memsvc.cli.options import settings_of, tenant_of, with_database
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -134,7 +133,7 @@ def run_purge(
     """
     owner = tenant_of(tenant)
     try:
-        model = arguments_of(PurgeTools.purge)
+        model = arguments_of(Purge.purge)
         arguments = model.model_validate({"project": project} | args)
     except ValidationError as error:
         first = error.errors()[0]
@@ -145,7 +144,7 @@ def run_purge(
     async def work(database: Database) -> dict[str, Any]:
         clock = SystemClock()
         purge = Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
-        [tool] = tools_of(PurgeTools(purge))
+        [tool] = tools_of(purge)
         body = await run_tool(tool, Scope(owner, arguments.project), args)
         if keys:
             forget = registry.count_keys if args.get("dry_run") else registry.forget_tenant

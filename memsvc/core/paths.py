@@ -7,7 +7,9 @@ from memsvc.core.errors import Code, MemsvcError, invalid
 
 PATH_BYTES_MAX = 512
 KEPT_PATH_BYTES_MAX = 1024
-KEPT_ROOTS = ("/memory", "/whiteboard", "/notebook")
+SESSIONS_ROOT, USERS_ROOT = "/memory", "/whiteboard"
+"""Directories of which each session, and each user, has one."""
+KEPT_ROOTS = (SESSIONS_ROOT, USERS_ROOT, "/notebook")
 """Roots of the files that the memory keeps itself: callers may read there but not write."""
 IDENTIFIER_BYTES_MAX = 128
 ROOT = ""

@@ -1,7 +1,7 @@
 """Advisory locks by name, in the order in which they may be taken, never the other way round.
 
 Before all of them, every writer shares `tenant` and `project`; a purge takes one of these
-exclusively for the time of closing it (`write_fences`).
+exclusively for the time of closing it (`tenant_purge`).
 
 1. `session`: one writer of a session's memory at a time.
 2. `book`: one writer of an index that several sessions share, such as the facts about a user.

@@ -9,11 +9,11 @@ import orjson
 
 from memsvc.core.facts import Doubt, Fact, FactState, FactTier, Merge, Statement
 from memsvc.core.items import Item
-from memsvc.core.paths import encode_segment
+from memsvc.core.paths import SESSIONS_ROOT, encode_segment
 from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
 
 OWNER = "turns"
-ROOT = "/memory"
+ROOT = SESSIONS_ROOT
 
 
 @dataclass(frozen=True, slots=True)

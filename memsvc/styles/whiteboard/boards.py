@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import decode_segment, encode_segment
+from memsvc.core.paths import USERS_ROOT, decode_segment, encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Scope
@@ -21,7 +21,7 @@ from memsvc.styles.embedding import EMBED_JOB
 
 OWNER: Final = "whiteboard"
 INDEX_NAME: Final = "whiteboard"
-ROOT: Final = "/whiteboard"
+ROOT: Final = USERS_ROOT
 BLOCKS_A_STEP: Final = 1000
 
 MadeBy = Literal["model", "rules"]
