@@ -14,7 +14,7 @@ UNMEANT = frozenset(("idiom", "mock", "unreal", "scene"))
 MOCKERY = frozenset(("fond", "trouble"))
 """Praise and what nobody praises: together they mock."""
 SHOP_TALK = frozenset(("life", "trade"))
-"""Words of family and life and of tools and trades: together they tell of work."""
+"""Words of family and life and of tools and trades: "I killed the child process"."""
 OPENING_WORDS = 3
 OPENING_CHARACTERS = 6
 """The beginning of a sentence, in which a stranger is its subject."""
@@ -33,11 +33,6 @@ _PATTERNS = (
 )
 _MATCHED = ("lead", "request", "implicit", "states")
 """Patterns that are not searched for: what they match at a place is of interest, or is found soon."""
-
-
-def is_shop_talk(labels: frozenset[str]) -> bool:
-    """Return whether words of life stand beside words of a trade: "I killed the child process"."""
-    return labels >= SHOP_TALK and "literal" not in labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +109,7 @@ class Grammar:
     def is_not_literal(self, sentence: str) -> bool:
         """Return whether a sentence is a figure of speech, shop talk or mockery."""
         labels = sentence_labels(self.language, sentence)
-        return not labels.isdisjoint(UNMEANT) or is_shop_talk(labels)
+        return not labels.isdisjoint(UNMEANT) or labels >= SHOP_TALK
 
     def is_about_stranger(self, sentence: str) -> bool:
         """Return whether a sentence begins with a stranger as its subject."""

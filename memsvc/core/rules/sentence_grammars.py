@@ -7,7 +7,7 @@ from memsvc.core.rules.chinese_grammar import CHINESE_GRAMMAR
 from memsvc.core.rules.english_grammar import ENGLISH_GRAMMAR
 from memsvc.core.rules.french_grammar import FRENCH_GRAMMAR
 from memsvc.core.rules.german_grammar import GERMAN_GRAMMAR
-from memsvc.core.rules.grammar import MOCKERY, Grammar, is_shop_talk
+from memsvc.core.rules.grammar import MOCKERY, SHOP_TALK, Grammar
 from memsvc.core.rules.japanese_grammar import JAPANESE_GRAMMAR
 from memsvc.core.rules.phrases import sentence_labels
 from memsvc.core.rules.spanish_grammar import SPANISH_GRAMMAR
@@ -50,7 +50,7 @@ def is_scene(text: str) -> bool:
     exclamation = _EXCLAMATION.match(low)
     for grammar in grammars_for(low, words):
         labels = sentence_labels(grammar.language, low)
-        if not labels.isdisjoint(("scene", "mock")) or is_shop_talk(labels):
+        if not labels.isdisjoint(("scene", "mock")) or labels >= SHOP_TALK:
             return True
         if exclamation is not None and "trouble" in labels:
             opening = sentence_labels(grammar.language, exclamation[0])

@@ -64,8 +64,12 @@ def words_of(group: str, language: str) -> list[str]:
 def _lines() -> list[tuple[str, str, list[str]]]:
     folder = files("memsvc.core.rules")
     contents = [folder.joinpath(name).read_text(encoding="utf-8") for name in WORDS_FILES]
-    heads = (line.partition(": ") for content in contents for line in content.splitlines())
-    return [(*head.split(), words.split("; ")) for head, _, words in heads]  # type: ignore[misc]
+    found = []
+    for line in "".join(contents).splitlines():
+        head, _, words = line.partition(": ")
+        group, code = head.split()
+        found.append((group, code, words.split("; ")))
+    return found
 
 
 @cache
