@@ -17,7 +17,7 @@ from benchmarks import plot
 from benchmarks.report import Report, Table, read
 
 NAMES = (
-    *("newcomer", "latency", "growth", "files", "console", "faults"),
+    *("newcomer", "latency", "growth", "files", "console", "hooks", "faults"),
     *("beliefs", "recall", "file_recall"),
 )
 """In this order. The comparisons with other programs are commands of their own: they need these

@@ -76,6 +76,10 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
         "round trips of after_turn": Goal("<=", 12),
     },
     "console": {"the slowest page": Goal("<", 10, NULL)},
+    "hooks": {
+        "`memsvc hook prompt`, p50": Goal("<=", 150, "ms"),
+        "`memsvc hook prompt`, slowest without an answer": Goal("<", 1, "s"),
+    },
     "beliefs": {
         "statements about oneself that become a right fact": Goal(">=", 80, "%"),
         "sarcasm, quotes, questions, strangers that become a fact": Goal("<=", 3, "%"),

@@ -5,30 +5,19 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from memsvc.core.errors import invalid
 from memsvc.hosts.hook import run_hook
-from memsvc.hosts.hook_files import DEFAULT_URL, HookFiles, write_private
-from memsvc.hosts.host_configs import NOTES, InstallTarget, Scope, changes_of
+from memsvc.hosts.hook_files import HookFiles, write_private
+from memsvc.hosts.host_configs import NOTES, HostName, InstallTarget, Scope, changes_of
 from memsvc.hosts.install_files import FileUpdate, plan, write
 from memsvc.variables import KEY_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE, USER_VARIABLE
 
 FOLDER_KEY = Path(".memsvc/api-key")
 """The key that `make serve` makes in a checkout."""
-
-HostName = Literal[
-    "claude-code",
-    "codex",
-    "cursor",
-    "gemini",
-    "opencode",
-    "vscode",
-    "windsurf",
-    "claude-desktop",
-]
 
 
 def hook(
@@ -67,30 +56,16 @@ def install(
     ] = False,
 ) -> None:
     """Give a host memory: connect it, and add hooks or instructions to its configuration."""
-    files = HookFiles.of(os.environ)
-    installed = files.installed()
-    if url in (None, installed.get("url")):  # a key goes to no other server
-        key = key or installed.get("key")
-    key = (key or "").strip() or _folder_key()
-    if not key and not remove:
-        raise invalid("no key was given", recovery=f"set {KEY_VARIABLE}, or give --key")
-    settings = {
-        "url": (url or installed.get("url") or DEFAULT_URL).rstrip("/").removesuffix("/mcp"),
-        "key": key,
-        "user": user or installed.get("user") or "",
-        "project": project or installed.get("project") or "",
-    }
-    records = installed.get("installed", {})
-    target = InstallTarget(
-        scope,
-        Path.home(),
-        Path.cwd(),
-        settings["url"],
-        key,
-        settings["user"] or files.settings({}).user,
-        _command(scope),
-        os.environ,
+    given = {URL_VARIABLE: url, KEY_VARIABLE: key, USER_VARIABLE: user, PROJECT_VARIABLE: project}
+    files = HookFiles(os.environ | {name: value for name, value in given.items() if value})
+    settings = files.settings()
+    settings = settings._replace(
+        url=settings.url.rstrip("/").removesuffix("/mcp"), key=settings.key or _folder_key()
     )
+    if not settings.key and not remove:
+        raise invalid("no key was given", recovery=f"set {KEY_VARIABLE}, or give --key")
+    target = InstallTarget(scope, Path.home(), Path.cwd(), settings, _command(scope), os.environ)
+    records = files.installed().get("installed", {})
     updates = plan(changes_of(host, target), records, remove=remove)
     _print_updates(updates, dry_run=dry_run)
     if dry_run:
@@ -100,7 +75,9 @@ def install(
     left = {name: record for name, record in records.items() if record}
     if left:
         files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(files.settings_file, json.dumps(settings | {"installed": left}, indent=2))
+        write_private(
+            files.settings_file, json.dumps(settings._asdict() | {"installed": left}, indent=2)
+        )
     else:
         files.settings_file.unlink(missing_ok=True)
     if host in NOTES and not remove:

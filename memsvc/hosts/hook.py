@@ -6,13 +6,14 @@ import http.client
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from threading import Thread
-from time import monotonic, time
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from memsvc.hosts.payload import (
     EVENTS,
     HOSTS,
     HookPayload,
+    HostTurn,
     Json,
     hook_output,
     memory_context,
@@ -30,7 +32,7 @@ from memsvc.hosts.payload import (
 )
 
 WAIT_S: Final = 0.8
-"""Seconds from the start of this module until the host goes on; loading it took some before."""
+"""Seconds from the start of the process until the host goes on."""
 PAYLOAD_BYTES_MAX: Final = 16 * 1024 * 1024
 TAIL_BYTES: Final = 1024 * 1024
 STORED_MAX: Final = 50
@@ -52,41 +54,31 @@ class CallError(Exception):
 
 
 class MemoryCalls:
-    """Calls of tools of a running server over one connection, all before a deadline."""
+    """Calls of tools of a running server over one connection."""
 
-    def __init__(self, settings: HookSettings, deadline: float) -> None:
+    def __init__(self, settings: HookSettings) -> None:
         parts = urlsplit(settings.url)
-        https = parts.scheme == "https"
-        if not parts.hostname or not (https or parts.scheme == "http"):
+        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+        if not parts.hostname or parts.scheme not in kinds:
             raise ValueError("the server's URL is no URL")
-        connection = http.client.HTTPSConnection if https else http.client.HTTPConnection
-        self._http = connection(parts.hostname, parts.port)
-        self._path = parts.path.rstrip("/").removesuffix("/mcp")
+        self._http = kinds[parts.scheme](parts.hostname, parts.port)
+        self._path = f"{parts.path.rstrip('/').removesuffix('/mcp')}/api/tools"
         self._headers = {"Content-Type": "application/json"}
         if settings.key:
             self._headers["Authorization"] = f"Bearer {settings.key}"
-        self._deadline = deadline
         self.close = self._http.close
 
     def __call__(self, tool: str, arguments: Json) -> Json:
         """Return the result of a tool. Raises CallError, OSError or HTTPException."""
-        left_s = self._deadline - monotonic()
-        if left_s <= 0:
-            raise TimeoutError("the server took too long")
-        self._http.timeout = left_s
-        if self._http.sock is not None:
-            self._http.sock.settimeout(left_s)
-        body = json.dumps(arguments).encode()
-        self._http.request("POST", f"{self._path}/api/tools/{tool}", body, self._headers)
+        self._http.request(
+            "POST", f"{self._path}/{tool}", json.dumps(arguments).encode(), self._headers
+        )
         response = self._http.getresponse()
-        answer = response.read()
-        try:
-            found = json.loads(answer)
-        except ValueError:
-            found = {}
-        if response.status != http.client.OK or not isinstance(found, dict):
-            code = found.get("code") if isinstance(found, dict) else None
-            raise CallError(str(code or f"no memsvc there (status {response.status})"))
+        found: Json = {}
+        with suppress(TypeError, ValueError):  # no object, or no JSON
+            found |= json.loads(response.read())
+        if response.status != http.client.OK or not found:
+            raise CallError(found.get("code") or f"no memsvc there (status {response.status})")
         return found
 
 
@@ -98,12 +90,11 @@ class Hook:
         self.host = host
         self.output = ""
         self.errors: list[str] = []
-        self._deadline = monotonic() + WAIT_S
-        self._files = HookFiles.of(os.environ)
+        self._files = HookFiles(os.environ)
 
     def run(self) -> None:
         """Keep what the payload tells, then recall, then store what waits."""
-        settings = self._files.settings(os.environ)
+        settings = self._files.settings()
         payload = read_payload(self.host, json.loads(sys.stdin.buffer.read(PAYLOAD_BYTES_MAX)))
         session = f"{self.host}-{payload.session}"
         if len(session.encode()) > SESSION_BYTES_MAX:
@@ -113,9 +104,9 @@ class Hook:
         about = {"project": state["project"], "session_id": session, "user_id": settings.user}
         self._keep(payload, state, about)
         self._files.keep_session(session, state)
-        with closing(MemoryCalls(settings, self._deadline)) as calls:
+        with closing(MemoryCalls(settings)) as calls:
             if self.event in ("session-start", "prompt"):
-                context = self._recall(calls, about, payload)
+                context = self._recall(calls, about, payload.prompt)
                 self.output = hook_output(self.host, self.event, context)
             self._store(calls)
 
@@ -123,7 +114,7 @@ class Hook:
         """Run until the deadline at the most, whatever the server, the disk or the host do."""
         thread = Thread(target=self._run_open, daemon=True)
         thread.start()
-        thread.join(max(0.0, self._deadline - monotonic()))
+        thread.join(WAIT_S - _age_s())
         if thread.is_alive():
             self.errors.append("the server took too long")
 
@@ -137,110 +128,109 @@ class Hook:
         """Note a prompt, or spool the turn that a stop ends; spool turns that were missed before.
 
         Every turn is in a file before the server is called, so nothing depends on its answer."""
-        turn_id = payload.turn_id
-        if self.event == "stop":
-            pending = state["pending"]
+        pending, turn_id = state["pending"], payload.turn_id
+        begins = self.event == "prompt" and bool(payload.prompt)
+        if self.event == "stop" and pending:
+            answer = _message("assistant", payload.answer)
             if payload.name == ANSWER_PART:
-                if pending:
-                    pending["output_items"] += _message("assistant", payload.answer)
+                pending["output_items"] += answer
                 return
-            if pending and turn_id in ("", pending["turn_id"]):
-                answer = _message("assistant", payload.answer) or pending["output_items"]
-                self._spool(state, pending | {"output_items": answer})
-                state["pending"] = None
+            if turn_id in ("", pending["turn_id"]):
+                self._end(state, answer)
                 return
-        elif self.event == "prompt" and payload.prompt:
+        if begins:
             state["turns"] += 1
             turn_id = turn_id or f"{payload.session}-{state['since']}-{state['turns']}"
         self._fill(payload, state, about, turn_id)
-        if self.event == "prompt" and payload.prompt:
-            state["pending"] = _turn(about, turn_id, payload.prompt, "", _now())
+        if begins:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            state["pending"] = _arguments(about, HostTurn(turn_id, payload.prompt, "", now))
         elif self.event == "session-start":
-            for turn in self._files.expired_prompts(time()):
+            for turn in self._files.expired_prompts(time.time()):
                 self._files.spool(turn)
 
     def _fill(self, payload: HookPayload, state: Json, about: Json, turn_id: str) -> None:
         """Spool from the transcript what no stop told of: turns after the first that is known.
 
         A turn that has begun is left to its stop, unless that is now and its prompt was missed."""
-        by_id = {
-            turn.turn_id: turn for turn in transcript_turns(self.host, _tail(payload.transcript))
-        }
-        pending = state["pending"]
+        turns = transcript_turns(self.host, _tail(payload.transcript))
+        pending, current = state["pending"], turn_id
         if pending and self.event in ("prompt", "stop") and pending["turn_id"] != turn_id:
-            found = by_id.get(pending["turn_id"])
-            answer = _message("assistant", found.answer) if found else pending["output_items"]
-            self._spool(state, pending | {"output_items": answer})
-            pending = state["pending"] = None
-        current = pending["turn_id"] if pending else turn_id
+            answers = [turn.answer for turn in turns if turn.turn_id == pending["turn_id"]]
+            self._end(state, _message("assistant", "".join(answers)))
+        elif pending:
+            current = pending["turn_id"]
         known = False
-        for turn in by_id.values():
+        for turn in turns:
             if turn.turn_id in state["seen"]:
                 known = True
             elif turn.turn_id == turn_id and self.event == "stop":
-                answer = payload.answer or turn.answer
-                self._spool(state, _turn(about, turn_id, turn.prompt, answer, turn.timestamp))
+                told = turn._replace(answer=payload.answer or turn.answer)
+                self._spool(state, _arguments(about, told))
             elif known and turn.turn_id != current:
-                self._spool(
-                    state, _turn(about, turn.turn_id, turn.prompt, turn.answer, turn.timestamp)
-                )
+                self._spool(state, _arguments(about, turn))
+
+    def _end(self, state: Json, answer: list[Json]) -> None:
+        """Spool the turn of the pending prompt, with what was told of its answer if that is all."""
+        pending = state["pending"]
+        self._spool(state, pending | {"output_items": answer or pending["output_items"]})
+        state["pending"] = None
 
     def _spool(self, state: Json, turn: Json) -> None:
         self._files.spool(turn)
         state["seen"].append(turn["turn_id"])
 
-    def _recall(self, calls: MemoryCalls, about: Json, payload: HookPayload) -> str:
-        question = payload.prompt if self.event == "prompt" else PROFILE_QUESTION
+    def _recall(self, calls: MemoryCalls, about: Json, prompt: str) -> str:
+        starts = self.event == "session-start"
+        question = PROFILE_QUESTION if starts else prompt
         if not question.strip():
             return ""
         try:
             found = calls("memory_before_turn", about | {"current_input_text": question})
-            sessions = (
-                [*self._recent_sessions(calls, about)] if self.event == "session-start" else []
-            )
+            sessions = [*_recent_sessions(calls, about)] if starts else []
         except CallError as error:
             self.errors.append(error.code)
             return ""
         return memory_context(found["input_items"], sessions)
 
-    def _recent_sessions(self, calls: MemoryCalls, about: Json) -> Iterator[Json]:
-        """Yield the user's latest other sessions with the last that the user said in each."""
-        arguments = {"project": about["project"], "user_id": about["user_id"]}
-        listed = calls("memory_list_sessions", arguments | {"limit": SESSIONS_TOLD + 1})
-        others = [each for each in listed["sessions"] if each["session_id"] != about["session_id"]]
-        for other in others[:SESSIONS_TOLD]:
-            told = calls(
-                "memory_list_turns",
-                {"project": about["project"], "session_id": other["session_id"], "limit": 10},
-            )
-            said = [item["text"] for item in told["items"] if item["role"] == "user"]
-            yield {
-                "session": other["session_id"],
-                "time": other["updated_at"],
-                "user": said[0][:LAST_WORDS_CHARS] if said else "",
-            }
-
     def _store(self, calls: MemoryCalls) -> None:
         """Store the turns that wait; one that is refused for good is kept aside."""
         denied: set[str] = set()
-        for number, (path, turn) in enumerate(self._files.spool_files()):
-            if number >= STORED_MAX or turn["project"] in denied:
+        for path, turn in islice(self._files.spool_files(), STORED_MAX):
+            if turn["project"] in denied:
                 continue
             try:
                 calls("memory_after_turn", turn)
             except CallError as error:
                 if error.code in REFUSED:
                     path.replace(path.with_suffix(".refused"))
-                    self.errors.append(error.code)
                 elif error.code != "CONFLICT":  # which is: stored before, with other words
                     denied.add(turn["project"])
+                if error.code != "CONFLICT":
                     self.errors.append(error.code)
                     continue
             path.unlink(missing_ok=True)
 
 
+def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
+    """Yield the user's latest other sessions with the last that the user said in each."""
+    place = {"project": about["project"]}
+    user = {"user_id": about["user_id"], "limit": SESSIONS_TOLD + 1}
+    listed = calls("memory_list_sessions", place | user)["sessions"]
+    others = [each for each in listed if each["session_id"] != about["session_id"]]
+    for other in others[:SESSIONS_TOLD]:
+        session = {"session_id": other["session_id"], "limit": 10}
+        items = calls("memory_list_turns", place | session)["items"]
+        said = [item["text"] for item in items if item["role"] == "user"] or [""]
+        yield {
+            "session": other["session_id"],
+            "time": other["updated_at"],
+            "user": said[0][:LAST_WORDS_CHARS],
+        }
+
+
 def run_hook(event: str, host: str) -> None:
-    """Run a hook: context on standard output, at most a line on stderr, never a failure."""
+    """Run a hook and end: context on standard output, at most a line on stderr, never a failure."""
     if event not in EVENTS or host not in HOSTS:
         sys.stderr.write(f"memsvc: there is no hook {event} of {host}\n")
         return
@@ -251,15 +241,18 @@ def run_hook(event: str, host: str) -> None:
         if hook.errors:
             sys.stderr.write(f"memsvc: {hook.errors[0][:200]}\n")
         sys.stdout.flush()
+    os._exit(
+        0
+    )  # at once: a call may still wait, and taking modules apart takes a tenth of the time
 
 
-def _turn(about: Json, turn_id: str, prompt: str, answer: str, timestamp: str) -> Json:
+def _arguments(about: Json, turn: HostTurn) -> Json:
     """Return the arguments of `memory_after_turn`."""
-    said = {"metadata": {"occurred_at": timestamp}} if timestamp else {}
+    said = {"metadata": {"occurred_at": turn.timestamp}} if turn.timestamp else {}
     return about | {
-        "turn_id": turn_id,
-        "input_items": [item | said for item in _message("user", prompt)],
-        "output_items": _message("assistant", answer),
+        "turn_id": turn.turn_id,
+        "input_items": [item | said for item in _message("user", turn.prompt)],
+        "output_items": _message("assistant", turn.answer),
     }
 
 
@@ -267,8 +260,13 @@ def _message(role: str, text: str) -> list[Json]:
     return [{"role": role, "content": text}] if text.strip() else []
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _age_s() -> float:
+    """Return how long ago this process began: half of WAIT_S at most, 0 where nobody knows."""
+    with suppress(OSError, AttributeError):
+        ticks = int(Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19])
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return min(now - ticks / os.sysconf("SC_CLK_TCK"), WAIT_S / 2)
+    return 0.0
 
 
 def _tail(transcript: str) -> list[bytes]:

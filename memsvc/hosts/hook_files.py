@@ -40,19 +40,15 @@ class HookSettings(NamedTuple):
 
 
 class HookFiles:
-    """The folder of the hooks."""
+    """The folder of the hooks that the environment names, or else that of the account."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.settings_file = folder / "hosts.json"
-        self._spool = folder / "spool"
-        self._sessions = folder / "sessions"
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "HookFiles":
-        """Return the folder that the environment names, or that of the account."""
+    def __init__(self, environment: Mapping[str, str]) -> None:
         config = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-        return cls(Path(environment.get(HOOKS_DIR_VARIABLE) or Path(config, "memsvc/hooks")))
+        self.folder = Path(environment.get(HOOKS_DIR_VARIABLE) or Path(config, "memsvc/hooks"))
+        self.settings_file = self.folder / "hosts.json"
+        self._environment = environment
+        self._spool = self.folder / "spool"
+        self._sessions = self.folder / "sessions"
 
     def installed(self) -> dict[str, Any]:
         """Return what `memsvc install` wrote; {} where it was not run."""
@@ -62,18 +58,18 @@ class HookFiles:
                 return found
         return {}
 
-    def settings(self, environment: Mapping[str, str]) -> HookSettings:
+    def settings(self) -> HookSettings:
         """Return the settings: the environment over the file.
 
         The key of the file goes to the URL of the file alone."""
-        file = self.installed()
-        url = environment.get(URL_VARIABLE) or file.get("url") or DEFAULT_URL
+        found, file = self._environment.get, self.installed()
+        url = found(URL_VARIABLE) or file.get("url") or DEFAULT_URL
         key = file.get("key", "") if url == file.get("url") else ""
         return HookSettings(
             url,
-            environment.get(KEY_VARIABLE, "").strip() or key,
-            environment.get(USER_VARIABLE) or file.get("user") or pwd.getpwuid(os.getuid()).pw_name,
-            environment.get(PROJECT_VARIABLE) or file.get("project") or "",
+            found(KEY_VARIABLE, "").strip() or key,
+            found(USER_VARIABLE) or file.get("user") or pwd.getpwuid(os.getuid()).pw_name,
+            found(PROJECT_VARIABLE) or file.get("project") or "",
         )
 
     def spool(self, turn: dict[str, Any]) -> None:

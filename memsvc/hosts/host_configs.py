@@ -7,15 +7,30 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from memsvc.core.errors import invalid
+from memsvc.hosts.hook_files import HookSettings
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 Scope = Literal["user", "project"]
+HostName = Literal[
+    "claude-code",
+    "codex",
+    "cursor",
+    "gemini",
+    "opencode",
+    "vscode",
+    "windsurf",
+    "claude-desktop",
+]
 
 NAME: Final = "memsvc"
-HASH_COMMENT: Final = ("# ", "")
-HTML_COMMENT: Final = ("<!-- ", " -->")
 HOOK_TIMEOUT_S: Final = 5
 PLUGIN: Final = Path(__file__).with_name("opencode_plugin.js")
+SHELL_EVENTS: Final = {
+    "SessionStart": "session-start",
+    "UserPromptSubmit": "prompt",
+    "Stop": "stop",
+    "PreCompact": "pre-compact",
+}
 INSTRUCTIONS: Final = """\
 Before you answer, call memory_before_turn of memsvc with a session_id that stays the same in this
 conversation, user_id "{user}" and my words as current_input. What it recalls is what was said
@@ -24,57 +39,86 @@ session_id, user_id and turn_id, its input_items, and your answer as output_item
 go on without it."""
 
 
-class Element(NamedTuple):
-    """An element of a JSON list; the one that holds the mark is ours."""
+class Entry(NamedTuple):
+    """A value at a path of a JSON file: a member, or the element of a list that has the mark."""
 
     path: tuple[str, ...]
     value: Any
-    mark: str
+    mark: str = ""
 
 
 class HostFileChange(NamedTuple):
-    """What goes into one file: members and elements of JSON, a marked block, or all of it."""
+    """What goes into one file: entries of JSON, a marked block, or all of it."""
 
     file: Path
-    members: tuple[tuple[tuple[str, ...], Any], ...] = ()
-    elements: tuple[Element, ...] = ()
+    entries: tuple[Entry, ...] = ()
     block: str = ""
-    comment: tuple[str, str] = HASH_COMMENT
     text: str = ""
 
 
 class InstallTarget(NamedTuple):
-    """Where to install, and what: the scope's folder, the server, whose memory, our command."""
+    """Where to install, and what: the scope's folder, the server and whose memory, our command."""
 
     scope: Scope
     home: Path
     folder: Path
-    url: str
-    key: str
-    user: str
+    settings: HookSettings
     command: str
     environment: Mapping[str, str]
-
-    def header(self, reference: str) -> dict[str, str]:
-        """Return the key's header; files of a project, which are shared, refer to a variable."""
-        return {"Authorization": f"Bearer {reference if self.scope == 'project' else self.key}"}
-
-    def place(self, user: str | Path, project: str) -> Path:
-        """Return a path below the home or, in a project, below its folder."""
-        return self.folder / project if self.scope == "project" else self.home / user
 
     @property
     def mcp_url(self) -> str:
         """Return the URL of the MCP endpoint."""
-        return f"{self.url}/mcp"
+        return f"{self.settings.url}/mcp"
 
-    def hook(self, event: str, host: str) -> tuple[str, str]:
-        """Return the command of a hook, and the part of it by which it is known as ours."""
-        mark = f"hook {event} --host {host}"
-        return f"{self.command} {mark}", mark
+    @property
+    def instructions(self) -> str:
+        """Return what a host without hooks is told."""
+        return INSTRUCTIONS.format(user=self.settings.user)
+
+    @property
+    def config_folder(self) -> Path:
+        """Return where the account's programs keep their settings."""
+        return Path(self.environment.get("XDG_CONFIG_HOME") or self.home / ".config")
+
+    @property
+    def application_folder(self) -> Path:
+        """Return where applications with windows keep their settings."""
+        if sys.platform == "darwin":
+            return self.home / "Library/Application Support"
+        return self.config_folder
+
+    def place(self, user: str | Path, project: str = "") -> Path:
+        """Return a path below the home or, in a project, below its folder: by default the same."""
+        return self.folder / (project or user) if self.scope == "project" else self.home / user
+
+    def server(
+        self,
+        reference: str = "",
+        member: str = "mcpServers",
+        *,
+        url_member: str = "url",
+        **more: Any,
+    ) -> Entry:
+        """Return the entry of our server.
+
+        Files of a project, which are shared, refer to a variable for the key."""
+        header = f"Bearer {reference if self.scope == 'project' else self.settings.key}"
+        address = {url_member: self.mcp_url, "headers": {"Authorization": header}}
+        return Entry((member, NAME), more | address)
+
+    def hooks(
+        self, host: str, events: dict[str, str], make: Callable[[str], Any]
+    ) -> tuple[Entry, ...]:
+        """Return entries for our hooks by the host's events; `make` makes one of a command."""
+        marks = {name: f"hook {event} --host {host}" for name, event in events.items()}
+        return tuple(
+            Entry(("hooks", name), make(f"{self.command} {mark}"), mark)
+            for name, mark in marks.items()
+        )
 
 
-def changes_of(host: str, target: InstallTarget) -> list[HostFileChange]:
+def changes_of(host: HostName, target: InstallTarget) -> list[HostFileChange]:
     """Return the changes that install memsvc in a host.
 
     Raises INVALID_ARGUMENT for a host without files in a project."""
@@ -85,52 +129,39 @@ def changes_of(host: str, target: InstallTarget) -> list[HostFileChange]:
 
 def _claude_code(target: InstallTarget) -> list[HostFileChange]:
     moved = target.environment.get("CLAUDE_CONFIG_DIR")
-    folder = Path(moved) if moved else target.home / ".claude"
-    server = {
-        "type": "http",
-        "url": target.mcp_url,
-        "headers": target.header(f"${{{KEY_VARIABLE}}}"),
-    }
-    events = {"SessionStart": "session-start", "UserPromptSubmit": "prompt", "Stop": "stop"}
+    folder = Path(moved or target.home / ".claude")
+    server = target.server(f"${{{KEY_VARIABLE}}}", type="http")
+    hooks = target.hooks("claude-code", SHELL_EVENTS, _shell_hook)
+    file = (folder if moved else target.home) / ".claude.json"
     return [
-        _server(
-            target.place((folder if moved else target.home) / ".claude.json", ".mcp.json"), server
-        ),
-        HostFileChange(
-            target.place(folder / "settings.json", ".claude/settings.json"),
-            elements=_shell_hooks(target, "claude-code", events | {"PreCompact": "pre-compact"}),
-        ),
+        HostFileChange(target.place(file, ".mcp.json"), (server,)),
+        HostFileChange(target.place(folder / "settings.json", ".claude/settings.json"), hooks),
     ]
 
 
 def _codex(target: InstallTarget) -> list[HostFileChange]:
     folder = Path(target.environment.get("CODEX_HOME") or target.home / ".codex")
-    header = json.dumps(f"Bearer {target.key}")
     lines = (
         f"[mcp_servers.{NAME}]\nurl = {json.dumps(target.mcp_url)}\n"
-        f"http_headers = {{ Authorization = {header} }}"
+        f"http_headers = {{ Authorization = {json.dumps(f'Bearer {target.settings.key}')} }}"
     )
-    events = {"SessionStart": "session-start", "UserPromptSubmit": "prompt", "Stop": "stop"}
+    hooks = target.hooks("codex", SHELL_EVENTS, _shell_hook)
     return [
         HostFileChange(folder / "config.toml", block=lines),
-        HostFileChange(
-            folder / "hooks.json",
-            elements=_shell_hooks(target, "codex", events | {"PreCompact": "pre-compact"}),
-        ),
+        HostFileChange(folder / "hooks.json", hooks),
     ]
 
 
 def _gemini(target: InstallTarget) -> list[HostFileChange]:
-    server = {"httpUrl": target.mcp_url, "headers": target.header(f"${KEY_VARIABLE}")}
+    server = target.server(f"${KEY_VARIABLE}", url_member="httpUrl")
     # PreCompress fires before every call of the model
     events = {"SessionStart": "session-start", "BeforeAgent": "prompt", "AfterAgent": "stop"}
-    hooks = _shell_hooks(target, "gemini", events, timeout=HOOK_TIMEOUT_S * 1000)
-    place = target.place(".gemini/settings.json", ".gemini/settings.json")
-    return [_server(place, server)._replace(elements=hooks)]
+    hooks = target.hooks("gemini", events, lambda command: _shell_hook(command, 1000))
+    return [HostFileChange(target.place(".gemini/settings.json"), (server, *hooks))]
 
 
 def _cursor(target: InstallTarget) -> list[HostFileChange]:
-    server = {"url": target.mcp_url, "headers": target.header(f"${{env:{KEY_VARIABLE}}}")}
+    server = target.server(f"${{env:{KEY_VARIABLE}}}")
     events = {
         "sessionStart": "session-start",
         "beforeSubmitPrompt": "prompt",
@@ -138,86 +169,71 @@ def _cursor(target: InstallTarget) -> list[HostFileChange]:
         "stop": "stop",
         "preCompact": "pre-compact",
     }
-    hooks = tuple(
-        Element(("hooks", name), {"command": command, "timeout": HOOK_TIMEOUT_S}, mark)
-        for name, event in events.items()
-        for command, mark in [target.hook(event, "cursor")]
+    hooks = target.hooks(
+        "cursor", events, lambda command: {"command": command, "timeout": HOOK_TIMEOUT_S}
     )
     return [
-        _server(target.place(".cursor/mcp.json", ".cursor/mcp.json"), server),
-        HostFileChange(
-            target.place(".cursor/hooks.json", ".cursor/hooks.json"),
-            members=((("version",), 1),),
-            elements=hooks,
-        ),
+        HostFileChange(target.place(".cursor/mcp.json"), (server,)),
+        HostFileChange(target.place(".cursor/hooks.json"), (Entry(("version",), 1), *hooks)),
     ]
 
 
 def _opencode(target: InstallTarget) -> list[HostFileChange]:
-    config = Path(target.environment.get("XDG_CONFIG_HOME") or target.home / ".config")
-    file = target.place(config / "opencode/opencode.json", "opencode.json")
+    config = target.config_folder / "opencode"
+    file = target.place(config / "opencode.json", "opencode.json")
     with_comments = file.with_suffix(".jsonc")
-    server = {
-        "type": "remote",
-        "url": target.mcp_url,
-        "enabled": True,
-        "headers": target.header(f"{{env:{KEY_VARIABLE}}}"),
-    }
+    reference = f"{{env:{KEY_VARIABLE}}}"
+    server = target.server(reference, "mcp", type="remote", enabled=True)
     plugin = PLUGIN.read_text("utf-8").replace('"MEMSVC_COMMAND"', json.dumps(target.command))
-    folder = target.place(config / "opencode/plugin", ".opencode/plugin")
+    folder = target.place(config / "plugin", ".opencode/plugin")
     return [
-        _server(with_comments if with_comments.exists() else file, server, "mcp"),
+        HostFileChange(with_comments if with_comments.exists() else file, (server,)),
         HostFileChange(folder / f"{NAME}.js", text=plugin),
     ]
 
 
 def _vscode(target: InstallTarget) -> list[HostFileChange]:
-    user = _application_folder(target) / "Code/User"
-    server = {
-        "type": "http",
-        "url": target.mcp_url,
-        "headers": target.header(f"${{input:{NAME}-key}}"),
-    }
-    asked = {
+    user, name = target.application_folder / "Code/User", f"{NAME}-key"
+    server = target.server(f"${{input:{name}}}", "servers", type="http")
+    question = {
         "type": "promptString",
-        "id": f"{NAME}-key",
+        "id": name,
         "description": "memsvc API key",
         "password": True,
     }
-    question = (Element(("inputs",), asked, f"{NAME}-key"),) if target.scope == "project" else ()
-    file_name = f"{NAME}.instructions.md"
+    asked = (Entry(("inputs",), question, name),) if target.scope == "project" else ()
+    rules = f"{NAME}.instructions.md"
     return [
-        _server(target.place(user / "mcp.json", ".vscode/mcp.json"), server, "servers")._replace(
-            elements=question
-        ),
+        HostFileChange(target.place(user / "mcp.json", ".vscode/mcp.json"), (server, *asked)),
         HostFileChange(
-            target.place(user / "prompts" / file_name, f".github/instructions/{file_name}"),
-            text=f'---\napplyTo: "**"\n---\n\n{_instructions(target)}\n',
+            target.place(user / "prompts" / rules, f".github/instructions/{rules}"),
+            text=f'---\napplyTo: "**"\n---\n\n{target.instructions}\n',
         ),
     ]
 
 
 def _windsurf(target: InstallTarget) -> list[HostFileChange]:
     folder = target.home / ".codeium/windsurf"
-    server = {"serverUrl": target.mcp_url, "headers": target.header("")}
     rules = folder / "memories/global_rules.md"
+    server = target.server(url_member="serverUrl")
     return [
-        _server(folder / "mcp_config.json", server),
-        HostFileChange(rules, block=_instructions(target), comment=HTML_COMMENT),
+        HostFileChange(folder / "mcp_config.json", (server,)),
+        HostFileChange(rules, block=target.instructions),
     ]
 
 
 def _claude_desktop(target: InstallTarget) -> list[HostFileChange]:
-    command, *arguments = target.command.split(" -m ")
+    command, *module = target.command.split(" -m ")
     server = {
         "command": command,
-        "args": [*(["-m", *arguments] if arguments else []), "stdio"],
-        "env": {URL_VARIABLE: target.url, KEY_VARIABLE: target.key},
+        "args": [*(["-m", *module] if module else []), "stdio"],
+        "env": {URL_VARIABLE: target.settings.url, KEY_VARIABLE: target.settings.key},
     }
-    return [_server(_application_folder(target) / "Claude/claude_desktop_config.json", server)]
+    file = target.application_folder / "Claude/claude_desktop_config.json"
+    return [HostFileChange(file, (Entry(("mcpServers", NAME), server),))]
 
 
-HOST_CONFIGS: Final[dict[str, Callable[[InstallTarget], list[HostFileChange]]]] = {
+HOST_CONFIGS: Final[dict[HostName, Callable[[InstallTarget], list[HostFileChange]]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "cursor": _cursor,
@@ -235,28 +251,7 @@ NOTES: Final = {
 }
 
 
-def _server(file: Path, server: dict[str, Any], member: str = "mcpServers") -> HostFileChange:
-    return HostFileChange(file, members=(((member, NAME), server),))
-
-
-def _shell_hooks(
-    target: InstallTarget, host: str, events: dict[str, str], timeout: int = HOOK_TIMEOUT_S
-) -> tuple[Element, ...]:
-    """Return hooks as Claude Code, Codex and Gemini CLI have them."""
-    elements = []
-    for name, event in events.items():
-        command, mark = target.hook(event, host)
-        hooks = [{"type": "command", "command": command, "timeout": timeout}]
-        elements.append(Element(("hooks", name), {"hooks": hooks}, mark))
-    return tuple(elements)
-
-
-def _instructions(target: InstallTarget) -> str:
-    return INSTRUCTIONS.format(user=target.user)
-
-
-def _application_folder(target: InstallTarget) -> Path:
-    """Return where applications with windows keep their settings."""
-    if sys.platform == "darwin":
-        return target.home / "Library/Application Support"
-    return Path(target.environment.get("XDG_CONFIG_HOME") or target.home / ".config")
+def _shell_hook(command: str, units_a_second: int = 1) -> dict[str, Any]:
+    """Return a hook as Claude Code, Codex and Gemini CLI have it."""
+    timeout = HOOK_TIMEOUT_S * units_a_second
+    return {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}

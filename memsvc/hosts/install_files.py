@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 from memsvc.core.errors import invalid
 from memsvc.hosts import config_text
 from memsvc.hosts.hook_files import write_private
-from memsvc.hosts.host_configs import NAME, Element, HostFileChange
+from memsvc.hosts.host_configs import NAME, Entry, HostFileChange
 
 PRIVATE: Final = 0o600
+COMMENTS: Final = {".toml": ("# ", ""), ".md": ("<!-- ", " -->")}
 
 Record = dict[str, Any]
 
@@ -78,49 +79,38 @@ def _error_text(error: Exception) -> str:
 
 
 def _installed(change: HostFileChange, before: str | None, record: Record) -> tuple[str, Record]:
-    record = {"created": before is None, "made": [], "replaced": [], "block": False} | record
+    record = {"created": before is None, "was": []} | record
     if change.text:
         if not _is_ours(before):
             raise ValueError("a file of this name is there already")
         return change.text, record
+    text = before or ""
     if change.block:
-        text = before or ""
-        if _is_foreign(change, text, record):
-            return text, record
-        after = config_text.set_block(text, change.block, change.comment)
-        _check_block(change, after)
-        return after, record | {"block": True}
-    text = before if before and before.strip() else "{}\n"
-    for path, value in change.members:
-        text, record = _with_member(text, record, path, value)
-    for element in change.elements:
-        text, record = _with_element(text, record, element)
+        if not _is_foreign(change, text):
+            text = config_text.set_block(text, change.block, COMMENTS[change.file.suffix])
+            _check_block(change, text)
+        return text, record
+    text = text if text.strip() else "{}\n"
+    for entry in change.entries:
+        text, record = _with_entry(text, record, entry)
     return text, record
 
 
-def _with_member(
-    text: str, record: Record, path: tuple[str, ...], value: object
-) -> tuple[str, Record]:
+def _with_entry(text: str, record: Record, entry: Entry) -> tuple[str, Record]:
+    path, value, mark = entry
     found = config_text.find(text, path)
+    ours = _ours(found, mark)
+    was = None
     if found is None:
-        record = record | {"made": [*record["made"], _first_missing(text, path)]}
-    elif found.value == value:
+        was = [[*config_text.first_missing(text, path)], None]
+    elif value in ([found.value[number] for number in ours] if mark else [found.value]):
         return text, record
-    elif not _is_made(path, record["made"]):
-        record = record | {"replaced": [*record["replaced"], [list(path), found.value]]}
-    return config_text.set_member(text, path, value), record
-
-
-def _with_element(text: str, record: Record, element: Element) -> tuple[str, Record]:
-    found = config_text.find(text, element.path)
-    numbers = _ours(found, element.mark)
-    if found is None:
-        record = record | {"made": [*record["made"], _first_missing(text, element.path)]}
-    elif numbers and found.value[numbers[0]] == element.value:
-        return text, record
-    elif numbers:
-        text = config_text.remove(text, element.path, numbers[0])
-    return config_text.add_element(text, element.path, element.value), record
+    elif not mark and not _is_below(path, [above for above, _ in record["was"]]):
+        was = [[*path], found.value]
+    for number in reversed(ours):
+        text = config_text.remove(text, path, number)
+    put = config_text.add_element if mark else config_text.set_member
+    return put(text, path, value), record | {"was": [*record["was"], *([was] if was else [])]}
 
 
 def _removed(
@@ -128,58 +118,48 @@ def _removed(
 ) -> tuple[str | None, Record]:
     if before is None or change.text:
         return (None if _is_ours(before) else before), {}
+    created = record.get("created")
     if change.block:
         _check_block(change, before)
-        after = config_text.remove_block(before, change.comment)
-        return (after if after or not record.get("created") else None), {}
+        after = config_text.remove_block(before, COMMENTS[change.file.suffix])
+        return (after if after or not created else None), {}
     text = before
-    made = record.get("made", [[*path] for path, _ in change.members if path[-1] == NAME])
-    for element in change.elements:
-        for number in reversed(_ours(config_text.find(text, element.path), element.mark)):
-            text = config_text.remove(text, element.path, number)
-    for path, _ in change.members:
-        if _is_made(path, made):
+    was = record.get("was", [[[*path], None] for path, *_ in change.entries if path[-1] == NAME])
+    made = [path for path, value in was if value is None]
+    for path, _, mark in change.entries:
+        for number in reversed(_ours(config_text.find(text, path), mark)):
+            text = config_text.remove(text, path, number)
+        if not mark and _is_below(path, made):
             text = config_text.remove(text, path)
-    for path, value in record.get("replaced", []):
-        text = config_text.set_member(text, tuple(path), value)
-    for each in sorted(made, key=len, reverse=True):
-        text = _without_empty(text, tuple(each))
-    empty = record.get("created") and config_text.parse_json(text).value == {}
-    return (None if empty else text), {}
+    for path, value in sorted(was, key=lambda each: len(each[0]), reverse=True):
+        if value is None:
+            text = _without_empty(text, tuple(path))
+        else:
+            text = config_text.set_member(text, tuple(path), value)
+    return (None if created and config_text.parse_json(text).value == {} else text), {}
 
 
 def _without_empty(text: str, path: tuple[str, ...]) -> str:
     """Return the text without what was made at a path, where nothing is left in it."""
     found = config_text.find(text, path)
-    if found is None:
-        return text
-    if isinstance(found.value, dict):
-        for name in found.value:
-            text = _without_empty(text, (*path, name))
-        found = config_text.find(text, path)
+    for child in found.children if found and isinstance(found.value, dict) else []:
+        text = _without_empty(text, (*path, child.name))
+    found = config_text.find(text, path)
     return config_text.remove(text, path) if found and found.value in ({}, []) else text
-
-
-def _first_missing(text: str, path: tuple[str, ...]) -> list[str]:
-    """Return the beginning of a path that is not in the text."""
-    for length in range(1, len(path)):
-        if config_text.find(text, path[:length]) is None:
-            return [*path[:length]]
-    return [*path]
 
 
 def _ours(found: config_text.JsonNode | None, mark: str) -> list[int]:
     """Return the numbers of the elements of a list that hold our mark."""
-    if found is None:
+    if found is None or not mark:
         return []
     if not isinstance(found.value, list):
         raise ValueError("hooks are no lists")
     return [number for number, value in enumerate(found.value) if mark in json.dumps(value)]
 
 
-def _is_made(path: tuple[str, ...], made: list[list[str]]) -> bool:
-    """Return whether something on the path was made by an installation."""
-    return any(list(path[: len(each)]) == each for each in made)
+def _is_below(path: tuple[str, ...], above: list[list[str]]) -> bool:
+    """Return whether one of these paths leads to a path or to something above it."""
+    return any([*path[: len(each)]] == each for each in above)
 
 
 def _is_ours(text: str | None) -> bool:
@@ -187,12 +167,11 @@ def _is_ours(text: str | None) -> bool:
     return text is None or NAME in text
 
 
-def _is_foreign(change: HostFileChange, text: str, record: Record) -> bool:
+def _is_foreign(change: HostFileChange, text: str) -> bool:
     """Return whether a TOML file has our table, but not from us: it is left as it is."""
-    if change.file.suffix != ".toml":
+    if change.file.suffix != ".toml" or config_text.BEGIN in text:
         return False
-    servers = tomllib.loads(text).get("mcp_servers", {})
-    return not record["block"] and config_text.BEGIN not in text and NAME in servers
+    return NAME in tomllib.loads(text).get("mcp_servers", {})
 
 
 def _check_block(change: HostFileChange, text: str) -> None:

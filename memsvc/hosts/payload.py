@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 Json = dict[str, Any]
@@ -27,10 +28,10 @@ _NOT_SAID: Final = (
 
 
 class Host(NamedTuple):
-    """Names of what a host's payloads hold; None where they have no such member."""
+    """Names of what a host's payloads hold; empty where they have no such member."""
 
     session: str = "session_id"
-    turn: str | None = None
+    turn: str = ""
     answer: str = "last_assistant_message"
     output_events: tuple[str, str] = ("SessionStart", "UserPromptSubmit")
 
@@ -75,7 +76,7 @@ def read_payload(host: str, payload: Json) -> HookPayload:
     root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
     return HookPayload(
         session,
-        _text(payload, names.turn) if names.turn else "",
+        _text(payload, names.turn),
         _HOOK_CONTEXT.sub("", _text(payload, "prompt")),
         _text(payload, names.answer),
         _text(payload, "cwd") or root,
@@ -129,12 +130,19 @@ def _block_text(body: Json) -> str:
 
 def transcript_turns(host: str, lines: Iterable[bytes]) -> list[HostTurn]:
     """Return the turns of a transcript that has ids of turns, the oldest first."""
-    read = {"claude-code": _claude_messages, "codex": _codex_messages}.get(host)
+    read = {"claude-code": _claude_message, "codex": _codex_message}.get(host)
+    if read is None:
+        return []
     turns: dict[str, HostTurn] = {}
-    for turn_id, role, text, timestamp in read(_objects(lines)) if read else ():
-        turn = turns.get(turn_id)
+    turn_id = ""
+    for line in _objects(lines):
+        found, role, message = read(line)
+        turn_id = found or turn_id
+        text, turn = _content(message), turns.get(turn_id)
+        if not turn_id or not text or text.startswith(_NOT_SAID):
+            continue
         if role == "user" and turn is None:
-            turns[turn_id] = HostTurn(turn_id, text, "", timestamp)
+            turns[turn_id] = HostTurn(turn_id, text, "", _text(line, "timestamp"))
         elif role == "assistant" and turn is not None:
             turns[turn_id] = turn._replace(answer=text)
     return [*turns.values()]
@@ -142,42 +150,24 @@ def transcript_turns(host: str, lines: Iterable[bytes]) -> list[HostTurn]:
 
 def _objects(lines: Iterable[bytes]) -> Iterator[Json]:
     for line in lines:
-        try:
+        with suppress(ValueError):  # the first line of a tail, or one that is being written
             found = json.loads(line)
-        except ValueError:
-            continue  # the first line of a tail, or one that is being written
-        if isinstance(found, dict):
-            yield found
+            if isinstance(found, dict):
+                yield found
 
 
-def _claude_messages(lines: Iterator[Json]) -> Iterator[tuple[str, str, str, str]]:
-    turn_id = ""
-    for line in lines:
-        role = _text(line, "type")
-        if role == "user":
-            turn_id = _text(line, "promptId") or turn_id
-        made = ("isSidechain", "isCompactSummary", "isMeta", "toolUseResult")
-        if role not in ("user", "assistant") or not turn_id or any(map(line.get, made)):
-            continue
-        message = line.get("message")
-        text = _content(message) if isinstance(message, dict) else ""
-        if text and not text.startswith(_NOT_SAID):
-            yield turn_id, role, text, _text(line, "timestamp")
+def _claude_message(line: Json) -> tuple[str, str, Json]:
+    """Return the turn that begins, who speaks, and the message."""
+    role = _text(line, "type")
+    made = any(map(line.get, ("isSidechain", "isCompactSummary", "isMeta", "toolUseResult")))
+    turn_id = _text(line, "promptId") if role == "user" else ""
+    return turn_id, role, {} if made else _object(line, "message")
 
 
-def _codex_messages(lines: Iterator[Json]) -> Iterator[tuple[str, str, str, str]]:
-    turn_id = ""
-    for line in lines:
-        payload = line.get("payload")
-        if not isinstance(payload, dict):
-            continue
-        turn_id = _text(payload, "turn_id") or turn_id
-        role = _text(payload, "role")
-        if line.get("type") != "response_item" or role not in ("user", "assistant") or not turn_id:
-            continue
-        text = _content(payload)
-        if text and not text.startswith(_NOT_SAID):
-            yield turn_id, role, text, _text(line, "timestamp")
+def _codex_message(line: Json) -> tuple[str, str, Json]:
+    payload = _object(line, "payload")
+    said = _text(line, "type") == "response_item"
+    return _text(payload, "turn_id"), _text(payload, "role"), payload if said else {}
 
 
 def _content(message: Json) -> str:
@@ -188,6 +178,11 @@ def _content(message: Json) -> str:
     parts = content if isinstance(content, list) else []
     texts = [_text(part, "text") for part in parts if isinstance(part, dict)]
     return "\n".join(filter(None, texts)).strip()
+
+
+def _object(value: Json, name: str) -> Json:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _text(value: Json, name: str) -> str:

@@ -55,11 +55,13 @@ class HostSession:
         with (
             patch.dict(os.environ, variables),
             patch.object(sys, "argv", ["memsvc", "hook", event, "--host", self.host]),
+            patch.object(os, "_exit") as ended,
             patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(payload))),
             redirect_stdout(out),
             redirect_stderr(err),
         ):
             main()
+        ended.assert_called_once_with(0)
         return json.loads(out.getvalue() or "null"), err.getvalue()
 
     def write(self, *lines: dict[str, Any]) -> None:

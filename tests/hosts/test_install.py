@@ -115,11 +115,13 @@ def test_what_was_there_stands_beside_what_is_installed(home: Path) -> None:
 
 def test_a_server_of_the_users_own_is_brought_back(home: Path) -> None:
     file = home / ".claude.json"
-    file.write_text('{"mcpServers": {"memsvc": {"url": "mine"}}}')
+    before = '{"mcpServers": {"memsvc": {"url": "mine"}, "other": {}}}'
+    file.write_text(before)
+    install("claude-code")
     install("claude-code")
     assert "mine" not in file.read_text()
     install("claude-code", "--remove")
-    assert json.loads(file.read_text()) == {"mcpServers": {"memsvc": {"url": "mine"}}}
+    assert json.dumps(json.loads(file.read_text())) == before  # in its place
 
 
 def test_files_of_a_project_hold_no_key(home: Path) -> None:
