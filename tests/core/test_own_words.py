@@ -86,6 +86,8 @@ OWN = [
     "My dentist recommended this toothpaste. I have sensitive teeth. I drink a lot of tea.",
     "我在成都开了家面馆。我老婆是重庆人。我们有两个女儿。怎么说服房东降租？",
     "Short version: my name is Imre",
+    "I can't do dairy. Anyway, can you fix this email?",
+    "Vivo en Teruel. Por cierto, ¿me corriges este correo?",
     "btw: I moved to Bergen last week",
     "Kurz: ich heiße Fiete.",
     "Kurze Frage: ich bin Veganerin, darf ich das essen?",

@@ -29,6 +29,7 @@ GERMAN_GRAMMAR = Grammar(
         r"(?:ich|wir) (?!(?:glaube?|denke?|hoffe?|weiß|will|wollen|wollte|brauche?n?|möchte\w*|muss|müssen|kann|können|könnte\w*|soll\w*|darf|dürfen|find\w*|würde\w*|hätte\w*|war|waren|hatten?|versteh\w*|seh\w*|frage?|suche?n?|grad|gerade|meine?|wär\w*|werde|steh\w*|häng\w*|zieh\w*|\w{3,}te|lieg\w*|sitz\w*|dreh\w*|krieg\w*|fühl\w*|freu\w*|lieb\w* es|bekomm\w*|versuch\w*"
         r"|schreib\w* (?:grad|gerade|eine?|an)|bin (?:grad|gerade|am|so|total|fix|völlig|mir|nicht|noch|im|in|auf|ganz|schon|echt|ja|jetzt|heute)|hab\w* (?:grad|gerade|keine? (?:ahnung|idee|lust|zeit|plan)|eine frage|das|da|den|mich|heute|jetzt|(?:\w+ )*ge\w+t?$))\b)\w+ \w"
         r"|(?:mein|meine|unser|unsere) (?:\w+ ){1,3}(?:ist (?:ein|eine|bei|in|aus|von|\w+er(?:in)?\b)|heißt|wohnt|arbeitet|läuft (?:auf|über|mit|unter)|steht in|kommt aus|liegt in|hat (?:ein|eine|zwei|drei)) "
+        r"|(?:im|in|bei|am|für|mit|zum|zur|den|die|das|unser\w*|mein\w*) (?:[\w-]+ ){1,3}(?:hab|haben|nutz|nehm|mach|fahr|arbeit|wohn|leb|spiel|koch|trink|ess|lern|back|verkauf|führ|züchte)(?:e|en|t)? (?:ich|wir)\b"
     ),
     commands=rf"(?:^|[,;:–—-] ?|\b(?:und|also|dann|aber|bitte|künftig|sofort|jetzt|an|zukunft|immer|mal) )(?:bitte |einfach |immer |auch |stets |künftig |nur |lieber )*{_DO}\b|\b(?:du|dir|dich|deine?[nrms]?)\b|\bsag(?:en)? (?:sie|mir)\b|\bwill ich\b|\bich (?:will|möchte|hätte gern|erwarte|brauche|bevorzuge)\b|\b{_STYLE}\b|\bbitte\b|\b(?:muss|müssen|soll|sollen|gilt|gehört|kommt|steht)\b",
     targets=r"\b(?:du|dir|dich|deine?[nrms]?|bitte|sag|sie|mir|mich)\b",

@@ -42,8 +42,8 @@ class Grammar:
     The `common` words tell the language of a sentence. Without one of the `markers` (words;
     characters in scripts without spaces) no statement is read but by its beginning (`implicit`,
     which leaves out the speaker), without one of the `cues` beside them no instruction and no
-    class. A sentence that begins like `states` lasts by its form. `lead` are fillers before it, `request` begins a clause that asks or requests something
-    now. `conditional` rejects a sentence (a condition, hearsay); before a question in the same
+    class. A sentence that begins like `states` lasts by its form. `lead` are fillers before it,
+    `request` begins a clause that asks or requests something now. `conditional` rejects a sentence (a condition, hearsay); before a question in the same
     sentence only `persistent` words make one. `commands` finds an instruction, after the speaker
     only with a `targets` word: `permanent` words make it last, those about style (`style`) last by
     themselves, `once` are words about this one answer. `topics` are what is told by class, each

@@ -49,6 +49,11 @@ _BACK = re.compile(
     r"\b(?:that|those|this|it|the above|das|den satz|eso|esa frase|lo|ça|cette phrase|cela)\b|[这那]|これ|この文|上",
     re.IGNORECASE,
 )
+_CHANGE_OF_SUBJECT = re.compile(
+    r"\W*(?:anyway|anyways|also|btw|by the way|other thing|separately|jedenfalls|übrigens|anderes thema|otra cosa|por cierto|en fin|sinon|au fait|bref|对了|话说|另外|ところで|それはそうと)\b",
+    re.IGNORECASE,
+)
+"""How a request begins that is not about what stands before it."""
 _JOINED = re.compile(r"(?:[\s,;、]|\b(?:and|or|und|oder|y|o|et|ou)\b)*")
 """Between quotations, which are blanked out."""
 CJK_NAME_CHARS = 6
@@ -393,7 +398,7 @@ def _in_line(line: _Line) -> Iterator[Span]:
     )
     if len(after) >= sentences_min and not is_remark:
         yield line.start + len(line.own[: after[0]].rstrip()), line.end
-    elif line.at and (
+    elif (line.at and not _CHANGE_OF_SUBJECT.match(line.own, line.at)) and (
         before >= TEXT_SENTENCES or (line.request == 3 and _BACK.search(line.own, line.at))
     ):
         yield line.start, line.start + line.at

@@ -11,8 +11,9 @@ from memsvc.core.analysis import normalized_text
 SENTENCE_WORDS_FILE: Final = "sentence_words.txt"
 """Lines of a language, a label, a colon and phrases.
 
-`idiom`s, `mock`ery, `unreal` and `scene` (parts, lyrics, fiction) make that a sentence says nothing of the
-speaker, so do `fond` beside `trouble` and `life` beside `trade`; `stranger`s as subjects; `passing` what is true for the moment. A statement has a word of `habit`."""
+`idiom`s, `mock`ery, `unreal` and `scene` (parts, lyrics, fiction) make that a sentence says nothing
+of the speaker, so do `fond` beside `trouble` and `life` beside `trade`; `stranger`s as subjects;
+`passing` what is true for the moment. Words of `habit` say what lasts."""
 NEGATION_CHARS: Final = 24
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")

@@ -61,6 +61,9 @@ STATED = {
     ),
     "user_allergy": (
         "peanuts would kill me",
+        "penicillin is off the table with me, I came out in hives",
+        "I can't do dairy, my gut goes nuts. Anyway, can you fix this email?",
+        "la moutarde me fait gonfler les yeux",
         "Wespenstiche? Nein, Nüsse gehen bei mir gar nicht.",
         "one bite of celery and my lips swell",
         "les crevettes, j'ai failli y passer",
@@ -154,6 +157,23 @@ CLEAR = {
             "« Notre chienne dort au pied du lit »",
             "Notre chienne dormait au pied du lit",
             "Leur chienne dort au pied du lit",
+        ),
+    ),
+    "In der Backstube nehmen wir Mehl von der Mühle": (
+        "In der Backstube nehmen wir kein Mehl von der Mühle",
+        (
+            "In der Backstube nehmen wir heute Mehl von der Mühle",
+            "In der Backstube nahmen wir Mehl von der Mühle",
+            "In der Backstube nimmt er Mehl von der Mühle",
+            "„In der Backstube nehmen wir Mehl von der Mühle“",
+        ),
+    ),
+    "駅前のカフェでバイトしてるよ": (
+        "駅前のカフェではバイトしてないよ",
+        (
+            "駅前のカフェでバイトしてるかも",
+            "「駅前のカフェでバイトしてるよ」",
+            "彼は駅前のカフェでバイトしてるよ",
         ),
     ),
     "我在义乌开小店": (
