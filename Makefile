@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 # Where tests against other people's newest packages install them: about 640 MB of hosts, 500 MB of clients.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/memsvc
 HOSTS := @anthropic-ai/claude-code@latest @openai/codex@latest
+CONFORMANCE := node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12
 # Hundreds of processes load the same modules: what one has compiled, the others find, also where nothing is to be written
 # beside the sources.
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX='$(CURDIR)/$(VENV)/pycache'
@@ -25,7 +26,7 @@ AUDIT := $(UV) tool run pip-audit --require-hashes --disable-pip --progress-spin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve quick test test-all test-citus test-hosts test-clients lint format lock audit sbom bench clean
+.PHONY: help serve quick test test-all test-citus test-hosts test-clients conformance lint format lock audit sbom bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,12 @@ test-hosts: $(VENV)/.dev  ## run the newest Claude Code and Codex with hooks (ne
 
 test-clients: $(VENV)/.dev  ## run the samples of the documentation with the newest packages (installs them in CACHE)
 	$(COMPILED) MEMSVC_TEST_CLIENTS='$(CACHE)/clients' $(BIN)/python -m pytest -n 0 tests/e2e/test_client_packages.py $(ARGS)
+
+conformance: $(VENV)/.dev  ## run the official MCP suite and write docs/conformance.md (needs npm; installs it in CACHE)
+	@command -v npm >/dev/null || { echo 'make conformance needs npm: https://nodejs.org'; exit 1; }
+	@mkdir -p '$(CACHE)/conformance'
+	npm install --silent --no-audit --no-fund --prefix '$(CACHE)/conformance' $(CONFORMANCE)
+	$(COMPILED) MEMSVC_TEST_NODE_MODULES='$(CACHE)/conformance' $(BIN)/python -m tests.conformance
 
 lint: $(VENV)/.dev  ## ruff, format, mypy and import contracts
 	$(BIN)/ruff check $(SOURCES)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,8 @@ from memsvc.console.dependencies import ConsoleDependencies, SignedIn
 from memsvc.console.options import ConsoleOptions
 from memsvc.console.routes import console_app
 from memsvc.core.background import report_loop_delay
-from memsvc.core.ports import Clock, Meter, TokenCounter
+from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
-from memsvc.core.tools import Published
 from memsvc.core.version import version
 from memsvc.gateway import (
     archive_routes,
@@ -31,11 +30,12 @@ from memsvc.gateway.audit import Retention
 from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.credentials import Credentials
 from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.memory_routes import EventsEndpoint
 from memsvc.gateway.rest import Check, run_check
 from memsvc.gateway.schemas import input_schema
-from memsvc.runtime import Models, Runtime, build_runtime, checks_of, instructions, published
+from memsvc.runtime import Runtime, build_runtime, checks_of, instructions
 from memsvc.settings import Settings
 from memsvc.store import closed_sessions, keys, server_secrets
 from memsvc.store.database import Database
@@ -56,17 +56,13 @@ class App:
 
 
 @asynccontextmanager
-async def opened(
-    settings: Settings, app_url: str, draining: rest.Draining, *, conformance: bool = False
-) -> AsyncIterator[App]:
+async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> AsyncIterator[App]:
     """Open the app over an open database, which is closed after it.
 
     Raises UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED
-    for a privileged role. `conformance` adds what the official suite expects to find, for a server
-    that nobody else uses.
+    for a privileged role.
     """
-    publish = _with_fixtures if conformance else published
-    async with build_runtime(settings, app_url, settings.host, publish) as parts:
+    async with build_runtime(settings, app_url, settings.host) as parts:
         database, worker = parts.database, parts.worker
         checks = checks_of(database, worker)
         asgi = server.build(
@@ -81,7 +77,7 @@ async def opened(
             card=settings.server_card,
             administration=settings.settings.mcp.tools.admin.over_mcp,
             toolsets=settings.settings.mcp.toolset,
-            conformance=conformance,
+            sessions=McpSessions(database, parts.clock, parts.changes, settings.limits),
             host=settings.host,
             instructions=instructions(),
             version=version(),
@@ -123,21 +119,6 @@ async def opened(
             ],
         )
         yield App(asgi, database, worker, parts.warm)
-
-
-def _with_fixtures(
-    database: Database,
-    settings: Settings,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
-    models: Models,
-) -> Published:
-    """Return what is published, plus the tools of the conformance suite."""
-    from memsvc.gateway.mcp.conformance.handlers import tools  # noqa: PLC0415 - for this mode alone
-
-    base = published(database, settings, clock, tokens, meter, models)
-    return replace(base, tools=[*base.tools, *tools()])
 
 
 def _events_endpoint(

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Final
 
-import structlog
 import uvicorn
 import uvloop
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.background import in_background
-from memsvc.core.errors import invalid
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.database_setup import DatabaseUrls, database_starting, migrate_database
 from memsvc.folder_key import KEY_FILE, first_key
@@ -23,8 +21,6 @@ from memsvc.process import Notify, begin, ready, taken_over
 from memsvc.settings import Settings
 from memsvc.web_server import claimed, configured, local_host, url_host
 
-log = structlog.get_logger("memsvc.serve")
-
 OPEN_WARNING: Final = """\
 WARNING: auth.mode is open on an address that other machines reach: everybody who connects is let in, with any key.
 Set auth.mode to listed, or host to 127.0.0.1.
@@ -32,25 +28,15 @@ Set auth.mode to listed, or host to 127.0.0.1.
 """
 
 
-def run(settings: Settings, notify: Notify, *, conformance: bool = False) -> None:
-    """Serve until SIGTERM or SIGINT; return when all is written, closed and, if ours, stopped.
-
-    `conformance` adds what the official MCP suite expects; INVALID_ARGUMENT unless bound to
-    loopback.
-    """
-    if conformance and not is_loopback(settings.host):
-        raise invalid("--conformance is for this machine alone", recovery="set host to 127.0.0.1")
+def run(settings: Settings, notify: Notify) -> None:
+    """Serve until SIGTERM or SIGINT; return when all is written, closed and, if ours, stopped."""
     begin(settings)
-    if conformance:
-        log.warning(
-            "FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: use this server for its tests only"
-        )
     with (
         claimed(settings.host, settings.port) as sockets,
         database_starting(settings) as started,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_serve(settings, started, sockets, notify, conformance=conformance))
+        runner.run(_serve(settings, started, sockets, notify))
 
 
 async def _serve(
@@ -58,15 +44,13 @@ async def _serve(
     started: Callable[[], DatabaseUrls],
     sockets: list[socket.socket],
     notify: Notify,
-    *,
-    conformance: bool,
 ) -> None:
     from memsvc.app import opened  # noqa: PLC0415 - takes a second or more, in which PostgreSQL starts
 
     urls = started()
     await migrate_database(urls, settings)
     draining = Draining()
-    async with opened(settings, urls.app, draining, conformance=conformance) as app:
+    async with opened(settings, urls.app, draining) as app:
         key = await first_key(
             app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now()
         )

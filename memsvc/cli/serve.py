@@ -18,20 +18,9 @@ def serve_command(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
-    conformance: Annotated[
-        bool,
-        typer.Option(
-            "--conformance",
-            help="Add the fixtures of the MCP conformance suite; for its tests alone.",
-        ),
-    ] = False,
 ) -> None:
     """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
-    serve.run(
-        settings_of(config, data_dir=data_dir, host=host, port=port),
-        _print_line,
-        conformance=conformance,
-    )
+    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line)
 
 
 def worker_command(config: Config = None, data_dir: DataDir = None) -> None:

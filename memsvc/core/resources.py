@@ -58,10 +58,10 @@ class Resource:
     `?project=NAME`. The text is the member `text` of the result, the output of a function `text` of
     the result, or all of it as JSON where that is ""; bytes where the member `encoding` is base64.
 
-    A client can subscribe where it is `has_notifications`: the writer announces changes
-    (`store/changes.py`); or where it has `stamps`, which get the arguments of several resources of
-    one project and return at little cost a value that changes with each state: that is polled while
-    there are subscribers."""
+    A client can subscribe where it has `stamps`, which get the arguments of several resources of
+    one project and return at little cost a value that changes with each state. That is polled while
+    there are subscribers, unless it `has_notifications`: then the writer announces changes
+    (`store/changes.py`)."""
 
     template: str
     name: str

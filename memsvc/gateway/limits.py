@@ -74,14 +74,17 @@ class LimitsOptions(BaseModel):
     listeners_max: int = Field(
         1000, ge=1, description="clients that may wait for changes of resources in one process"
     )
-    tenant_listeners_max: int = Field(100, ge=1, description="clients of one tenant among them")
+    tenant_listeners_max: int = Field(
+        100, ge=1, description="clients of one tenant among them, and its sessions that subscribed"
+    )
     listener_uris_max: int = Field(
         100, ge=1, le=10000, description="resources that one client may wait for"
     )
     listen_s_max: float = Field(
         3600.0,
         gt=0,
-        description="how long one subscriptions/listen goes on before the client has to ask again",
+        description="how long one stream of changes goes on before the client has to ask again; a"
+        " session is kept twice as long after its last",
     )
     model_calls_a_day: int = Field(
         20_000,

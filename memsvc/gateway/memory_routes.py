@@ -8,17 +8,23 @@ import orjson
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Match
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.errors import MemsvcError
 from memsvc.core.project_events import ProjectEvent, ProjectEventSource
 from memsvc.core.scope import Scope as DataScope
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.subscriptions import Subscriptions, Watch
+from memsvc.gateway.mcp.subscriptions import (
+    HEARTBEAT,
+    Subscriptions,
+    Watch,
+    event_stream,
+    last_event,
+    sent_in_time,
+)
 from memsvc.gateway.operations import PROJECT, RestOperation, query_arguments, segments_of
 from memsvc.gateway.rest import REQUEST_ID
 from memsvc.gateway.tools import answer, call
@@ -27,12 +33,9 @@ from memsvc.store.changes import change_key
 log = structlog.get_logger("memsvc.happenings")
 
 SURFACE: Final = "subscription"
-HEARTBEAT_S: Final = 15.0
-"""Seconds between comments that keep an idle stream alive for proxies."""
 WRITE_S_MAX: Final = 20.0
 """Seconds that a client may take to read before its stream is ended."""
 RETRY_MS: Final = 3000
-_NUMBER_MAX: Final = 2**62
 
 
 class EventsEndpoint:
@@ -63,7 +66,7 @@ class EventsEndpoint:
         """
         request = Request(scope, receive)
         args = query_arguments(request, PROJECT)
-        last_id = _last_event(request)
+        last_id = last_event(request)
         caller = caller_of(scope)
 
         async def permitted(data_scope: DataScope, _: Any) -> DataScope:
@@ -80,24 +83,12 @@ class EventsEndpoint:
         with (
             self._subscriptions.opened(caller.tenant) as watch,
             self._authenticator.watch_validity(scope, watch.close),
-            anyio.CancelScope() as reading,
+            sent_in_time(send, WRITE_S_MAX) as send_in_time,
         ):
             watch.add(self._event_source.uri, change_key(data_scope, self._event_source.uri))
             event_id = await self._event_source.latest(data_scope) if last_id is None else last_id
-
-            async def send_in_time(message: Message) -> None:
-                with anyio.move_on_after(WRITE_S_MAX):
-                    await send(message)
-                    return
-                log.warning("a stream that its client does not read was closed")
-                reading.cancel()
-
-            response = StreamingResponse(
-                self._stream(scope, data_scope, watch, event_id),
-                media_type="text/event-stream",
-                headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-            )
-            await response(scope, receive, send_in_time)
+            parts = self._stream(scope, data_scope, watch, event_id)
+            await event_stream(parts)(scope, receive, send_in_time)
 
     async def _stream(
         self, scope: Scope, data_scope: DataScope, watch: Watch, event_id: int
@@ -110,24 +101,14 @@ class EventsEndpoint:
                     for event in events:
                         yield _event(event)
                     event_id = events[-1].number
-                changed = await _changed(watch, deadline)
+                changed = await watch.next_change(deadline)
                 if changed is None or await self._authenticator.caller(scope) != caller_of(scope):
                     return
             except MemsvcError as error:  # the client reconnects with its last event
                 log.warning("a stream was ended by an error", code=error.code.value)
                 return
-            if not changed:
+            if changed == HEARTBEAT:
                 yield b":\n\n"
-
-
-async def _changed(watch: Watch, deadline: float) -> bool | None:
-    """Return whether something happened within a beat; None when the stream is to end."""
-    remaining_s = deadline - anyio.current_time()
-    if remaining_s <= 0:
-        return None
-    with anyio.move_on_after(min(HEARTBEAT_S, remaining_s)):
-        return True if await watch.changed() is not None else None
-    return False
 
 
 def _event(event: ProjectEvent) -> bytes:
@@ -136,15 +117,6 @@ def _event(event: ProjectEvent) -> bytes:
         event.kind.encode(),
         orjson.dumps(event.data),
     )
-
-
-def _last_event(request: Request) -> int | None:
-    text = request.headers.get("last-event-id", "").strip()
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _NUMBER_MAX):
-        raise invalid("Last-Event-ID must be the id of an event of this stream")
-    return int(text)
 
 
 MEMORIES_PATH: Final = "/api/memories"

@@ -2,8 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -33,6 +32,7 @@ from memsvc.gateway.limits import (
 )
 from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint, challenge, protected_routes
 from memsvc.gateway.mcp.server import McpServerConfig
+from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.sse import SseEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
@@ -41,9 +41,6 @@ from memsvc.gateway.server_card import NO_CARD, ServerCardOptions
 from memsvc.gateway.server_card import routes as card_routes
 from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.changes import Changes
-
-if TYPE_CHECKING:
-    from memsvc.gateway.mcp.conformance.endpoint import ConformanceEndpoint
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -56,6 +53,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     authenticator: Authenticator,
     limits: LimitsOptions,
     host: str,
+    sessions: McpSessions,
     instructions: str,
     version: str,
     checks: Mapping[str, rest.Check],
@@ -68,7 +66,6 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     card: ServerCardOptions = NO_CARD,
     administration: bool = False,
     toolsets: Sequence[Toolset] = ("all",),
-    conformance: bool = False,
     metrics_options: MetricsOptions = OPEN_METRICS,
     tracer: Tracer = NO_TRACER,
     states: Mapping[str, Callable[[], bool]] = rest.NO_STATES,
@@ -81,8 +78,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
 
     The bind address `host` determines the accepted Host and Origin. `background` outlives the
     gateway's own tasks. `stream_routes` stream changes. `administration` gives agents the
-    administrative tools, `conformance` those of the official suite; `toolsets` are listed by
-    default. `/readyz` includes `states`.
+    administrative tools; `toolsets` are listed by default. `/readyz` includes `states`.
     """
     metrics.add_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
@@ -103,12 +99,11 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         administration=administration,
         toolsets=frozenset(toolsets),
     )
-    endpoint = _mcp_endpoint(config, authenticator, limits, conformance=conformance)
-    methods = ["POST", *(["GET", "DELETE"] if conformance else [])]
+    endpoint = McpEndpoint(config, sessions, authenticator, limits)
     common = _common_middleware(draining, tracer, limits, host, console)
     app = Starlette(
         routes=[
-            *(Route(path, endpoint, methods=methods) for path in rest.MCP_PATHS),
+            *(Route(path, endpoint, methods=endpoint.methods) for path in rest.MCP_PATHS),
             *_sse_routes(config, authenticator, sse, metrics, draining),
             *public,
             *rest.routes(metrics, metrics_options, checks, draining, states),
@@ -192,22 +187,6 @@ def _caller_middleware(
 
 def _is_stream(scope: Scope) -> bool:
     return is_upload(scope) or is_archive(scope)
-
-
-def _mcp_endpoint(
-    config: McpServerConfig,
-    authenticator: Authenticator,
-    limits: LimitsOptions,
-    *,
-    conformance: bool,
-) -> "McpEndpoint | ConformanceEndpoint":
-    if not conformance:
-        return McpEndpoint(config, authenticator, limits)
-    from memsvc.gateway.mcp.conformance import endpoint, handlers  # noqa: PLC0415 - for this mode alone
-
-    return endpoint.ConformanceEndpoint(
-        replace(config, extend=handlers.install), authenticator, limits
-    )
 
 
 def _sse_routes(

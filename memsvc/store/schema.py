@@ -264,6 +264,16 @@ rates = tenant_table(
     Column("used_s", DOUBLE_PRECISION, nullable=False),
 )
 
+# What MCP clients subscribed to: by URI the last state that was sent, and the number of that event.
+# Events are numbered within the session; `stream` is when the stream that gets them was opened.
+mcp_sessions = tenant_table(
+    "mcp_sessions",
+    Column("session_hash", LargeBinary, nullable=False),
+    Column("stream", BigInteger, nullable=False),
+    Column("event", BigInteger, nullable=False),
+    Column("subscriptions", JSONB, nullable=False),
+    timestamp_column("expires_at"),
+)
 
 # A tree of the documents of an index, with how many nodes it has: the row that a limit is kept on.
 tree_table = tenant_table(

@@ -84,6 +84,9 @@ TABLES: Final[Mapping[str, TenantTable]] = {
     "rates": TenantTable(
         key="bucket", archive="how busy the tenant is in this database", of_project=False
     ),
+    "mcp_sessions": TenantTable(
+        key="session_hash", archive="which clients wait in this database", of_project=False
+    ),
     "restores": TenantTable(
         key="project archive", archive="which archives came into this database"
     ),

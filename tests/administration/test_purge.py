@@ -2,12 +2,14 @@
 often."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 import pytest
 
-from memsvc.core.scope import Scope
+from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.store import mcp_sessions
 from tests.administration.purged import fill, of, purge, queued, rows, talk, without
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder
@@ -34,6 +36,13 @@ async def filled(call: Door, other_call: Door) -> None:
 async def test_every_table_of_a_tenant_has_rows_to_purge(
     filled: None, call: Door, admin: asyncpg.Connection
 ) -> None:
+    assert call.database is not None
+    async with call.database.begin_tenant(Scope(call.caller.tenant, ALL_PROJECTS)) as tx:
+        now, later = (datetime(year, 1, 1, tzinfo=UTC) for year in (2026, 2027))
+        limits = {"sessions_max": 1, "uris_max": 1}
+        await mcp_sessions.subscribe(
+            tx, b"session", "memory://ashu/c", "stamp", now=now, expires_at=later, **limits
+        )
     empty = {
         table
         for table, found in of(await rows(admin), call.caller.tenant, None).items()

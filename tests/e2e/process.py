@@ -97,14 +97,16 @@ def free_port() -> int:
 class Served:
     """A running server; `greeting` is what it said on stdout, `url` where it is."""
 
-    def __init__(self, data_dir: Path, *arguments: str, **variables: str) -> None:
+    def __init__(
+        self, data_dir: Path, *arguments: str, module: str = "memsvc", **variables: str
+    ) -> None:
         self._log = data_dir.parent / f"{data_dir.name}-{os.urandom(4).hex()}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
                     "-m",
-                    "memsvc",
+                    module,
                     "serve",
                     "--data-dir",
                     str(data_dir),

@@ -1,6 +1,8 @@
 """Tools of no style that can be read under a URI: boards, each the text of one conversation of one
 user."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
@@ -14,6 +16,14 @@ from memsvc.gateway.catalogue import Catalogue
 from memsvc.store.changes import notify
 from memsvc.store.database import Database
 
+WRITES: Counter[tuple[Scope, str]] = Counter()
+"""How often each board was written, by whichever server of this process."""
+
+
+async def stamps(scope: Scope, boards: Sequence[Any]) -> Sequence[object]:
+    return [WRITES[_place(scope), _uri(board)] for board in boards]
+
+
 Identifier = Annotated[str, AfterValidator(lambda value: check_identifier(value, "identifier"))]
 
 BOARD = Resource(
@@ -23,6 +33,7 @@ BOARD = Resource(
     description="What is on the board of a conversation.",
     text="text",
     has_notifications=True,
+    stamps=stamps,
 )
 PROMPT = Prompt(
     name="board:show",
@@ -73,6 +84,7 @@ class Boards:
         if asked.text == "crash":
             raise RuntimeError(asked.text)
         self._texts[_place(scope), _uri(asked)] = asked.text
+        WRITES[_place(scope), _uri(asked)] += 1
         async with self._database.begin(scope) as tx:
             await notify(tx, _uri(asked))
         return Written(result=True)

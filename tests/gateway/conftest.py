@@ -18,6 +18,7 @@ from memsvc.gateway.audit import AuditOptions, CallLog, call_log
 from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.rate_limits import RateLimits
 from memsvc.gateway.rest import Draining, database_check
@@ -130,6 +131,7 @@ def running(database: Database, clock: FakeClock) -> Running:
             ),
             limits=limits,
             host=host,
+            sessions=McpSessions(where, clock, changes.get("heard"), limits),
             instructions="remember",
             version="1.2.3",
             checks={"database": database_check(where)} | changes.get("checks", {}),

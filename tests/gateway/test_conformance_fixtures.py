@@ -1,5 +1,5 @@
-"""What the conformance suite looks for is there in its mode, answers as the suite wants, and is
-nowhere else."""
+"""What the conformance suite looks for is on a server that its fixtures were added to, and answers
+as the suite wants; no other server has it."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -25,6 +25,7 @@ from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
 from memsvc.worker import WorkerOptions
+from tests.conformance.serve import install
 from tests.e2e.sdk import WIRES
 from tests.gateway.served import Service, served
 from tests.gateway.wired import wired
@@ -39,9 +40,10 @@ pytestmark = [
 
 @asynccontextmanager
 async def conforming(
-    urls: DatabaseUrls, admin: asyncpg.Connection
+    urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Service, str]]:
-    """A service in the mode, and where it is."""
+    """A service with the fixtures, and where it is."""
+    install(monkeypatch.setattr)
     quick = AuditOptions(flush_every_s=0.02, batch_records=1)
     draining = Draining()
     async with (
@@ -51,7 +53,6 @@ async def conforming(
             ),
             urls.app,
             draining,
-            conformance=True,
         ) as app,
         app.asgi.router.lifespan_context(app.asgi),
         wired(app.asgi) as url,
@@ -112,14 +113,20 @@ async def said(client: Client, tool: str, **arguments: Any) -> str:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_fixtures_answer_as_the_suite_wants(
-    database_urls: DatabaseUrls, admin: asyncpg.Connection, wire: str
+    database_urls: DatabaseUrls,
+    admin: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    wire: str,
 ) -> None:
     told: list[float] = []
 
     async def hear(done: float, _: float | None, __: str | None) -> None:
         told.append(done)
 
-    async with conforming(database_urls, admin) as (service, url), able(url, wire) as client:
+    async with (
+        conforming(database_urls, admin, monkeypatch) as (service, url),
+        able(url, wire) as client,
+    ):
         assert (
             await said(client, "test_simple_text") == "This is a simple text response for testing."
         )
@@ -150,18 +157,13 @@ async def test_fixtures_answer_as_the_suite_wants(
         assert (call["status"], call["surface"]) == ("success", "mcp")
 
 
-async def test_a_server_of_the_older_wire_asks_its_client(
-    database_urls: DatabaseUrls, admin: asyncpg.Connection
-) -> None:
-    async with conforming(database_urls, admin) as (_, url), able(url, "legacy") as client:
-        assert await said(client, "test_sampling", prompt="Where?") == "LLM response: Paris"
-        assert '"username":"alice"' in await said(client, "test_elicitation", message="Who?")
-
-
 async def test_a_server_of_the_newer_wire_says_what_is_missing(
-    database_urls: DatabaseUrls, admin: asyncpg.Connection
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with conforming(database_urls, admin) as (_, url), able(url, "2026-07-28") as client:
+    async with (
+        conforming(database_urls, admin, monkeypatch) as (_, url),
+        able(url, "2026-07-28") as client,
+    ):
         for name in ("elicitation", "sampling", "list_roots", "multiple_inputs", "multi_round"):
             assert await said(client, f"test_input_required_result_{name}")
         assert "state-ok" in await said(client, "test_input_required_result_request_state")
@@ -172,7 +174,7 @@ async def test_a_server_of_the_newer_wire_says_what_is_missing(
         assert raised.value.error.code == -32602
 
 
-async def test_no_fixture_is_there_without_the_mode(
+async def test_no_other_server_has_a_fixture(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
     async with (

@@ -24,18 +24,6 @@ pytestmark = [
 ]
 
 
-async def test_the_older_wire_without_sessions_says_where_to_subscribe(replica: Opened) -> None:
-    async with replica() as server, server.gateway.client("legacy") as client:
-        assert client.server_capabilities.resources is not None
-        assert client.server_capabilities.resources.subscribe is False
-        with pytest.raises(MCPError, match="there are no sessions here") as raised:
-            await client.subscribe_resource("memory://alice/1")
-        assert "subscriptions/listen" in raised.value.error.data["recovery"]
-    async with replica() as server, server.gateway.client("auto") as client:
-        assert client.server_capabilities.resources is not None
-        assert client.server_capabilities.resources.subscribe is True
-
-
 @asynccontextmanager
 async def session(
     server: Replica, key: str = "key-one"

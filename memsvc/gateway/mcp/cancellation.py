@@ -12,7 +12,6 @@ import re
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Final
-from uuid import uuid4
 
 import anyio
 import orjson
@@ -81,20 +80,23 @@ def _session_of(context: Context) -> str | None:
     return header if _SESSION.fullmatch(header) else None
 
 
-def with_session(body: bytes, send: Send) -> Send:
-    """Return a `send` that adds a session id if this is the body of an `initialize` request."""
+def is_initialize(body: bytes) -> bool:
+    """Return whether this is the body of an `initialize` request."""
     if b'"initialize"' not in body:
-        return send
+        return False
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return send
-    if not isinstance(message, dict) or message.get("method") != "initialize":
-        return send
+        return False
+    return isinstance(message, dict) and message.get("method") == "initialize"
+
+
+def with_session(session_id: str, send: Send) -> Send:
+    """Return a `send` that adds a session id to the answer."""
 
     async def send_named(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == 200:
-            headers = [*message.get("headers", ()), (SESSION_HEADER, uuid4().hex.encode())]
+            headers = [*message.get("headers", ()), (SESSION_HEADER, session_id.encode())]
             message = {**message, "headers": headers}
         await send(message)
 

@@ -1,14 +1,13 @@
-"""MCP over streamable HTTP, stateless, on both wires."""
+"""MCP over streamable HTTP, on both wires; on the older one with sessions for those who wait."""
 
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import anyio
 import orjson
-import structlog
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import (
@@ -19,6 +18,7 @@ from mcp_types import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VERSIONS
 from pydantic import AnyHttpUrl
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,18 +29,25 @@ from memsvc.core.toolsets import Toolset, parse_toolsets
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.auth_challenge import Challenge
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.cancellation import cancel_on_disconnect, with_session
+from memsvc.gateway.mcp.cancellation import (
+    SESSION_HEADER,
+    cancel_on_disconnect,
+    is_initialize,
+    with_session,
+)
 from memsvc.gateway.mcp.notifications import WRITE_S_MAX
 from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
+from memsvc.gateway.mcp.sessions import McpSessions, SessionEndpoint
+from memsvc.gateway.mcp.subscriptions import sent_in_time
 from memsvc.gateway.mcp.tool_list import with_list
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import MISSING_PERMISSION, REQUEST_ID, error_response, retry_after
 
-log = structlog.get_logger("memsvc.mcp")
-
 SURFACE = "mcp"
 TOOLSETS_HEADER: Final = "x-memsvc-tools"
+SESSION: Final = "memsvc.mcp_session"
+"""Scope key of the hash of the session id that a request came with."""
 RETRY_AFTER: Final = "memsvc.retry_after"
 """Scope key of the Retry-After header for a call that was refused for now."""
 LISTEN: Final = b"subscriptions/listen"
@@ -64,15 +71,24 @@ class McpEndpoint:
     result: then it is a stream of events.
     """
 
-    methods = ("POST",)
+    methods = ("GET", "POST", "DELETE")
 
     def __init__(
-        self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions
+        self,
+        config: McpServerConfig,
+        sessions: McpSessions,
+        authenticator: Authenticator,
+        limits: LimitsOptions,
     ) -> None:
         self._admission, self._catalogue = config.dispatch.admission, config.dispatch.catalogue
-        # an extension of the server may list tools as it likes
-        self._lists_are_kept = config.extend is None
+        self._authenticator, self._sessions = authenticator, sessions
+        config = replace(config, sessions=sessions)
         server = McpServer(config, http_sender(authenticator, SURFACE))
+        self._session_endpoint = (
+            None
+            if server.notifications is None or config.subscriptions is None
+            else SessionEndpoint(sessions, server.notifications, config.subscriptions, limits)
+        )
         manager = partial(
             StreamableHTTPSessionManager,
             server.sdk,
@@ -86,6 +102,21 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
+        session = headers.get(SESSION_HEADER)
+        if session is not None:
+            scope[SESSION] = await self._sessions.find(caller_of(scope), session.decode("latin-1"))
+        if scope["method"] != "POST":
+            if session is None or scope["method"] == "HEAD" or self._session_endpoint is None:
+                raise HTTPException(405, headers={"Allow": "POST"})
+            sender = request_sender(self._authenticator, SURFACE, scope)
+            await self._session_endpoint.handle(sender, scope, receive, send)
+            return
+        await self._answer(headers, scope, receive, send)
+
+    async def _answer(
+        self, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a message."""
         if headers.get(b"mcp-method") == LISTEN:
             await _stream(self._json_manager, scope, receive, send)
             return
@@ -103,15 +134,10 @@ class McpEndpoint:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        called = (
-            _TOOL_NAME.search(body) if TOOL_CALL in body and self._admission is not None else None
-        )
-        tool = self._catalogue.get(called[1].decode()) if called is not None else None
-        if tool is not None and self._admission is not None:
-            rejection = await self._admission.rejection(caller_of(scope), tool)
-            if rejection is not None:
-                await error_response(rejection, scope)(scope, receive, send)
-                return
+        rejection = await self._rejection(scope, body)
+        if rejection is not None:
+            await error_response(rejection, scope)(scope, receive, send)
+            return
         sent = [first]
 
         async def replay() -> Message:
@@ -121,14 +147,25 @@ class McpEndpoint:
             await _stream(self._sse_manager, scope, replay, send)
             return
         send = _with_retry_after(scope, send)
-        if TOOL_LIST in body and self._lists_are_kept:
+        if TOOL_LIST in body:
             send = with_list(scope, send)
         if version is None or version in _HANDSHAKE_VERSIONS:
-            await self._json_manager.handle_request(scope, replay, with_session(body, send))
+            if is_initialize(body):
+                session_id = await self._sessions.new_id(caller_of(scope))
+                send = send if session_id is None else with_session(session_id, send)
+            await self._json_manager.handle_request(scope, replay, send)
         else:
             await cancel_on_disconnect(
                 receive, self._json_manager.handle_request(scope, replay, send)
             )
+
+    async def _rejection(self, scope: Scope, body: bytes) -> MemsvcError | None:
+        """Return why a call is not admitted now, before it is parsed."""
+        called = _TOOL_NAME.search(body) if TOOL_CALL in body else None
+        tool = None if called is None else self._catalogue.get(called[1].decode())
+        if tool is None or self._admission is None:
+            return None
+        return await self._admission.rejection(caller_of(scope), tool)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -143,15 +180,7 @@ async def _stream(
     manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Answer a request with a lasting response, as long as the client reads it."""
-    with anyio.CancelScope() as reading:
-
-        async def send_in_time(message: Message) -> None:
-            with anyio.move_on_after(2 * WRITE_S_MAX):
-                await send(message)
-                return
-            log.warning("a stream that its client does not read was closed")
-            reading.cancel()
-
+    with sent_in_time(send, 2 * WRITE_S_MAX) as send_in_time:
         await manager.handle_request(scope, receive, send_in_time)
 
 
@@ -161,16 +190,7 @@ def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
     def sender(context: Context) -> RequestSender:
         if not isinstance(context.request, Request):
             raise RuntimeError("a call came without its HTTP request")
-        scope = context.request.scope
-        return RequestSender(
-            caller_of(scope),
-            surface,
-            scope[REQUEST_ID],
-            partial(authenticator.caller, scope),
-            partial(authenticator.watch_validity, scope),
-            partial(_note, scope),
-            requested_toolsets(scope),
-        )
+        return request_sender(authenticator, surface, context.request.scope)
 
     return sender
 
@@ -182,6 +202,20 @@ def requested_toolsets(scope: Scope) -> frozenset[Toolset]:
     request = Request(scope)
     text = request.headers.get(TOOLSETS_HEADER) or request.query_params.get("tools", "")
     return parse_toolsets(text.split(","))
+
+
+def request_sender(authenticator: Authenticator, surface: str, scope: Scope) -> RequestSender:
+    """Return the sender of an HTTP request."""
+    return RequestSender(
+        caller_of(scope),
+        surface,
+        scope[REQUEST_ID],
+        partial(authenticator.caller, scope),
+        partial(authenticator.watch_validity, scope),
+        partial(_note, scope),
+        requested_toolsets(scope),
+        scope.get(SESSION),
+    )
 
 
 def _note(scope: Scope, error: MemsvcError) -> None:

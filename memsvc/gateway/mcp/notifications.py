@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 import structlog
@@ -28,7 +28,7 @@ from mcp_types import (
 )
 
 from memsvc.core.errors import MemsvcError, invalid
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Caller, Scope
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.errors import protocol_error, resource_error
@@ -43,6 +43,28 @@ SURFACE: Final = "subscription"
 """Surface of the call that checks whether a caller may wait for a resource."""
 WRITE_S_MAX: Final = 10.0
 """Seconds that a client may take to read one notification before its stream is ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedResource:
+    """The change key of a resource for one caller, and its state.
+
+    It is polled for if its changes are not announced.
+    """
+
+    key: str
+    poll: ChangePoll
+    is_polled: bool
+
+
+class StoredSubscriptions(Protocol):
+    """Subscriptions in sessions over HTTP, which outlive a connection."""
+
+    async def subscribe(
+        self, caller: Caller, session: bytes, uri: str, poll: ChangePoll
+    ) -> None: ...
+
+    async def unsubscribe(self, caller: Caller, session: bytes, uri: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -69,12 +91,14 @@ class ChangeNotifications:
         resources: ResourceHandlers,
         subscriptions: Subscriptions,
         limits: LimitsOptions,
+        stored: StoredSubscriptions | None,
     ) -> None:
         self._dispatch = dispatch
         self._sender_of = sender_of
         self._resources = resources
         self._subscriptions = subscriptions
         self._limits = limits
+        self._stored = stored
 
     async def listen(
         self, context: Context, params: SubscriptionsListenRequestParams
@@ -113,7 +137,7 @@ class ChangeNotifications:
         accepted = []
         for uri in dict.fromkeys(uris):
             try:
-                watch.add(uri, *await self._subscription(sender, uri))
+                watch_resource(watch, uri, await self.resource(sender, uri))
             except MemsvcError as error:
                 log.debug("a resource is not heard of", code=error.code.value)
             else:
@@ -139,23 +163,21 @@ class ChangeNotifications:
         )
         while is_read and (uri := await watch.changed()) is not None:
             event = event_to_notification(ResourceUpdated(uri=uri), meta)
-            is_read = await _is_valid(sender) and await _send(context, event, in_response=True)
+            is_read = await is_valid(sender) and await _send(context, event, in_response=True)
 
-    async def _subscription(self, sender: RequestSender, uri: str) -> tuple[str, ChangePoll | None]:
-        """Return a resource's change key for this caller, and how to poll it.
-
-        It is polled if its changes are not announced. The errors are those of reading it.
-        """
+    async def resource(self, sender: RequestSender, uri: str) -> WatchedResource:
+        """Return a resource that this caller may watch; the errors are those of reading it."""
         one, arguments = self._resources.find(sender.caller, uri)
         stamps = one.resource.stamps
-        if stamps is None and not one.resource.has_notifications:
+        if stamps is None:
             raise invalid(
                 "changes of this resource are not told", recovery="read it again when you need it"
             )
 
-        async def known(scope: Scope, args: Any) -> tuple[str, ChangePoll | None]:
+        async def known(scope: Scope, args: Any) -> WatchedResource:
             key = change_key(scope, one.canonical(args))
-            return key, None if stamps is None else await ChangePoll.start(stamps, scope, args)
+            poll = await ChangePoll.start(stamps, scope, args)
+            return WatchedResource(key, poll, not one.resource.has_notifications)
 
         return await self._dispatch.perform(
             sender.caller,
@@ -176,15 +198,19 @@ class ChangeNotifications:
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         """Notify this request's session of changes of a resource, until it unsubscribes or ends."""
-        sender, session = self._sender_of(context), _session(context)
+        sender, session = self._sender_of(context), context.lifespan_context
         try:
-            subscription = await self._subscription(sender, params.uri)
+            resource = await self.resource(sender, params.uri)
+            if not isinstance(session, McpSession):
+                stored, session_hash = self._stored_session(sender)
+                await stored.subscribe(sender.caller, session_hash, params.uri, resource.poll)
+                return EmptyResult()
             if session.watch is None:
                 session.watch = session.stack.enter_context(
                     self._subscriptions.opened(sender.caller.tenant)
                 )
                 session.tasks.start_soon(_notify, session, session.watch)
-            session.watch.add(params.uri, *subscription)
+            watch_resource(session.watch, params.uri, resource)
         except MemsvcError as error:
             raise resource_error(error, context.protocol_version, params.uri) from None
         session.subscriptions[params.uri] = sender, context
@@ -192,28 +218,33 @@ class ChangeNotifications:
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         """Stop notifying the session; a URI without a subscription is no error."""
-        session = _session(context)
+        sender, session = self._sender_of(context), context.lifespan_context
+        if not isinstance(session, McpSession):
+            try:
+                stored, session_hash = self._stored_session(sender)
+                await stored.unsubscribe(sender.caller, session_hash, params.uri)
+            except MemsvcError as error:
+                raise protocol_error(error) from None
+            return EmptyResult()
         session.subscriptions.pop(params.uri, None)
         if session.watch is not None:
             session.watch.remove(params.uri)
         return EmptyResult()
 
+    def _stored_session(self, sender: RequestSender) -> tuple[StoredSubscriptions, bytes]:
+        """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
+        if self._stored is None or sender.session is None:
+            raise invalid(
+                "there is no session here, so nothing can be subscribed to",
+                recovery="send the Mcp-Session-Id that initialize returned, and open GET with it;"
+                " or use subscriptions/listen of protocol version 2026-07-28",
+            )
+        return self._stored, sender.session
 
-async def reject(_: Context, __: SubscribeRequestParams | UnsubscribeRequestParams) -> EmptyResult:
-    """Refuse a subscription on a transport without sessions."""
-    raise protocol_error(
-        invalid(
-            "there are no sessions here, so nothing can be subscribed to",
-            recovery="use subscriptions/listen of protocol version 2026-07-28, or the transports"
-            " stdio or SSE",
-        )
-    )
 
-
-def _session(context: Context) -> McpSession:
-    if not isinstance(context.lifespan_context, McpSession):
-        raise RuntimeError("a transport with sessions must run the server once for each")
-    return context.lifespan_context
+def watch_resource(watch: Watch, uri: str, resource: WatchedResource) -> None:
+    """Watch for changes of a resource under this URI."""
+    watch.add(uri, resource.key, resource.poll if resource.is_polled else None)
 
 
 async def _notify(session: McpSession, watch: Watch) -> None:
@@ -222,12 +253,12 @@ async def _notify(session: McpSession, watch: Watch) -> None:
             continue
         sender, context = session.subscriptions[uri]
         event = event_to_notification(ResourceUpdated(uri=uri), {})
-        if not (await _is_valid(sender) and await _send(context, event, in_response=False)):
+        if not (await is_valid(sender) and await _send(context, event, in_response=False)):
             session.subscriptions.pop(uri, None)
             watch.remove(uri)
 
 
-async def _is_valid(sender: RequestSender) -> bool:
+async def is_valid(sender: RequestSender) -> bool:
     """Return whether the key is still valid for the same caller; False when the look-up fails."""
     try:
         return await sender.current_caller() == sender.caller

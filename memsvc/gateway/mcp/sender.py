@@ -37,6 +37,8 @@ class RequestSender:
     """Called with the error of a refused call."""
     toolsets: frozenset[str] = frozenset()
     """Toolsets that the request asks for."""
+    session: bytes | None = None
+    """Session of the request over HTTP, by the hash of its id."""
 
 
 SenderOf = Callable[[Context], RequestSender]

@@ -1,6 +1,6 @@
 """The MCP server of every transport: SDK requests become calls of dispatch, outcomes results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,11 +38,12 @@ from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.cancellation import Cancellation, has_session
 from memsvc.gateway.mcp.errors import protocol_error, unknown_resource
-from memsvc.gateway.mcp.notifications import ChangeNotifications, reject
+from memsvc.gateway.mcp.notifications import ChangeNotifications
 from memsvc.gateway.mcp.progress import progress_for, wants_progress
 from memsvc.gateway.mcp.prompt_handlers import PromptHandlers
 from memsvc.gateway.mcp.resource_handlers import ResourceHandlers
 from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf, traceparent_of, without
+from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.mcp.tool_list import ToolLists
 from memsvc.gateway.validation import NAME_CHARS_MAX
@@ -63,9 +64,9 @@ one."""
 class McpServerConfig:
     """Offer of a server, over whichever transport.
 
-    Without `subscriptions` there are no notifications of changes; without `administration` no
-    administrative tools. `toolsets` are listed where neither the request nor its key names others.
-    `extend` adds its own handlers to the server's.
+    Without `subscriptions` there are no notifications of changes, without `sessions` none outside
+    of a connection; without `administration` no administrative tools. `toolsets` are listed where
+    neither the request nor its key names others.
     """
 
     dispatch: Dispatch
@@ -77,9 +78,9 @@ class McpServerConfig:
     guides: Sequence[Guide] = ()
     completions: Mapping[str, Completion] = field(default_factory=dict)
     subscriptions: Subscriptions | None = None
+    sessions: McpSessions | None = None
     administration: bool = False
     toolsets: frozenset[Toolset] = frozenset({"all"})
-    extend: Callable[[Server[Any], Dispatch, SenderOf], None] | None = None
 
     @property
     def hidden_tools(self) -> frozenset[str]:
@@ -122,11 +123,17 @@ class McpServer:
         self._toolsets = config.toolsets
         resources = ResourceHandlers(config.dispatch, sender_of)
         prompts = PromptHandlers(config.dispatch, sender_of, config.prompts, config.guides)
-        notifications = None
+        notifications: ChangeNotifications | None = None
         if resources.tool_resources and config.subscriptions is not None:
             notifications = ChangeNotifications(
-                config.dispatch, sender_of, resources, config.subscriptions, config.limits
+                config.dispatch,
+                sender_of,
+                resources,
+                config.subscriptions,
+                config.limits,
+                config.sessions,
             )
+        self.notifications = notifications
         self.sdk = _Sdk(
             config.name,
             version=config.version,
@@ -140,7 +147,7 @@ class McpServer:
             if notifications is not None and sessions
             else lifespan,
         )
-        self.sdk.has_subscriptions = notifications is not None and sessions
+        self.sdk.has_subscriptions = notifications is not None
         self._add_handlers(resources, prompts, notifications)
         if config.completions and (resources.tool_resources or prompts.prompts):
             completion = CompletionHandler(
@@ -149,8 +156,6 @@ class McpServer:
             self.sdk.add_request_handler(
                 "completion/complete", CompleteRequestParams, completion.complete
             )
-        if config.extend is not None:
-            config.extend(self.sdk, config.dispatch, sender_of)
         # The SDK's tracing puts names that callers made up into span names.
         self.sdk.middleware.clear()
 
@@ -180,16 +185,9 @@ class McpServer:
             add_handler(
                 "subscriptions/listen", SubscriptionsListenRequestParams, notifications.listen
             )
-            has_subscriptions = self.sdk.has_subscriptions
+            add_handler("resources/subscribe", SubscribeRequestParams, notifications.subscribe)
             add_handler(
-                "resources/subscribe",
-                SubscribeRequestParams,
-                notifications.subscribe if has_subscriptions else reject,
-            )
-            add_handler(
-                "resources/unsubscribe",
-                UnsubscribeRequestParams,
-                notifications.unsubscribe if has_subscriptions else reject,
+                "resources/unsubscribe", UnsubscribeRequestParams, notifications.unsubscribe
             )
 
     async def _list_tools(

@@ -1,15 +1,28 @@
-"""Subscriptions to changes: the watches of one process, their limits, and pending notifications."""
+"""Subscriptions to changes: the watches of one process, their limits, and streams of events."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 import anyio
+import structlog
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Send
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import ChangePoll, Changes
+
+log = structlog.get_logger("memsvc.subscriptions")
+
+HEARTBEAT: Final = ""
+"""In place of a URI: nothing has changed for a while."""
+HEARTBEAT_S: Final = 15.0
+"""Seconds between comments that keep an idle stream alive for proxies."""
+_EVENT_ID_MAX: Final = 2**62
 
 
 class Watch:
@@ -53,6 +66,15 @@ class Watch:
         del self._pending[uri]
         return uri
 
+    async def next_change(self, deadline: float) -> str | None:
+        """Return the next changed resource, or HEARTBEAT; None once the stream is to end."""
+        remaining_s = deadline - anyio.current_time()
+        if remaining_s <= 0:
+            return None
+        with anyio.move_on_after(min(HEARTBEAT_S, remaining_s)):
+            return await self.changed()
+        return HEARTBEAT
+
     def close(self) -> None:
         """Stop watching everything."""
         self._closed = True
@@ -80,8 +102,8 @@ class Subscriptions:
         return len(self._open)
 
     @contextmanager
-    def opened(self, tenant: bytes) -> Iterator[Watch]:
-        """Open a watch for a client of this tenant.
+    def opened(self, tenant: bytes, *, own: int = 0) -> Iterator[Watch]:
+        """Open a watch for a client of this tenant, which may add so many `own` names to its URIs.
 
         RATE_LIMITED when the tenant or the process has no capacity for another, UNAVAILABLE when
         the process is about to stop.
@@ -98,7 +120,7 @@ class Subscriptions:
                 retry_after_s=10.0,
                 recovery="close one",
             )
-        watch = Watch(self._changes, self._limits.listener_uris_max)
+        watch = Watch(self._changes, self._limits.listener_uris_max + own)
         self._open[watch] = tenant
         self._tenants[tenant] += 1
         try:
@@ -115,3 +137,34 @@ class Subscriptions:
         self._closed = True
         for watch in list(self._open):
             watch.close()
+
+
+def event_stream(parts: AsyncIterator[bytes]) -> StreamingResponse:
+    """Return a response of server-sent events."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(parts, media_type="text/event-stream", headers=headers)
+
+
+def last_event(request: Request) -> int | None:
+    """Return the event that a client saw last, from its header; INVALID_ARGUMENT for no number."""
+    text = request.headers.get("last-event-id", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _EVENT_ID_MAX):
+        raise invalid("Last-Event-ID must be the id of an event of this stream")
+    return int(text)
+
+
+@contextmanager
+def sent_in_time(send: Send, within_s: float) -> Iterator[Send]:
+    """Yield a `send` that ends the block when the client does not read for so long."""
+    with anyio.CancelScope() as reading:
+
+        async def send_in_time(message: Message) -> None:
+            with anyio.move_on_after(within_s):
+                await send(message)
+                return
+            log.warning("a stream that its client does not read was closed")
+            reading.cancel()
+
+        yield send_in_time

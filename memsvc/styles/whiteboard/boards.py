@@ -2,6 +2,7 @@
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal
@@ -137,6 +138,13 @@ class Boards:
         async with self._database.begin(scope, read_only=True) as tx:
             file = await files.find(tx, board_id.path)
             return await board_of(tx, file) if file is not None else NO_BOARD
+
+    async def versions(self, scope: Scope, board_ids: Sequence[BoardId]) -> list[str | None]:
+        """Return the boards' versions; None for a missing one."""
+        paths = [board_id.path for board_id in board_ids]
+        async with self._database.begin(scope, read_only=True) as tx:
+            found = await files.versions(tx, paths)
+        return [found.get(path) for path in paths]
 
     async def write(
         self, scope: Scope, board_id: BoardId, text: str, made_by: MadeBy, *, expected: str

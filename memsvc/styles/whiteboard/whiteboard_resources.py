@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from memsvc.core.paths import encode_segment
 from memsvc.core.resources import Completion, ListedResource, Resource, ResourceListing
@@ -14,8 +14,18 @@ from memsvc.styles.whiteboard.boards import ROOT, BoardId, Boards, directory_of
 LIST_TOOL: Final = "whiteboard_list"
 
 
+class _BoardArgs(Protocol):
+    """Arguments that name a board."""
+
+    @property
+    def user_id(self) -> str: ...
+
+    @property
+    def conversation_id(self) -> str: ...
+
+
 def listed(resource: Resource, boards: Boards) -> Resource:
-    """Return the resource of boards, with a list of them."""
+    """Return the resource of boards, with a list of them, and their versions as stamps."""
 
     async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
         found = await boards.listing(scope, None, after=after, limit=limit)
@@ -29,7 +39,12 @@ def listed(resource: Resource, boards: Boards) -> Resource:
             for one in found
         ]
 
-    return replace(resource, listing=ResourceListing(LIST_TOOL, page))
+    async def stamps(scope: Scope, requests: Sequence[_BoardArgs]) -> Sequence[str | None]:
+        return await boards.versions(
+            scope, [BoardId(request.user_id, request.conversation_id) for request in requests]
+        )
+
+    return replace(resource, listing=ResourceListing(LIST_TOOL, page), stamps=stamps)
 
 
 def completions(database: Database) -> dict[str, Completion]:

@@ -13,8 +13,8 @@ from memsvc.core.errors import invalid
 from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission
 from memsvc.core.tools import Arguments, Result, Tool, ToolContext
-from memsvc.gateway.mcp.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
 from memsvc.gateway.mcp.sender import Context
+from tests.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
 
 IMAGE: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmM"

@@ -1,6 +1,7 @@
-"""Handlers that add the fixtures to a server."""
+"""Handlers that add the fixtures to the server that users get."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server.lowlevel.server import Server
@@ -8,19 +9,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
     CompleteRequestParams,
-    EmptyResult,
     GetPromptRequestParams,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
-    ListToolsResult,
     PaginatedRequestParams,
     PromptReference,
     ReadResourceRequestParams,
     ReadResourceResult,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
 )
 from pydantic import BaseModel
 
@@ -28,11 +24,11 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.mcp.conformance import client_inputs, fixtures, resource_fixtures
-from memsvc.gateway.mcp.conformance.fixtures import Fixture, FixtureCall, tool_of
 from memsvc.gateway.mcp.errors import protocol_error, resource_error, unknown_resource
 from memsvc.gateway.mcp.progress import progress_for
 from memsvc.gateway.mcp.sender import Context, SenderOf
+from tests.conformance import client_inputs, fixtures, resource_fixtures
+from tests.conformance.fixtures import Fixture, FixtureCall, tool_of
 
 ALL: Final[dict[str, Fixture]] = {
     one.name: one
@@ -44,7 +40,13 @@ Handler = Callable[[Context, Any], Awaitable[Any]]
 
 def tools() -> list[Tool]:
     """Return the fixtures as tools, for the catalogue."""
-    return [tool_of(fixture) for fixture in ALL.values()]
+    made = [tool_of(fixture) for fixture in ALL.values()]
+    return [
+        replace(tool, resource=resource_fixtures.WATCHED)
+        if tool.name == resource_fixtures.READ_TOOL
+        else tool
+        for tool in made
+    ]
 
 
 def install(sdk: Server[Any], dispatch: Dispatch, sender_of: SenderOf) -> None:
@@ -61,7 +63,6 @@ class _FixtureHandlers:
         self._sender_of = sender_of
 
     def install(self) -> None:
-        self._wrap("tools/list", PaginatedRequestParams, self._list_tools)
         self._wrap("tools/call", CallToolRequestParams, self._call)
         self._wrap("resources/list", PaginatedRequestParams, self._list_resources)
         self._wrap("resources/templates/list", PaginatedRequestParams, self._list_templates)
@@ -69,9 +70,6 @@ class _FixtureHandlers:
         self._wrap("prompts/list", PaginatedRequestParams, self._list_prompts)
         self._wrap("prompts/get", GetPromptRequestParams, self._prompt)
         self._wrap("completion/complete", CompleteRequestParams, self._complete)
-        self._wrap("resources/subscribe", SubscribeRequestParams, self._subscribe)
-        self._wrap("resources/unsubscribe", UnsubscribeRequestParams, self._subscribe)
-        self._sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, _nothing)
         self._sdk.get_tool_input_schema = lambda name: ALL[name].schema if name in ALL else None
 
     def _wrap(
@@ -123,13 +121,6 @@ class _FixtureHandlers:
                 "isError": True,
                 "resultType": "complete",
             }
-
-    async def _list_tools(self, before: Handler, context: Context, params: Any) -> ListToolsResult:
-        listed: ListToolsResult = await before(context, params)
-        for tool in listed.tools:
-            if tool.name in ALL:
-                tool.input_schema, tool.output_schema = ALL[tool.name].schema, None
-        return listed
 
     async def _list_resources(
         self, before: Handler, context: Context, params: Any
@@ -202,15 +193,6 @@ class _FixtureHandlers:
                 "resultType": "complete",
             }
         return await before(context, params)
-
-    async def _subscribe(self, before: Handler, context: Context, params: Any) -> Any:
-        if params.uri.startswith(resource_fixtures.SCHEME):
-            return EmptyResult()
-        return await before(context, params)
-
-
-async def _nothing(_: Context, __: Any) -> EmptyResult:
-    return EmptyResult()
 
 
 async def _unknown(_: Context, params: Any) -> Any:

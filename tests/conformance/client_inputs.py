@@ -24,8 +24,8 @@ from mcp_types import (
     TextContent,
 )
 
-from memsvc.gateway.mcp.conformance.fixtures import Answer, Fixture, FixtureCall, text
-from memsvc.gateway.mcp.conformance.schemas import DEFAULTS_FORM, ENUMS_FORM, form, strings
+from tests.conformance.fixtures import Answer, Fixture, FixtureCall, text
+from tests.conformance.schemas import DEFAULTS_FORM, ENUMS_FORM, form, strings
 
 _SECRET: Final = secrets.token_bytes(32)
 """Key that signs the states which clients keep for this process."""

@@ -1,14 +1,17 @@
 """Resources and prompts of the suite, and completion of their arguments."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 from mcp.shared.exceptions import MCPError
 from mcp_types import Prompt, PromptArgument, Resource, ResourceTemplate
 
-from memsvc.gateway.mcp.conformance.client_inputs import client_responses, elicitation, required
-from memsvc.gateway.mcp.conformance.fixtures import (
+from memsvc.core import resources
+from memsvc.core.scope import Scope
+from tests.conformance.client_inputs import client_responses, elicitation, required
+from tests.conformance.fixtures import (
     IMAGE,
     Answer,
     Fixture,
@@ -16,7 +19,7 @@ from memsvc.gateway.mcp.conformance.fixtures import (
     embedded,
     image,
 )
-from memsvc.gateway.mcp.conformance.schemas import strings
+from tests.conformance.schemas import strings
 
 READ_TOOL: Final = "test_read_resource"
 PROMPT_TOOL: Final = "test_get_prompt"
@@ -35,6 +38,19 @@ RESOURCES: Final = [
         mime_type="text/plain",
     ),
 ]
+
+
+async def _stamps(_: Scope, requests: Sequence[Any]) -> Sequence[object]:
+    return [None for _ in requests]
+
+
+WATCHED: Final = resources.Resource(
+    template="test://{name}",
+    name="watched",
+    title="A text",
+    description="One that never changes.",
+    stamps=_stamps,
+)
 TEMPLATES: Final = [
     ResourceTemplate(
         uri_template="test://template/{id}/data",

@@ -1,0 +1,138 @@
+"""Sessions of MCP clients that subscribed to resources: what any replica needs to resume them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.store.changes import notify
+from memsvc.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """The stream that gets the session's events, the last event, and the subscriptions.
+
+    Those are the stamp that was last sent and the number of that event, by URI.
+    """
+
+    stream: int
+    event: int
+    subscriptions: dict[str, tuple[str, int]]
+
+
+def session_uri(session: bytes) -> str:
+    """Return the URI under which changes of a session itself are announced."""
+    return f"mcp-session:{session.hex()}"
+
+
+async def subscribe(
+    tx: Tx,
+    session: bytes,
+    uri: str,
+    stamp: str,
+    *,
+    now: datetime,
+    expires_at: datetime,
+    sessions_max: int,
+    uris_max: int,
+) -> None:
+    """Add a subscription that has seen this stamp, and remove the tenant's expired sessions.
+
+    RATE_LIMITED beyond so many sessions of the tenant, INVALID_ARGUMENT beyond so many URIs. Takes
+    a transaction of the whole tenant, like all functions here.
+    """
+    await tx.execute("DELETE FROM mcp_sessions WHERE tenant = $1 AND expires_at <= $2", now)
+    subscriptions: dict[str, tuple[str, int]] = await tx.fetchval(
+        """
+        INSERT INTO mcp_sessions (tenant, session_hash, stream, event, subscriptions, expires_at)
+        VALUES ($1, $2, 0, 0, '{}', $3)
+        ON CONFLICT (tenant, session_hash) DO UPDATE SET expires_at = excluded.expires_at
+        RETURNING subscriptions
+        """,
+        session,
+        expires_at,
+    )
+    if await tx.fetchval("SELECT count(*) FROM mcp_sessions WHERE tenant = $1") > sessions_max:
+        raise MemsvcError(
+            Code.RATE_LIMITED,
+            f"{sessions_max} sessions have subscriptions, which is the most",
+            retry_after_s=60.0,
+            recovery="end one by DELETE",
+        )
+    subscriptions.setdefault(uri, (stamp, 0))
+    if len(subscriptions) > uris_max:
+        raise invalid(f"one client may wait for {uris_max} resources at the most")
+    await tx.execute(
+        "UPDATE mcp_sessions SET subscriptions = $3 WHERE tenant = $1 AND session_hash = $2",
+        session,
+        subscriptions,
+    )
+    await notify(tx, session_uri(session))
+
+
+async def unsubscribe(tx: Tx, session: bytes, uri: str) -> None:
+    """Remove a subscription, if there is one."""
+    await tx.execute(
+        "UPDATE mcp_sessions SET subscriptions = subscriptions - $3::text"
+        " WHERE tenant = $1 AND session_hash = $2",
+        session,
+        uri,
+    )
+    await notify(tx, session_uri(session))
+
+
+async def take(
+    tx: Tx, session: bytes, stream: int, *, is_new: bool, now: datetime, expires_at: datetime
+) -> StoredSession | None:
+    """Return the session, kept until `expires_at`; None when nothing is subscribed to.
+
+    Events go to the latest stream alone: to this one if it is new, or if its number is the highest.
+    """
+    row = await tx.fetchrow(
+        """
+        UPDATE mcp_sessions SET stream = greatest(stream + $4::int, $3::bigint), expires_at = $6
+        WHERE tenant = $1 AND session_hash = $2 AND expires_at > $5
+        RETURNING stream, event, subscriptions
+        """,
+        session,
+        stream,
+        int(is_new),
+        now,
+        expires_at,
+    )
+    if row is None:
+        return None
+    if is_new:
+        await notify(tx, session_uri(session))
+    subscriptions = {uri: (stamp, event) for uri, (stamp, event) in row["subscriptions"].items()}
+    return StoredSession(row["stream"], row["event"], subscriptions)
+
+
+async def add_event(tx: Tx, session: bytes, stream: int, uri: str, stamp: str) -> int | None:
+    """Return the number of a new event: the resource at this URI has this stamp now.
+
+    None where that was sent, or where the event is another stream's to send.
+    """
+    row = await tx.fetchrow(
+        "SELECT event, subscriptions FROM mcp_sessions"
+        " WHERE tenant = $1 AND session_hash = $2 AND stream = $3 FOR UPDATE",
+        session,
+        stream,
+    )
+    if row is None or row["subscriptions"].get(uri, (stamp,))[0] == stamp:
+        return None
+    number: int = row["event"] + 1
+    await tx.execute(
+        "UPDATE mcp_sessions SET event = $3, subscriptions = $4"
+        " WHERE tenant = $1 AND session_hash = $2",
+        session,
+        number,
+        row["subscriptions"] | {uri: (stamp, number)},
+    )
+    return number
+
+
+async def end(tx: Tx, session: bytes) -> None:
+    """Remove a session, and announce that it is gone."""
+    await tx.execute("DELETE FROM mcp_sessions WHERE tenant = $1 AND session_hash = $2", session)
+    await notify(tx, session_uri(session))
