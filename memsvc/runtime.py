@@ -223,10 +223,7 @@ def settle_s(settings: Settings) -> float:
 
 
 def owners(database: Database, clock: Clock) -> Owners:
-    """Return what belongs to a session, a user or a path in every style.
-
-    Disabled styles are included, as what they stored before is still there.
-    """
+    """Return the owners of all styles: what disabled ones stored before is still there."""
     turns, memories = TurnOwners(database, clock), MemoryOwners(database)
     boards_of_user = partial(whiteboard_tools.boards_of_user, database)
     return {

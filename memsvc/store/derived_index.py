@@ -355,7 +355,7 @@ class _SegmentTexts:
     """Last entry of a segment, stored lengths of its entries by number, and hits of their terms."""
 
     last: int
-    lengths: dict[int, int]
+    sizes: dict[int, int]
     hits: TermEntries
 
 
@@ -372,8 +372,8 @@ async def _segments(tx: Tx, index_id: int, bits: int) -> AsyncIterator[_SegmentT
             for number, (text, keywords, length) in texts.items()
             if length != HIDDEN
         }
-        lengths = {number: texts[number][2] for number in visible}
-        yield _SegmentTexts(last, lengths, await anyio.to_thread.run_sync(collect_entries, visible))
+        sizes = {number: texts[number][2] for number in visible}
+        yield _SegmentTexts(last, sizes, await anyio.to_thread.run_sync(collect_entries, visible))
 
 
 async def _build(tx: Tx, index_id: int, name: str, bits: int, next_entry: int) -> None:
@@ -386,7 +386,7 @@ async def _build(tx: Tx, index_id: int, name: str, bits: int, next_entry: int) -
             index_id,
             {
                 number: term_counts.get(number, 0)
-                for number, stored in segment.lengths.items()
+                for number, stored in segment.sizes.items()
                 if stored != term_counts.get(number, 0)
             },
         )
@@ -408,8 +408,8 @@ async def compare_index(tx: Tx, name: str, *, fix: bool) -> Counter[str]:
     entries, length, stop = 0, 0, 0
     async for segment in _segments(tx, index_id, bits):
         number, stop = segment.last >> bits, segment.last + 1
-        entries += sum(1 for size in segment.lengths.values() if size > 0)
-        length += sum(segment.lengths.values())
+        entries += sum(1 for size in segment.sizes.values() if size > 0)
+        length += sum(segment.sizes.values())
         if stored.pop(number, (0, 0)) != signature(segment.hits):
             found["postings"] += 1
             if fix:

@@ -7,7 +7,7 @@ fails the tests. The schema takes SQLAlchemy, which only a migrating process kee
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 
 class Archive(Enum):
@@ -26,10 +26,10 @@ class TenantTable:
 
     `key` are the columns of the primary key after the tenant. `owners` are those by which rows go
     with an index (`book`), a session, a user (`user_id`) or a file (`incarnation`, `stream`).
-    `archive` is how they are exported, or why they are not; a restore makes what is `derived_from`
-    another table of that. `next_entry` is the number after the last entry of an index that its rows
-    name. `usage` are the aggregates that a project's rows are counted by; `held_bytes` among them
-    count against the tenant's quota.
+    `archive` is how they are exported, or why they are not. What is `derived_from` another table is
+    made of it again by a rebuild and, where it is not exported, by a restore. `next_entry` is the
+    number after the last entry of an index that its rows name. `usage` are the aggregates that a
+    project's rows are counted by; `held_bytes` among them count against the tenant's quota.
     """
 
     key: str
@@ -50,6 +50,10 @@ FACT_BYTES: Final = 1300
 TRACE_BYTES: Final = 2000
 VECTOR_BYTES: Final = 200
 """Of a vector beside its numbers (two bytes each) and signs (a bit each, in row and index)."""
+
+
+def _of_index(key: str = "", **declared: Any) -> TenantTable:
+    return TenantTable(key=f"project book {key}".strip(), owners="book", **declared)
 
 
 def _derived(size: str, **counts: str) -> Mapping[str, str]:
@@ -107,78 +111,53 @@ TABLES: Final[Mapping[str, TenantTable]] = {
     "files": TenantTable(
         key="project incarnation", owners="incarnation", archive=Archive.FILES, usage=_FILES
     ),
-    "books": TenantTable(
-        key="project book",
-        owners="book",
+    "books": _of_index(
         usage=_derived(
             f"sum(entries::int8) * {ENTRY_BYTES} + sum(length) * {TERM_BYTES}",
             index_entries="sum(entries)::int8",
         ),
+        derived_from="entries",
     ),
-    "entries": TenantTable(
-        key="project book entry",
-        owners="book",
-        next_entry=_NAMED,
-    ),
-    "guards": TenantTable(key="project session turn", owners="session"),
+    "entries": _of_index("entry", next_entry=_NAMED, derived_from="files"),
+    "guards": TenantTable(key="project session turn", owners="session", derived_from="files"),
     # the row of a purged session is removed last, as a purge of its user finds the session by it
     "sessions": TenantTable(
         key="project session",
         usage={"sessions": "count(*)", "turns": "coalesce(sum(turns), 0)::int8"},
+        derived_from="files",
     ),
-    "facts": TenantTable(
-        key="project book entry",
-        owners="book",
+    "facts": _of_index(
+        "entry",
         next_entry=_NAMED,
         usage=_derived(
             f"count(*) * {FACT_BYTES}", facts="count(*) FILTER (WHERE state = 'active')"
         ),
+        derived_from="files",
     ),
-    "insights": TenantTable(key="project book entry", owners="book", next_entry=_NAMED),
-    "notions": TenantTable(key="project book notion", owners="book", next_entry=_NAMED),
-    "notion_tags": TenantTable(key="project book tag notion", owners="book"),
-    "edges": TenantTable(key="project book low high", owners="book"),
-    "contradictions": TenantTable(key="project book low high", owners="book"),
-    "outcomes": TenantTable(key="project book notion number", owners="book"),
-    "activity": TenantTable(
-        key="project book",
-        owners="book",
-        usage={"blocks": "sum(inbox + active + archived)::int8"},
-    ),
-    "memories": TenantTable(
-        key="project book memory",
-        owners="book",
-        usage={"memories": "count(*)"},
-    ),
+    "insights": _of_index("entry", next_entry=_NAMED),
+    "notions": _of_index("notion", next_entry=_NAMED),
+    "notion_tags": _of_index("tag notion"),
+    "edges": _of_index("low high"),
+    "contradictions": _of_index("low high"),
+    "outcomes": _of_index("notion number"),
+    "activity": _of_index(usage={"blocks": "sum(inbox + active + archived)::int8"}),
+    "memories": _of_index("memory", usage={"memories": "count(*)"}),
     "memory_findings": TenantTable(
-        key="project number",
-        owners="book",
-        next_entry="max(first_entry + entries)",
+        key="project number", owners="book", next_entry="max(first_entry + entries)"
     ),
     "memory_settings": TenantTable(key="project"),
-    "outlines": TenantTable(key="project book", owners="book"),
-    "outline_nodes": TenantTable(key="project book node", owners="book"),
+    "outlines": _of_index(derived_from="files"),
+    "outline_nodes": _of_index("node", derived_from="files"),
     "summaries": TenantTable(key="project incarnation", owners="incarnation"),
     "recalls": TenantTable(
         key="project session recalled_at recall",
         owners="session user_id",
         usage=_derived(f"count(*) * {TRACE_BYTES}"),
     ),
-    "postings": TenantTable(
-        key="project book term segment",
-        owners="book",
-        archive=Archive.DERIVED,
-        derived_from="entries",
-    ),
-    "fresh_terms": TenantTable(
-        key="project book entry",
-        owners="book",
-        archive=Archive.DERIVED,
-        derived_from="entries",
-    ),
-    "embeddings": TenantTable(
-        key="project book model entry",
-        owners="book",
+    "postings": _of_index("term segment", archive=Archive.DERIVED, derived_from="entries"),
+    "fresh_terms": _of_index("entry", archive=Archive.DERIVED, derived_from="entries"),
+    "embeddings": _of_index(
+        "model entry",
         archive=Archive.DERIVED,
         derived_from="entries",
         usage=_derived(

@@ -13,7 +13,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import vectors
 from memsvc.store.database import Database, Row, Tx
 from memsvc.store.queue import QUEUE
-from memsvc.store.tables import EMBEDDINGS, TABLES
+from memsvc.store.tables import EMBEDDINGS, TABLES, Archive, archived_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ async def allowance_usage(tx: Tx, day: date) -> dict[str, int]:
 
 _INDEX_TABLES: Final = (
     "entries",
-    *(name for name, table in TABLES.items() if table.derived_from == "entries"),
+    *(name for name in archived_as(Archive.DERIVED) if TABLES[name].derived_from == "entries"),
 )
 
 
