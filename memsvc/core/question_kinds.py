@@ -145,6 +145,18 @@ _KNOWLEDGE: Final = re.compile(
 )
 
 
+_TECHNICAL: Final = re.compile(
+    r"`|\b[\w-]+\.(?:py|[jt]sx?|go|rs|md|ya?ml|json|toml|sql|java|kt|swift|c|h|cpp|cs"
+    r"|rb|php|sh|css|html|ini|cfg|conf|env|lock|txt|csv|ipynb|tf|proto)\b"
+    r"|\b[a-zA-Z]+_[a-zA-Z]|\b[a-z]+[A-Z][a-z]|\b[A-Z][a-z]+[A-Z][a-z]|(?<!\w)--[a-z]|\w\(\)"
+)
+
+
+def is_technical(text: str) -> bool:
+    """Return whether a text names a file, an identifier or code."""
+    return _TECHNICAL.search(text) is not None
+
+
 def kind_of(question: str) -> QuestionKind:
     """Return what a question is about.
 

@@ -1,7 +1,7 @@
 """Which questions are about the person who asks, and which about the world or the text in hand."""
 
 from memsvc.core.common_words import content_terms
-from memsvc.core.question_kinds import QuestionKind, kind_of
+from memsvc.core.question_kinds import QuestionKind, is_technical, kind_of
 
 PERSONAL = """
 what's my dentist's name
@@ -73,3 +73,22 @@ def test_common_words_of_the_question_s_language_are_no_evidence():
     assert content_terms("線が出ないんだけど") == ["出な"]
     assert content_terms("我的狗叫什么") == ["狗叫"]
     assert content_terms("son la") == ["son", "la"]
+
+
+def test_technical_texts_name_files_identifiers_or_code():
+    for text in (
+        "put it into seeds/depots.csv",
+        "the migration adds public_id to it",
+        "GetDepot now returns an error",
+        "run it with --dry-run",
+        "set `limit` to 4",
+        "poll() never returns",
+    ):
+        assert is_technical(text), text
+    for text in (
+        "my sister and/or her dog are coming",
+        "we moved in 2019 - what a mess.",
+        "I love my garden. it is big",
+        "Her name is Ada Lovelace",
+    ):
+        assert not is_technical(text), text

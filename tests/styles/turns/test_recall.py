@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.question_kinds import QuestionKind
+from memsvc.core.ranking import Candidate
 from memsvc.core.scope import Scope
 from memsvc.store import insights
 from memsvc.store.database import Database
 from memsvc.store.insights import NewInsight
+from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.recall.recalled_facts import rank_entries
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
 from tests.servers import DatabaseUrls
@@ -352,3 +356,28 @@ async def test_an_answer_in_other_words_and_what_is_left_are_recalled_from_an_ag
     ):
         prepared = await ask(door, question, session="new", user_id="ada")
         assert told in str(shown(prepared)), question
+
+
+@pytest.mark.parametrize(
+    ("place", "recalled"), [("in sync_depots.py, see MapPins", True), ("in the kitchen", False)]
+)
+async def test_what_sounds_like_general_knowledge_is_asked_of_technical_work(
+    opened: Opened, place: str, recalled: bool
+) -> None:
+    door = opened(recent_context_items=0)
+    for number in range(8):
+        await say(door, f"t{number}", f"step {number} {place}", session="old", user_id="ada")
+    await say(door, "t8", f"the kettle gets 90 seconds {place}", session="old", user_id="ada")
+    question = "What is the kettle's wattage?"
+    prepared = await ask(door, question, session="new", user_id="ada", explain=True)
+    confidence = prepared["explanation"]["confidence"]
+    assert 2.2 / 1.2 < confidence["relevance"] * confidence["prominence"] ** (1 / 6) < 2.2
+    assert bool(memory(prepared).get("turns")) is recalled
+    assert confidence["kind"] == ("open" if recalled else "general")
+
+
+@pytest.mark.parametrize(("kind", "told"), [("general", 0), ("open", 1), ("personal", 1)])
+def test_one_word_of_a_fact_is_no_evidence_for_general_knowledge(kind: str, told: int) -> None:
+    found = {7: IndexMatches(30, {"use": 1}, [Candidate(3, {"use": 4.0}, 9)])}
+    question = "What is Kubernetes used for?"
+    assert len(rank_entries(question, QuestionKind(kind), [7], found)) == told

@@ -55,8 +55,10 @@ from memsvc.styles.turns.recall.told_changes import (
 
 EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
-ANSWERS_READ: Final = 12
-"""Of so many of the best items what was said right after them is read too."""
+BEST: Final = 12
+"""Of so many of the best items what was said right after them is read too.
+
+They tell whether a memory is of technical work."""
 INSIGHTS_FOUND: Final = 10
 TEXT_CHARS_READ: Final = 25_000
 
@@ -207,9 +209,10 @@ class TurnRecall:
 
     async def gather(self, tx: Tx, request: RecallRequest, ranked: RankedMatches) -> RankedRecall:
         """Return the memory relevant to a question that the prompt does not already show."""
-        pool, confidence_found = ranked.pool, ranked.confidence
+        pool = ranked.pool
         # explanations cover all ranked entries; a prompt needs a few more than it shows
-        limit = 0 if ranked.silent else self._options.recall_turns_limit + EXTRA_ENTRIES
+        is_silent = ranked.silent and not ranked.is_relevant_to_work
+        limit = 0 if is_silent else self._options.recall_turns_limit + EXTRA_ENTRIES
         new_entries = relevance.order_by_days(
             entry for entry in ranked.items if not request.in_context(pool.place(entry.entry))
         )
@@ -219,11 +222,13 @@ class TurnRecall:
                 entry for entry in ranked.items if request.in_context(pool.place(entry.entry))
             ]
         places = [pool.place(entry.entry) for entry in selected]
-        answers = [place._replace(entry=place.entry + 1) for place in places[:ANSWERS_READ]]
+        best = places[:BEST]
+        answers = [place._replace(entry=place.entry + 1) for place in best]
         places = list(dict.fromkeys([*places, *answers]))
         if places or ranked.facts.ranked or ranked.facts.needs_all or request.takes_small_memory:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
+        ranked = ranked.judged_by([read.items[place].text for place in best if place in read.items])
         dropped = not_loaded(ranked, selected, request)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
@@ -262,9 +267,9 @@ class TurnRecall:
         result = told_once(result, read.facts, self._options.recall_tok_max, dropped)
         confidence = {
             name: value.value if isinstance(value, QuestionKind) else round(value, 3)
-            for name, value in confidence_found._asdict().items()
+            for name, value in ranked.confidence._asdict().items()
         }
-        floor = {"total": round(confidence_found.total, 3), "floor": relevance.FLOOR}
+        floor = {"total": round(ranked.confidence.total, 3), "floor": relevance.FLOOR}
         return RankedRecall(result, dropped, confidence | floor if ranked.items else None)
 
     def _told_with_changes(

@@ -39,6 +39,8 @@ FACT_WEIGHTS: Final = ranking.RankWeights(
 FLOOR: Final = 1.5
 """Minimum relevance of a fact by itself, halved where the question is about the user's own matters.
 """
+GENERAL_FACTOR: Final = 0.75
+"""Factor of questions of general knowledge, of which one word alone is no evidence."""
 FACT_SHARE: Final = 3
 """Facts are told before items in one of so many parts of a block, others where room is left."""
 
@@ -108,7 +110,11 @@ def rank_entries(
     found: Mapping[int, IndexMatches],
 ) -> list[tuple[EntryPlace, Ranked]]:
     """Return the relevant entries of some indexes, each by itself, best first."""
-    factor = relevance.MEMORY_QUESTION_FACTOR if kind is QuestionKind.PERSONAL else 1.0
+    factors = {
+        QuestionKind.PERSONAL: relevance.MEMORY_QUESTION_FACTOR,
+        QuestionKind.GENERAL: GENERAL_FACTOR,
+    }
+    factor = factors.get(kind, 1.0)
     ranked: list[tuple[EntryPlace, Ranked]] = []
     for index_id in index_ids:
         if index_id in found:

@@ -1,13 +1,14 @@
 """Past items that a prompt shows, and why others are left out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Final, Self
 
 from memsvc.core import relevance
 from memsvc.core.greeting_phrases import is_filler, is_greeting_phrase
+from memsvc.core.question_kinds import QuestionKind, is_technical
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace
@@ -36,6 +37,9 @@ LONG_QUOTES: Final = 5
 """Items that are quoted at length; of others half of that."""
 ANSWER: Final = "answer to what is shown"
 """Name of the score of an answer that no word of the question found."""
+TECHNICAL_MIN: Final = 2
+TECHNICAL_PART: Final = 4
+"""Of work at least one in so many texts names a file or an identifier."""
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
@@ -56,6 +60,24 @@ class RankedMatches:
     def silent(self) -> bool:
         """Return whether no item is relevant enough to be shown."""
         return self.confidence.total < relevance.FLOOR
+
+    @property
+    def is_relevant_to_work(self) -> bool:
+        """Return whether items would be relevant enough to a question about work."""
+        return self._about_work().confidence.total >= relevance.FLOOR
+
+    def judged_by(self, texts: Sequence[str]) -> Self:
+        """Return the same, or that of a question about work where its best texts are of such.
+
+        There what a function does is no general knowledge."""
+        if not (self.silent and self.is_relevant_to_work):
+            return self
+        technical = sum(map(is_technical, texts))
+        is_work = technical >= max(TECHNICAL_MIN, len(texts) / TECHNICAL_PART)
+        return self._about_work() if is_work else self
+
+    def _about_work(self) -> Self:
+        return replace(self, confidence=self.confidence._replace(kind=QuestionKind.OPEN))
 
 
 class TurnSelection:
