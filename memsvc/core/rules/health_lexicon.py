@@ -10,6 +10,8 @@ from memsvc.core.rules.word_groups import CJK_LANGUAGES, WORD, Hits, word_hits
 
 NEAR: Final = 4
 """Words between two that belong together."""
+NEAR_OWN: Final = 2
+"""Words from the speaker to what is the speaker's."""
 FAR: Final = 9
 """Words between a food and what it does to somebody."""
 PHRASE_WORDS: Final = 6
@@ -38,7 +40,7 @@ def health_topics(language: str, sentence: str, *, is_personal: bool = False) ->
     if not subjects:
         return []
     is_cjk = language in CJK_LANGUAGES
-    if any(_near(hits, group, "topic", NEAR) for group in _SUBJECTS):
+    if any(_near(hits, group, "topic", NEAR) for group in _SUBJECTS) and not _is_own(hits):
         return []
     if not (is_personal or is_cjk or "me" in hits) and not _is_phrase(sentence, hits, subjects):
         return []
@@ -63,6 +65,7 @@ def _topics(hits: Hits, far: int, near: int, *, is_phrase: bool) -> Iterator[Top
         _near(hits, "food", "avoid", near)
         or (is_phrase and _near(hits, "food", "not", near))
         or ("eat" in hits and _near(hits, "food", "not", near))
+        or (_near(hits, "so", "not", 2) and _near(hits, "food", "not", 2))
         or (_near(hits, "not", "eat", near) and _near(hits, "food", "eat", far))
     ):
         yield t.FOOD_RULE
@@ -72,6 +75,18 @@ def _topics(hits: Hits, far: int, near: int, *, is_phrase: bool) -> Iterator[Top
         yield t.MEDICATION
     if "condition" in hits:
         yield t.CONDITION
+
+
+def _is_own(hits: Hits) -> bool:
+    """Return whether the speaker stands right before an illness or a drug, and nothing behind it.
+
+    "I'm deaf in my left ear", "my Adderall wears off about three", but not "my asthma patients"."""
+    mine, topics = hits.get("me", ()), hits.get("topic", ())
+    return any(
+        any(0 < place - me <= NEAR_OWN for me in mine) and place + 1 not in topics
+        for group in ("allergic", "condition", "drug", "medicine")
+        for place in hits.get(group, ())
+    )
 
 
 def _near(hits: Hits, group: str, other: str, distance: int) -> bool:
@@ -85,5 +100,7 @@ def _is_phrase(sentence: str, hits: Hits, subjects: Sequence[int]) -> bool:
     first = min((*subjects, *hits.get("avoid", ()), *hits.get("not", ())))
     if first >= NEAR or _PREDICATES.fullmatch(" ".join(words[first + 1 : first + 2])):
         return False
+    if words[first + 1 : first + 2] == ["here"]:
+        return True
     has_rule = not hits.keys().isdisjoint(("avoid", "not", "ill", "allergic"))
     return has_rule or len(words) <= PHRASE_WORDS or "," in sentence

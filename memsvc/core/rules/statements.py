@@ -83,6 +83,17 @@ _REQUEST = re.compile(
     r"(?:て|で)(?:くれ|もらえ|いただけ|くださ)[^。]{0,8}[?？]\s*$|^(?:你|您)?(?:能不能|可以|可不可以)"
 )
 """How a question asks for something that lasts where it says since or until when."""
+_CAN_YOU = re.compile(
+    r"(?:can|could|would|will) (?:you|u|we)(?: please| just| maybe)? "
+    r"|(?:kannst|könntest|könnten|können|magst) (?:du|sie|wir)(?: bitte| mir| mit mir)* "
+    r"|¿?(?:me )?(?:puedes|podrías|podés|podemos|puede) |(?:est-ce que )?(?:tu|vous|on) (?:peux|pourrais|pouvez|peut|pourrait) (?:me |nous )?"
+    r"|(?:(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous) (?:me |nous )?"
+)
+"""How somebody asks the assistant to do something; to answer in a language lasts."""
+_THIS = re.compile(
+    r"\b(?:this|that|it|these|das|dies\w*|es|est[oae]|eso|ça|ceci|cela|cet|cette|ce)\b"
+)
+"""What shows that something is asked of one text or answer."""
 _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
 )
@@ -260,6 +271,9 @@ def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
     start = lead.end() if lead is not None else indent
     if lead is not None and lead["polite"]:
         return start, start, len(low)
+    asks = _CAN_YOU.match(low, start)
+    if asks is not None and _names_language(low[asks.end() :], grammar):
+        return asks.end(), asks.end(), len(low)
     if (
         not low.rstrip(_TRIM + ")").endswith(("?", "？"))
         or _TAG.search(low)
@@ -269,6 +283,14 @@ def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
     if grammar.patterns["request"].match(low, start):
         return indent, start, start
     return indent, start, _asked_from(low, start, grammar)
+
+
+def _names_language(asked: str, grammar: Grammar) -> bool:
+    """Return whether what the assistant is asked to do is to answer in a language from now on."""
+    return not (grammar.patterns["once"].search(asked) or _THIS.search(asked)) and any(
+        topic is t.ANSWER_LANGUAGE and pattern.match(asked)
+        for topic, pattern, _ in grammar.topic_patterns
+    )
 
 
 def _value_of(statement: str) -> str:

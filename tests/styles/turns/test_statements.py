@@ -69,6 +69,8 @@ STATED = {
         "les crevettes, j'ai failli y passer",
         "吃芒果嘴就肿",
         "カニを食べると蕁麻疹が出る",
+        "I can't be in the same room as walnuts, honestly",
+        "no puedo estar con gatos, me pongo a estornudar",
     ),
     "user_food_rule": (
         "doctor's orders: no gluten",
@@ -76,15 +78,20 @@ STATED = {
         "prawns are off the menu in this house",
         "por la tensión ni sal ni embutido",
         "お酒は控えてます",
+        "ich bin seit vier Jahren trocken, also kein Alkohol",
+        "soy musulmán, así que nada de cerdo",
     ),
     "user_diet": ("celiac here, since birth", "leb seit 2016 vegan"),
     "user_medication": (
         "they put me on warfarin last year",
         "two candesartan with breakfast, I never skip it",
+        "my Adderall wears off about three, which is when the trouble starts",
         "我早上要吃一片氨氯地平",
     ),
     "user_condition": (
         "epileptic since I was nine",
+        "I'm deaf in my left ear so phone calls are no good",
+        "late-diagnosed autistic here so please be literal",
         "Zöliakie, schon als Kind",
         "me detectaron hipotiroidismo en mayo",
     ),
@@ -93,8 +100,30 @@ STATED = {
         "everyone at the shop says Hideo",
         "no need for Dr Marsh, Wendy is fine",
         "Frau Petersen muss nicht sein, Inken reicht",
+        "Everyone's called me Bex since school",
+        "Charlotte steht im Pass, alle sagen Lotte",
+        "Me pusieron Guadalupe pero soy Lupita hasta en la oficina",
+        "喊我阿满就行",
     ),
 }
+LANGUAGES = (
+    "Could you stick to Spanish with me?",
+    "Kannst du mir auf Ukrainisch antworten?",
+    "¿Puedes responderme en catalán?",
+    "Est-ce que vous pouvez me répondre en occitan ? Je suis du coin.",
+)
+"""Requests to answer in a language: they last, though they are questions."""
+NO_CLASS = (
+    "my asthma patients are all under ten",
+    "I'm writing an essay about gluten and my rash of deadlines",
+    "They are Muslims, so no pork for them",
+    "Could you answer this in French?",
+    "Can you write a poem in Spanish?",
+    "Kannst du das auf Englisch schreiben?",
+    "We had no milk left, so we walked",
+    "Could you tell me how people in Wales speak Welsh?",
+)
+"""Words of a class that tell none of the speaker."""
 REMARKS = (
     "where do the fixtures live, i need another",
     "do we still run redis on the old box",
@@ -264,6 +293,12 @@ def test_first_person_sentences_are_statements_of_their_class() -> None:
         if not any(one.fact_id == fact_id and one.statement in text for one in found(text))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_request_to_answer_in_a_language_lasts_and_other_words_of_a_class_tell_none() -> None:
+    keys = {text: {one.key for one in found(text)} for text in (*LANGUAGES, *NO_CLASS)}
+    assert not [text for text in LANGUAGES if "answer language" not in keys[text]]
+    assert not {text: keys[text] for text in NO_CLASS if keys[text] - {"statement"}}
 
 
 def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements() -> None:
