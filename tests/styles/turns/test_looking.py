@@ -223,9 +223,9 @@ async def test_a_trace_does_not_outlive_the_purge_of_its_project(
     door: Door, admin: asyncpg.Connection, scope: Scope
 ) -> None:
     async with door.at_work():
-        await ask(door, "Anything?")
         await admin.execute(
             "INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", scope.tenant
         )
+        await ask(door, "Anything?")
     await admin.execute("DELETE FROM purges")
     assert await recalls(door) == []
