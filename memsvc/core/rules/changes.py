@@ -68,7 +68,8 @@ _COMMON: Final = frozenset(
 class Change:
     """A sentence that says that something changed, at most 200 characters, with its neighbours.
 
-    `expired_topics` are the topics whose facts its words of change end, `topics` those that it is about.
+    `expired_topics` are the topics whose facts its words of change end, `topics` those that it is about,
+    `name_terms` the terms of its words that are written as names; a number of one or two digits is none.
     One that is `weak` may say something else, as news that something happened: it puts nothing in
     doubt."""
 
@@ -77,6 +78,7 @@ class Change:
     expired_topics: frozenset[str]
     topics: frozenset[str]
     weak: bool
+    name_terms: frozenset[str] = frozenset()
 
     @property
     def is_short(self) -> bool:
@@ -107,7 +109,20 @@ def changes_in(text: str) -> tuple[Change, ...]:
         (_read(text[start:end]), text[left:right].strip()[:CHANGE_CHARS_MAX])
         for start, end, left, right in _places.get(text, _places_in)
     ]
-    return tuple(replace(change, text=around) for change, around in found if change is not None)
+    return tuple(
+        replace(change, text=around, name_terms=change.terms & _name_terms(around))
+        for change, around in found
+        if change is not None
+    )
+
+
+def _name_terms(text: str) -> frozenset[str]:
+    words = [
+        word
+        for word in _WORD.findall(text)
+        if word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
+    ]
+    return frozenset(terms(" ".join(words)))
 
 
 def _places_in(text: str) -> tuple[_Place, ...]:
@@ -186,16 +201,9 @@ def topics_of(words: str) -> frozenset[str]:
     return frozenset(_TOPICS.labels_in(words))
 
 
-def names(change: Change, text: str) -> bool:
-    """Return whether a change names what a text says: two words of it, or one that is a name.
-
-    A number of one or two digits names nothing."""
-    shared = change.terms & (frozenset(terms(text)) - _COMMON)
-    return len(shared) >= 2 or any(
-        word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
-        for word in _WORD.findall(change.text)
-        if shared.intersection(terms(word))
-    )
+def names(change: Change, words: frozenset[str]) -> bool:
+    """Return whether a change names what a text of these terms says: two of them, or a name."""
+    return len(change.terms & words) >= 2 or not change.name_terms.isdisjoint(words)
 
 
 def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
@@ -204,15 +212,6 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
     return not change.weak and not topics.isdisjoint(about)
-
-
-def concerns(change: Change, text: str, fact_id: str = "") -> bool:
-    """Return whether a change names what a text says, or is about its topic."""
-    known = TOPICS_BY_FACT.get(fact_id)
-    about = change.topics | change.expired_topics
-    return names(change, text) or not about.isdisjoint(
-        (known,) if known else topics_of(normalized_text(text)) if about else ()
-    )
 
 
 def questioned(
@@ -236,9 +235,10 @@ def questioned(
         if fact.is_valid(now) and fact.statement.identity not in claimed and fact not in ended
     ]
     found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
+    words = {(fact.index_id, fact.entry): frozenset(terms(_said(fact))) for fact in open_facts}
     for change, doubt in doubts:
         before = [fact for fact in open_facts if fact.valid_from <= doubt.said_at]
-        named = [fact for fact in before if names(change, _said(fact))]
+        named = [fact for fact in before if names(change, words[fact.index_id, fact.entry])]
         about = [
             fact
             for fact in before

@@ -7,9 +7,16 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from memsvc.core.analysis import CHANGE_MARK, terms
+from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
-from memsvc.core.rules.changes import Change, changes_in, concerns, matches_topic
+from memsvc.core.rules.change_words import TOPICS_BY_FACT
+from memsvc.core.rules.changes import (
+    Change,
+    changes_in,
+    matches_topic,
+    names,
+    topics_of,
+)
 from memsvc.store.index import Text
 from memsvc.store.recall_content import EntryPlace, OutdatedFact
 from memsvc.store.search import IndexMatches
@@ -150,18 +157,23 @@ def following(
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks}
     found: dict[EntryPlace, tuple[tuple[bool, ...], SaidChange]] = {}
-    words_of = _words()
+    words_of, topics_in = _words(), cache(lambda text: topics_of(normalized_text(text)))
     changes = [said for said in changes if said.place not in shown and said.change.text not in told]
     for chunk in chunks:
         if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
             continue
         fact = facts.get(chunk.place)
+        text = str(chunk.fields.get("statement") or chunk.fields.get("text", ""))
+        known = TOPICS_BY_FACT.get(fact.statement.fact_id) if fact else None
         for said in changes:
             if not _is_later(said, chunk.place, items, fact):
                 continue
-            text = str(chunk.fields.get("statement") or chunk.fields.get("text", ""))
-            shares = not said.change.terms.isdisjoint(words_of(text))
-            related = concerns(said.change, text, fact.statement.fact_id if fact else "")
+            change, words = said.change, words_of(text)
+            shares = not change.terms.isdisjoint(words)
+            about = change.topics | change.expired_topics
+            related = names(change, words) or not about.isdisjoint(
+                (known,) if known else topics_in(text) if about else ()
+            )
             if not related and not _is_near(said, chunk.place, fact):
                 continue
             rank = (not related, said.change.weak, not shares)
