@@ -430,6 +430,24 @@ async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list
     return [fact_of(row) for row in rows]
 
 
+async def latest_facts(
+    tx: Tx, index_id: int, now: datetime, *, first: Sequence[str], limit: int
+) -> list[Fact]:
+    """Return current facts of an index: those of the ids `first`, then others, the latest first."""
+    rows = await tx.fetch(
+        f"""
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
+            AND book = $3 AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
+        ORDER BY fact_id = ANY($5::text[]) DESC, valid_from DESC, entry DESC LIMIT $6
+        """,
+        index_id,
+        now,
+        list(first),
+        limit,
+    )
+    return [fact_of(row) for row in rows]
+
+
 def _text(statement: Statement) -> str:
     text = f"{statement.key.replace('_', ' ')}: {statement.value}"
     return (

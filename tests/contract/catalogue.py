@@ -70,6 +70,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "operation_token": "",  # `as_sent` fills it in
         "output_items": [message(f"The coast of {MARK}.", "assistant")],
     },
+    "memory_profile": {"project": "default", "user_id": f"{MARK}-u"},
     "memory_list_facts": {
         "project": "default",
         "session_id": f"{MARK}-s",

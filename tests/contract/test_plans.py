@@ -25,6 +25,7 @@ here."""
 
 WHOLE: dict[str, dict[str, str]] = {
     "memory_before_turn": {"facts": "the facts of session and user are ranked, 2,000 at the most"},
+    "memory_profile": {"facts": "the 500 latest of the user are chosen from"},
     "memory_run_turn": {"facts": "as memory_before_turn"},
     "memory_commit_turn": {"facts": "as memory_before_turn"},
     "memory_shadow_compare": {"facts": "as memory_before_turn"},

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 AGENT = [
     "memory_before_turn",
     "memory_after_turn",
+    "memory_profile",
     "memory_run_maintenance",
     "memory_list_dir_with_abstract",
     "memory_correct_fact",

@@ -108,6 +108,9 @@ async def facts(page: Page) -> Response:
         "session": session,
         "user": user,
     }
+    profile = None
+    if user and not page.partial and page.has("memory_profile"):
+        profile = await page.call("memory_profile", user_id=user)
     return page.render(
         "parts/fact_rows.html" if page.partial else "facts.html",
         title="Facts",
@@ -118,6 +121,7 @@ async def facts(page: Page) -> Response:
         else None,
         states=STATES,
         reaches=SCOPES,
+        profile=profile,
         **params,
     )
 

@@ -12,6 +12,7 @@ from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
 from memsvc.styles.turns.facts.fact_tools import FactTools
+from memsvc.styles.turns.facts.user_profile import UserProfile
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.inspection.inspection_tools import InspectionTools
 from memsvc.styles.turns.inspection.recall_traces import RecallTraces
@@ -31,7 +32,7 @@ from memsvc.styles.turns.rebuild.fact_rereading import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.digests import SessionDigests
 from memsvc.styles.turns.recall.recall import TurnRecall
-from memsvc.styles.turns.turn_resources import FACTS, completions, guide, session_resource
+from memsvc.styles.turns.turn_resources import FACTS, PROFILE, completions, guide, session_resource
 from memsvc.styles.turns.turn_tools import TurnTools
 from memsvc.styles.turns.turns import TurnMemory
 
@@ -85,6 +86,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     return Published(
         tools=[
             *tools_of(functions),
+            *tools_of(UserProfile(database, clock, costs, options), {"memory_profile": PROFILE}),
             *tools_of(maintenance),
             *tools_of(
                 DirectoryList(database, clock),

@@ -18,6 +18,13 @@ FACTS: Final = Resource(
     " memory_list_facts.",
     mime_type="application/json",
 )
+PROFILE: Final = Resource(
+    template="memsvc://{project}/users/{user_id}/profile",
+    name="profile",
+    title="Profile of a user",
+    description="What is known of a person, a line a fact: memory_profile.",
+    text="text",
+)
 
 
 class _SessionArgs(Protocol):
