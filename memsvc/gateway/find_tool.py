@@ -1,16 +1,19 @@
 """find_tool: the few tools that fit a query, for clients that do not want to load all of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from math import sqrt
 from time import monotonic
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 import regex
 from pydantic import BaseModel, Field
 
-from memsvc.core.analysis import query_terms, terms
+from memsvc.core.analysis import normalized_text, query_terms, terms
 from memsvc.core.bm25 import bm25_scores
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.scope import Permission
@@ -28,14 +31,19 @@ REPEATS_MAX: Final = 100
 """Limit of a pattern's repeat counts when multiplied: compiling writes each repetition out."""
 K1: Final = 1.2
 B: Final = 0.75
+WORDS_FILE: Final = "tool_words.txt"
+"""Concepts with their words, an empty line, and tools with words by which people ask for them."""
+CONCEPT_WEIGHT: Final = 3
 NAME_WEIGHT: Final = 3
 """Weight of a word in a tool's name: it says more than one of many in descriptions of arguments."""
 EMBEDDING_WEIGHT: Final = 0.65
 
+_FIRST_CJK: Final = "\u2e80"
 _SPECIAL_CHARACTERS: Final = frozenset("\\^$.|?*+()[]{}")
 _ESCAPED: Final = regex.compile(r"\\.", regex.DOTALL)
 _REPEATED: Final = regex.compile(r"\{(\d*)(,?)(\d*)\}")
 _GROUPS: Final = regex.compile(r"\(\?(?!:|=|!|<=|<!|P?<\w+>)")
+_WORD: Final = regex.compile(r"\w+")
 _IDENTIFIER: Final = regex.compile(r"[A-Za-z0-9_]*_[A-Za-z0-9_]*")
 
 Mode = Literal["auto", "regex", "bm25", "embedding"]
@@ -134,7 +142,9 @@ class ToolSearch:
         query = query.strip()
         if not query:
             raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
-        documents = [self._document(tool) for tool in calls.tools() if tool.name != NAME]
+        tools = [tool for tool in calls.tools() if tool.name != NAME]
+        # the first time takes a tenth of a second
+        documents = await asyncio.to_thread(lambda: [self._document(tool) for tool in tools])
         found = (await self._ranked(query, mode, documents))[:FOUND_MAX]
         if return_references_only:
             return FindResult(
@@ -199,8 +209,10 @@ class ToolSearch:
                 f"{name} {field.get('description', '')}" for name, field in arguments.items()
             )
             fields = (tool.name, f"{tool.title}. {tool.description}", argument_text)
+            asked = tool_words().words_by_tool.get(tool.name, "")
             words = (
-                *terms(tool.name) * NAME_WEIGHT,
+                *(terms(tool.name) + terms(asked)) * NAME_WEIGHT,
+                *(concepts(f"{tool.title}. {asked}") * CONCEPT_WEIGHT),
                 *(term for text in fields[1:] for term in terms(text)),
             )
             self._documents[tool.name] = _Document(tool, schema, fields, words)
@@ -280,7 +292,63 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
 
 
 def _by_words(query: str, documents: list[_Document]) -> list[float]:
-    return bm25_scores(query_terms(query), [document.terms for document in documents], K1, B)
+    query_words = query_terms(query) + concepts(query)
+    return bm25_scores(query_words, [document.terms for document in documents], K1, B)
+
+
+class _Lexicon(NamedTuple):
+    """Concepts by a term, by terms that all occur, and by words written without spaces.
+
+    And by tool, words by which people ask for it."""
+
+    by_term: Mapping[str, Sequence[str]]
+    by_terms: Mapping[frozenset[str], Sequence[str]]
+    by_cjk_word: Mapping[str, Sequence[str]]
+    words_by_tool: Mapping[str, str]
+
+
+@cache
+def tool_words() -> _Lexicon:
+    """Return the content of WORDS_FILE."""
+    by_term, by_cjk_word = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    by_terms = defaultdict[frozenset[str], list[str]](list)
+    content = files(__package__).joinpath(WORDS_FILE).read_text("utf-8")
+    of_concepts, _, of_tools = content.partition("\n\n")
+    for concept, words in _lines(of_concepts):
+        for word in words.split():
+            if word[0] >= _FIRST_CJK:
+                by_cjk_word[normalized_text(word)].append(concept)
+                continue
+            stems = _stems(word.replace("+", " "))
+            if len(stems) == 1:
+                by_term[next(iter(stems))].append(concept)
+            else:
+                by_terms[stems].append(concept)
+    return _Lexicon(by_term, by_terms, by_cjk_word, dict(_lines(of_tools)))
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        name, separator, words = line.partition(": ")
+        if separator and not name.startswith("#"):
+            yield name, words
+
+
+def _stems(text: str) -> frozenset[str]:
+    """Return the terms of the words of a text, which for stop words are themselves."""
+    words = _WORD.findall(normalized_text(text))
+    return frozenset(term for word in words for term in terms(word) or [word])
+
+
+def concepts(text: str) -> list[str]:
+    """Return marks of the concepts that a text has words of, in any of the six languages."""
+    lexicon, plain, stems = tool_words(), normalized_text(text), _stems(text)
+    found = [
+        *(lexicon.by_term[stem] for stem in stems if stem in lexicon.by_term),
+        *(names for words, names in lexicon.by_terms.items() if words <= stems),
+        *(names for word, names in lexicon.by_cjk_word.items() if word in plain),
+    ]
+    return sorted({f"~{name}" for names in found for name in names})
 
 
 def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:
