@@ -29,7 +29,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.facts import FactState, FactTier
+from memsvc.core.facts import Evidence, FactState, FactTier
 from memsvc.core.paths import check_project, encode_segment
 from memsvc.store.context import SummaryPosition
 from memsvc.store.export import Column, Table
@@ -346,15 +346,6 @@ _OPEN: Final = ConfigDict(extra="allow", strict=True)
 _Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
-@with_config(_CLOSED)
-class _Evidence(TypedDict):
-    session: str
-    turn: str
-    item: str
-    user: str
-    origin: NotRequired[str]
-
-
 @with_config(_OPEN)
 class _Cited(TypedDict):
     session: str
@@ -390,14 +381,19 @@ class _RecallTrace(TypedDict):
     limits: dict[str, Any]
 
 
-_PLACE: Final[dict[str, Any]] = {field.name: (field.type, ...) for field in fields(SummaryPosition)}
+def _closed(record: type, **optional: Any) -> TypeAdapter[Any]:
+    """Return the parser of what has the fields of a dataclass, `optional` ones as given here."""
+    required: dict[str, Any] = {field.name: (field.type, ...) for field in fields(record)}
+    return TypeAdapter(create_model(record.__name__, __config__=_CLOSED, **required | optional))
+
+
 _OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(strict=True))
 _COUNTS: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
 _ADAPTERS: Final[Mapping[tuple[str, str], TypeAdapter[Any]]] = {
-    ("facts", "evidence"): TypeAdapter(_Evidence),
+    ("facts", "evidence"): _closed(Evidence, origin=(str, "")),
     ("insights", "evidence"): TypeAdapter(_InsightEvidence),
     ("recalls", "told"): TypeAdapter(_RecallTrace),
-    ("sessions", "summary"): TypeAdapter(create_model("Summary", __config__=_CLOSED, **_PLACE)),
+    ("sessions", "summary"): _closed(SummaryPosition),
     ("sessions", "counters"): _COUNTS,
     ("activity", "session_tokens"): _COUNTS,
     ("activity", "lifetime_tokens"): _COUNTS,

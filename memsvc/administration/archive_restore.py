@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 from uuid import uuid4
 
 import anyio.to_thread
+from pydantic import Field
 
 from memsvc.administration.archive_format import ArchiveManifest, ArchiveRows
 from memsvc.administration.archive_reader import (
@@ -19,6 +20,7 @@ from memsvc.administration.archive_reader import (
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.core.tools import Result
 from memsvc.store import derived_index, export, jobs, quotas, usage
 from memsvc.store.database import Database, Tx
 from memsvc.store.export import CALLS, JOBS, Table
@@ -53,19 +55,18 @@ class ProjectContent:
     jobs: set[tuple[str, str]] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredProjectState:
-    """Outcome for a project of an archive: its target, and whether it was written now or before.
-
-    Of a check, `occupied` means that a restore would be refused because the target holds something
-    else.
-    """
-
-    project: str
-    into: str
-    rows: Mapping[str, int]
-    written: bool
-    occupied: bool = False
+class RestoredProject(Result):
+    project: str = Field(description="its name in the archive")
+    into: str = Field(description="the project that it went to")
+    rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
+    occupied: bool = Field(
+        False,
+        description="of a check: something else is there already, so that a restore into it is"
+        " refused",
+    )
+    written: bool = Field(
+        description="false where it came from this very archive before, and nothing was changed"
+    )
 
 
 class _RolledBackError(Exception):
@@ -77,7 +78,7 @@ class RestoreOutcome:
     """Outcome of a restore."""
 
     manifest: ArchiveManifest
-    projects: Sequence[RestoredProjectState]
+    projects: Sequence[RestoredProject]
 
 
 class ArchiveRestore:
@@ -242,11 +243,17 @@ class _Load:
 
 async def _state(
     tx: Tx, manifest: ArchiveManifest, project: str, rows: Mapping[str, int]
-) -> RestoredProjectState:
+) -> RestoredProject:
     """Return the outcome for a project: not written if this archive was restored before."""
     holds = await export.has_rows(tx)
     before = holds and await export.restored_before(tx, manifest.archive)
-    return RestoredProjectState(project, tx.scope.project, rows, not before, holds and not before)
+    return RestoredProject(
+        project=project,
+        into=tx.scope.project,
+        rows=dict(rows),
+        written=not before,
+        occupied=holds and not before,
+    )
 
 
 def _conflict(project: str) -> MemsvcError:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.administration.archive_export import ArchiveExport
 from memsvc.administration.archive_format import FORMAT, MEDIA_TYPES, SUFFIXES
-from memsvc.administration.archive_restore import ArchiveRestore, FileQuotas, RestoredProjectState
+from memsvc.administration.archive_restore import ArchiveRestore, FileQuotas, RestoredProject
 from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, OpenArchive
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
@@ -67,20 +67,6 @@ class ArchiveExportResult(Result):
     projects: list[ExportedProject] = Field(description="what an archive would hold now")
     path: str = Field(
         description="where to GET the archive with the same arguments, under this server's URL"
-    )
-
-
-class RestoredProject(Result):
-    project: str = Field(description="its name in the archive")
-    into: str = Field(description="the project that it went to")
-    rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
-    occupied: bool = Field(
-        False,
-        description="of a check: something else is there already, so that a restore into it is"
-        " refused",
-    )
-    written: bool = Field(
-        description="false where it came from this very archive before, and nothing was changed"
     )
 
 
@@ -171,7 +157,7 @@ class ArchiveTransfer:
                 "archive": outcome.manifest.archive,
                 "made_at": outcome.manifest.made_at.isoformat(),
                 "checked_only": check,
-                "projects": [_restored_project(project) for project in outcome.projects],
+                "projects": list(outcome.projects),
             }
         )
 
@@ -222,13 +208,3 @@ class ArchiveTransfer:
         return ArchiveImportResult(
             path=ARCHIVE_PATH, format_max=FORMAT, archive_bytes_max=self.bytes_max
         )
-
-
-def _restored_project(restored: RestoredProjectState) -> RestoredProject:
-    return RestoredProject(
-        project=restored.project,
-        into=restored.into,
-        rows=dict(restored.rows),
-        written=restored.written,
-        occupied=restored.occupied,
-    )

@@ -211,10 +211,13 @@ def test_json_has_the_shape_that_its_readers_need() -> None:
         "first": 0,
         "next_entry": 4,
     }
+    taught = {"session": "s", "turn": "t", "item": "i", "user": ""}
     for table, column, value in (
         ("recalls", "told", told),
         ("insights", "evidence", rests),
         ("sessions", "summary", place),
+        ("facts", "evidence", taught),
+        ("facts", "evidence", taught | {"origin": "model"}),
     ):
         assert is_valid(table, column, value)
     for table, column, wrong in (
@@ -227,6 +230,9 @@ def test_json_has_the_shape_that_its_readers_need() -> None:
         ("insights", "evidence", rests | {"turns": ["t"]}),
         ("insights", "evidence", rests | {"holds": 1}),
         ("memories", "metadata", "x"),
+        ("facts", "evidence", taught | {"user": None}),
+        ("facts", "evidence", taught | {"more": ""}),
+        ("facts", "evidence", {"session": "s"}),
     ):
         assert not is_valid(table, column, wrong)
 
