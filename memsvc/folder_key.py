@@ -15,7 +15,7 @@ from memsvc.core.scope import ALL_PERMISSIONS, Permission
 from memsvc.core.urls import is_loopback
 from memsvc.gateway.auth import AuthOptions
 from memsvc.settings import Settings
-from memsvc.store import keys, open_tenants
+from memsvc.store import keys
 from memsvc.store.database import Database
 
 log = structlog.get_logger("memsvc.keys")
@@ -104,9 +104,9 @@ async def list_legacy_keys(
         return
     permissions = ALL_PERMISSIONS - {Permission.ADMIN} if options.oauth.issuer else ALL_PERMISSIONS
     count = 0
-    for tenant in await open_tenants.list_open_tenants(database):
-        if await open_tenants.has_data(database, tenant):
-            count += await open_tenants.list_key(database, tenant, LEGACY_LABEL, permissions, now)
+    for tenant in await keys.list_open_tenants(database):
+        if await keys.has_data(database, tenant):
+            count += await keys.list_key(database, tenant, LEGACY_LABEL, permissions, now)
     if count:
         log.warning(
             "keys that had opened a tenant without being listed are listed now",

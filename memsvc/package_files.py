@@ -1,7 +1,18 @@
-"""Paths of the files that ship beside the code, in a checkout and an installed wheel alike."""
+"""The installed package: its version, and paths of the files that ship beside the code."""
 
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Final
+
+
+def version() -> str:
+    """Return the version; `0` where the package is run without being installed."""
+    try:
+        return installed_version("memsvc")
+    except PackageNotFoundError:
+        return "0"
+
 
 PACKAGE: Final = Path(__file__).resolve().parent
 

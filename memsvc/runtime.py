@@ -27,30 +27,29 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.adapters.tracing import opened_tracer
 from memsvc.administration import tools as administration
 from memsvc.administration.archive_restore import FileQuotas
-from memsvc.administration.limit_tools import EffectiveLimits, Kind, TenantLimit
 from memsvc.administration.purge import PurgeLevel
+from memsvc.administration.usage_tools import EffectiveLimits, Kind, TenantLimit
 from memsvc.core.call_context import Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.core.urls import is_loopback
-from memsvc.core.version import version
 from memsvc.database_setup import is_schema_current, opened_database
 from memsvc.folder_key import KEY_FILE, list_legacy_keys
 from memsvc.gateway import rest
 from memsvc.gateway.admission import Admission
-from memsvc.gateway.audit import CallLog, call_log
 from memsvc.gateway.auth import Authenticator
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.call_accounting import CallLog, call_log
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.oauth import TokenVerifier
-from memsvc.gateway.pipe import PipeTool
+from memsvc.gateway.pipe_run import PipeTool
 from memsvc.gateway.rate_limits import RateLimits
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.gateway.storage_quota import StorageQuota
+from memsvc.package_files import version
 from memsvc.settings import Settings
 from memsvc.store import vectors
 from memsvc.store.changes import Changes

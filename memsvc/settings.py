@@ -29,12 +29,12 @@ from memsvc.adapters.options import (
     TracingOptions,
 )
 from memsvc.administration.archive_tools import ArchiveOptions
-from memsvc.console.options import ConsoleOptions
+from memsvc.console.dependencies import ConsoleOptions
 from memsvc.core.errors import SettingsError
 from memsvc.core.toolsets import Toolsets
 from memsvc.core.validation_messages import suggest_name, validation_message
-from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
+from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.metrics import MetricsOptions
 from memsvc.gateway.pipe_run import PipeOptions

@@ -7,13 +7,13 @@ from typing import Any
 
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.scope import Caller
-from memsvc.core.version import version
 from memsvc.folder_key import KEY_FILE, load_key, visible_key_file
 from memsvc.gateway.auth_challenge import UnknownKeyError
 from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, McpServerConfig
 from memsvc.gateway.mcp.stdio import StdioEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
+from memsvc.package_files import version
 from memsvc.runtime import Publish, Runtime, build_runtime, instructions, published
 from memsvc.settings import Settings
 from memsvc.worker import Worker

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pglast import parse_sql
 
-from memsvc.store.citus import LOCAL, SHARD_TABLES
+from memsvc.store.policies import LOCAL, SHARD_TABLES
 from tests.parsed import (
     Node,
     adds_interval,
@@ -52,8 +52,8 @@ MADE: Final = frozenset(("export.put", "derived_index.put_rows"))
 BROADCAST: Final = MADE | frozenset((
     *("calls.insert_calls", "tenant_purge.close_units", "derived.put_done_turns", "derived.put_facts", "facts.apply"),
     *("files.append", "files.create", "files.rewrite", "guard.purge_turns", "index._put", "index.merge_fresh", "append_log.append"),
-    *("append_log.replace", "block_outcomes.add_outcome", "style_files.put", "memory_settings.add_event", "document_tree.change"),
-    *("quotas.add_bytes", "rates.add_usage", "recalls.insert", "derived_index._insert", "sessions.finish_turn"),
+    *("append_log.replace", "block_outcomes.add_outcome", "style_files.put", "memories.add_event", "document_tree.change"),
+    *("quotas.add_bytes", "quotas.add_rate_usage", "recalls.insert", "derived_index._insert", "sessions.finish_turn"),
 ))  # fmt: skip
 """The functions whose statements still let every node take part in a write, so that one that is
 down stops the writes of all: none is added, and one that is written anew goes from here. Those of

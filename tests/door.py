@@ -10,9 +10,8 @@ from memsvc.core.errors import Code
 from memsvc.core.ports import Embedder, Llm, Reranker
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job, Published
-from memsvc.gateway.audit import AuditOptions, call_log
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.call_accounting import AuditOptions, call_log
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.gateway.storage_quota import StorageQuota

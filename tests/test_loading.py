@@ -31,7 +31,6 @@ ANSWERING = {
     "mcp_types",
     "memsvc.app",
     "memsvc.console.routes",
-    "memsvc.gateway.server",
 }
 
 

@@ -17,7 +17,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tool_methods import admin_tool
 from memsvc.core.tools import Result
-from memsvc.core.version import version
+from memsvc.package_files import version
 from memsvc.store.database import Database
 
 

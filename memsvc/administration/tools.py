@@ -4,13 +4,11 @@ from collections.abc import Collection
 
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.archive_tools import ArchiveOptions, ArchiveTransfer
-from memsvc.administration.call_tools import CallLogReader
-from memsvc.administration.job_tools import JobTools
+from memsvc.administration.call_tools import CallLogReader, JobTools
 from memsvc.administration.key_tools import KeyTools
-from memsvc.administration.limit_tools import EffectiveLimits, LimitReader
 from memsvc.administration.purge import Purge
 from memsvc.administration.tenant_keys import TenantKeys
-from memsvc.administration.usage_tools import UsageTools
+from memsvc.administration.usage_tools import EffectiveLimits, LimitReader, UsageTools
 from memsvc.core.ports import Clock
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published

@@ -1,21 +1,63 @@
-"""The tool that reports what a tenant stores and calls, by project and in total: tenant_usage."""
+"""The tools that report a tenant's usage and its effective limits: tenant_usage, tenant_limits."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import perf_counter
-from typing import Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tool_methods import admin_tool
+from memsvc.core.tool_methods import admin_tool, result
 from memsvc.core.tools import Result
 from memsvc.store import usage
 from memsvc.store.database import Database
 from memsvc.store.usage import Quota
+
+Kind = Literal["retention", "quota", "rate"]
+
+
+@result
+class TenantLimit:
+    kind: Annotated[
+        Kind, "how long something is kept, how much of it there may be, or how often it may be"
+    ]
+    setting: Annotated[str, "the setting of the server, whose name ends with the unit"]
+    value: Annotated[int | float, "its value"]
+    about: Annotated[str, "what it says"]
+
+
+@result
+class TenantLimits:
+    limits: Annotated[Sequence[TenantLimit], "what is in force for you"]
+
+
+EffectiveLimits = Callable[[bytes], Sequence[TenantLimit]]
+"""Returns the effective limits of a tenant."""
+
+
+class LimitReader:
+    """Reads the effective limits of a tenant."""
+
+    def __init__(self, effective_limits: EffectiveLimits) -> None:
+        self._effective_limits = effective_limits
+
+    @admin_tool(
+        "tenant_limits",
+        title="Tell what holds",
+        needs=Permission.READ,
+        project="any: the same holds for all projects",
+    )
+    async def limits(self, scope: Scope) -> TenantLimits:
+        """Tell how long things are kept, how much there may be and how often you may call.
+
+        That is as the server is configured. What a project or a session says otherwise is not in
+        it."""
+        return TenantLimits(self._effective_limits(scope.tenant))
+
 
 CALLS_OF_H: Final = 24
 UNCACHED_S_MAX: Final = 0.02

@@ -61,9 +61,9 @@ commands.command("guide")(knowledge_commands.guide)
 @commands.command()
 def serve(db: Db = None, config: Config = None) -> None:
     """Start the elfmem MCP server for agent tool integration."""
-    from memsvc.serve_knowledge import serve as serve_tools  # noqa: PLC0415 - the whole server
+    from memsvc.standalone import serve_knowledge  # noqa: PLC0415 - the whole server
 
-    serve_tools(folder_of(db), config)
+    serve_knowledge(folder_of(db), config)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from memsvc.store import keys, projects
 from memsvc.store.database import Database
 from memsvc.styles.files.indexing import FILE_INDEX
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME as NOTEBOOK
-from memsvc.styles.notebook.tree_rebuild import TreeRebuild as NotebookRebuilding
+from memsvc.styles.notebook.notebook_writer import TreeRebuild as NotebookRebuilding
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 
 PROJECTS_A_PAGE = 100

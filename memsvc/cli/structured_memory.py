@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memsvc import serve_notebook
+from memsvc.standalone import serve_notebook
 
 
 def structured_memory(
@@ -18,4 +18,4 @@ def structured_memory(
     DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text
     of a new root.
     """
-    serve_notebook.serve(os.environ, all_tools=all_tools)
+    serve_notebook(os.environ, all_tools=all_tools)

@@ -1,6 +1,6 @@
 """Command `memsvc version`."""
 
-from memsvc.core.version import version
+from memsvc.package_files import version
 
 
 def version_command() -> None:

@@ -1,4 +1,4 @@
-"""Dependencies of the console, which knows no other part of the service."""
+"""Options and dependencies of the console, which knows no other part of the service."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope as Request
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool, ToolCalls
+
+
+class ConsoleOptions(BaseModel):
+    """Options of the web pages at /console."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="whether /console is there")
+    session_hours: float = Field(
+        12.0, gt=0, le=720, description="how long somebody stays signed in without doing anything"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memsvc.console.dependencies import ConsoleDependencies
-from memsvc.console.options import ConsoleOptions
-from memsvc.console.page import PROJECT, SEE_OTHER, Page, environment
-from memsvc.console.session_cookies import COOKIE, CookieFactory
+from memsvc.console.dependencies import ConsoleDependencies, ConsoleOptions
+from memsvc.console.page import COOKIE, PROJECT, SEE_OTHER, CookieFactory, Page, environment
 from memsvc.console.views import (
     administration_views,
     document_views,
     file_views,
-    knowledge_views,
+    memory_views,
     project_views,
-    turn_views,
 )
 from memsvc.core.errors import MemsvcError
 from memsvc.core.paths import check_project
@@ -49,11 +46,11 @@ VIEWS: Final[Mapping[str, View]] = {
     "volume": View(project_views.show_usage),
     "project": View(project_views.go_to_project),
     "projects": View(project_views.projects),
-    "sessions": View(turn_views.sessions),
-    "session": View(turn_views.timeline),
-    "recall": View(turn_views.recall),
-    "facts": View(turn_views.facts),
-    "fact": View(turn_views.fact_history),
+    "sessions": View(memory_views.sessions),
+    "session": View(memory_views.timeline),
+    "recall": View(memory_views.recall),
+    "facts": View(memory_views.facts),
+    "fact": View(memory_views.fact_history),
     "boards": View(document_views.boards),
     "board": View(document_views.board),
     "restore-board": View(document_views.restore_board, ("POST",)),
@@ -69,20 +66,20 @@ VIEWS: Final[Mapping[str, View]] = {
     "edit-document": View(document_views.edit, ("GET", "POST")),
     "restore-document": View(document_views.restore, ("POST",)),
     "playground": View(project_views.tool_form, ("GET", "POST")),
-    "memories": View(knowledge_views.memories),
-    "memory": View(knowledge_views.memory_history),
-    "delete-memory": View(knowledge_views.delete_memory, ("POST",)),
-    "memory-settings": View(knowledge_views.memory_settings, ("GET", "POST")),
-    "memory-prompt": View(knowledge_views.memory_prompt, ("GET", "POST")),
-    "knowledge": View(knowledge_views.listed),
-    "block": View(knowledge_views.show),
-    "edit-block": View(knowledge_views.edit, ("POST",)),
-    "forget-block": View(knowledge_views.forget, ("POST",)),
-    "tell-outcome": View(knowledge_views.outcome, ("POST",)),
-    "connect-blocks": View(knowledge_views.connect, ("POST",)),
-    "disconnect-blocks": View(knowledge_views.disconnect, ("POST",)),
-    "curate": View(knowledge_views.curate, ("POST",)),
-    "dream": View(knowledge_views.dream, ("POST",)),
+    "memories": View(memory_views.memories),
+    "memory": View(memory_views.memory_history),
+    "delete-memory": View(memory_views.delete_memory, ("POST",)),
+    "memory-settings": View(memory_views.memory_settings, ("GET", "POST")),
+    "memory-prompt": View(memory_views.memory_prompt, ("GET", "POST")),
+    "knowledge": View(memory_views.listed),
+    "block": View(memory_views.show),
+    "edit-block": View(memory_views.edit, ("POST",)),
+    "forget-block": View(memory_views.forget, ("POST",)),
+    "tell-outcome": View(memory_views.outcome, ("POST",)),
+    "connect-blocks": View(memory_views.connect, ("POST",)),
+    "disconnect-blocks": View(memory_views.disconnect, ("POST",)),
+    "curate": View(memory_views.curate, ("POST",)),
+    "dream": View(memory_views.dream, ("POST",)),
     "calls": View(administration_views.calls),
     "jobs": View(administration_views.jobs),
     "settle-job": View(administration_views.settle_job, ("POST",)),
@@ -95,8 +92,8 @@ VIEWS: Final[Mapping[str, View]] = {
     "revoke-key": View(administration_views.revoke_key, ("POST",)),
     "usage": View(administration_views.usage),
     "purge": View(administration_views.purge, ("GET", "POST")),
-    "correct-fact": View(turn_views.correct_fact, ("POST",)),
-    "forget-fact": View(turn_views.forget_fact, ("POST",)),
+    "correct-fact": View(memory_views.correct_fact, ("POST",)),
+    "forget-fact": View(memory_views.forget_fact, ("POST",)),
 }
 """The pages, by their paths below the project."""
 

@@ -1,18 +1,100 @@
 """Ranking of index entries: BM25, embeddings, context, days, times, speakers."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from math import sqrt
+from functools import cache
+from importlib.resources import files
+from math import log1p, sqrt
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from memsvc.core.analysis import NamedDate, parse_date_names, query_terms, terms
-from memsvc.core.bm25 import SHORT_LENGTH, bm25_idf, length_factor
-from memsvc.core.common_words import content_terms
+from memsvc.core.analysis import NamedDate, normalized_text, parse_date_names, query_terms, terms
 from memsvc.core.fusion import floor_distance
 from memsvc.core.time_references import FIRST, NEVER, TimeReferences
+
+SHORT_LENGTH: Final = 30
+"""Terms up to which an entry, or an index's average, counts as short: a chat message, not an essay.
+"""
+LONG_LENGTH: Final = 120
+
+
+def bm25_constants(avg_length: float) -> tuple[float, float]:
+    """Return k1 and b for an average entry length in terms; b is 0.4 (short) to 1 (long)."""
+    return 0.9, 0.4 + 0.6 * length_factor(avg_length)
+
+
+def bm25_idf(count_with_term: int, count_all: int) -> float:
+    """Return the inverse document frequency in nats, never negative.
+
+    ln(1 + (n - df + 0.5) / (df + 0.5)), as in Lucene."""
+    return log1p((count_all - count_with_term + 0.5) / (count_with_term + 0.5))
+
+
+def bm25_term_score(
+    idf: float, term_count: float, length: float, avg_length: float, k1: float, b: float
+) -> float:
+    """Return what one term adds to an entry's score.
+
+    After Robertson and Zaragoza 2009, with the factor k1 + 1."""
+    return idf * term_count * (k1 + 1) / (term_count + k1 * (1 - b + b * length / avg_length))
+
+
+def bm25_scores(
+    question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float
+) -> list[float]:
+    """Return the scores of all documents in order, each given as its terms with repeats."""
+    counts = [Counter(document) for document in documents]
+    avg_length = sum(map(len, documents)) / max(1, len(documents))
+    scores = [0.0] * len(documents)
+    for term in dict.fromkeys(question_terms):
+        idf = bm25_idf(sum(term in count for count in counts), len(documents))
+        for position, count in enumerate(counts):
+            if count[term]:
+                scores[position] += bm25_term_score(
+                    idf, count[term], len(documents[position]), avg_length, k1, b
+                )
+    return scores
+
+
+def length_factor(length: float) -> float:
+    """Return 0 for a short and 1 for a long text, its length given in terms."""
+    return min(1.0, max(0.0, (length - SHORT_LENGTH) / (LONG_LENGTH - SHORT_LENGTH)))
+
+
+WORDS_FILE: Final = "common_words.txt"
+"""Lines of a language, a colon and words, with no diacritics."""
+
+_WORD: Final = re.compile(r"[a-z]+")
+_KANA: Final = re.compile(r"[\u3040-\u30ff]")
+_JAPANESE: Final = re.compile(r"[\u3041-\u309f]|.[はがをにでともの]|.?[何誰言]")
+_CHINESE: Final = re.compile(
+    r".?[的了是我你您他她它们們这這那哪么麼什怎吗嗎呢吧啊呀呗把被给給跟和与與或就都也还還很不没沒个個里裡之请請问問谁誰为為说說讲講多少几幾]"
+)
+"""Pairs of characters that are grammar, or across the border of two words."""
+
+
+def content_terms(question: str) -> list[str]:
+    """Return the terms of a question that are not common words of its language.
+
+    All of its terms where each of them is common."""
+    text = normalized_text(question)
+    words = set(_WORD.findall(text))
+    _, common = max(_languages(), key=lambda language: len(words & language[0]))
+    pairs = _JAPANESE if _KANA.search(text) else _CHINESE
+    found = query_terms(question)
+    return [term for term in found if term not in common and not pairs.match(term)] or found
+
+
+@cache
+def _languages() -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Return the common words of each language, and their terms."""
+    content = files("memsvc.core").joinpath(WORDS_FILE).read_text(encoding="utf-8")
+    found = [frozenset(line.split()[1:]) for line in content.splitlines()]
+    return [(words, frozenset(term for word in words for term in terms(word))) for words in found]
+
 
 _Context = dict[str, tuple[float, float]]
 """By term: the score that reaches an entry from its neighbours, and the weight of the path."""

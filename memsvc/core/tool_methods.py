@@ -19,10 +19,16 @@ from typing import (
 
 from pydantic import ConfigDict, Field, create_model, with_config
 
-from memsvc.core.progress import ProgressCallback
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller, Permission, Scope
-from memsvc.core.tools import AllProjectsArguments, Arguments, Tool, ToolCalls, ToolContext
+from memsvc.core.tools import (
+    AllProjectsArguments,
+    Arguments,
+    ProgressCallback,
+    Tool,
+    ToolCalls,
+    ToolContext,
+)
 from memsvc.core.toolsets import Toolset
 
 _TOOL: Final = "__tool__"

@@ -1,4 +1,4 @@
-"""Tools as data: styles publish a catalogue, and every surface is generated from it."""
+"""Tools as data: styles publish a catalogue of tools and events, from which surfaces are made."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -15,11 +15,60 @@ from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_project
 from memsvc.core.ports import PassageSearch
-from memsvc.core.progress import SILENT, ProgressCallback
-from memsvc.core.project_events import ProjectEventSource
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 from memsvc.core.toolsets import Toolset
+
+
+class ProgressCallback(Protocol):
+    """Receiver of the progress of a slow tool, whether a client listens or not."""
+
+    def report(self, done: float, total: float | None = None, step: str | None = None) -> None:
+        """Report that `done` of `total`, where known, is finished.
+
+        `step` is a fixed phrase, never content.
+
+        `done` only grows. Returns at once and never fails."""
+        ...
+
+
+class _Silent:
+    """A receiver that ignores reports."""
+
+    def report(self, done: float, total: float | None = None, step: str | None = None) -> None:
+        del done, total, step
+
+
+SILENT: Final[ProgressCallback] = _Silent()
+"""For calls whose callers did not request progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectEvent:
+    """An event in a project: its number there, which grows, its kind, and its published data."""
+
+    number: int
+    kind: str
+    data: dict[str, Any]
+
+
+class ProjectEventSource(Protocol):
+    """Source of project events for subscribers.
+
+    `uri` is announced on each event; a caller that may call `tool`, whose only argument is the
+    project, may subscribe."""
+
+    uri: str
+    tool: str
+
+    async def latest(self, scope: Scope) -> int:
+        """Return the number of the latest event; 0 when there is none."""
+        ...
+
+    async def since(self, scope: Scope, number: int) -> Sequence[ProjectEvent]:
+        """Return the events after this number that are still stored, oldest first."""
+        ...
+
 
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 """Version token of a file, as an argument."""

@@ -9,14 +9,13 @@ from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from memsvc.core.background import FairSemaphore
 from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.fair_semaphore import FairSemaphore
 from memsvc.core.ports import Meter
-from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool
-from memsvc.gateway.rate_limits import Kind, LimitError, RateLimits
+from memsvc.gateway.rate_limits import Kind, LimitError, Rate, RateLimits
 
 TENANT_SHARE: Final = 3 / 4
 """Share of the slots of a kind, and of its waiting places, that one tenant may have: there is

@@ -19,10 +19,9 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope as DataScope
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.operations import PROJECT, query_arguments
+from memsvc.gateway.operations import PROJECT, SURFACE, query_arguments
 from memsvc.gateway.rest import REQUEST_ID
 from memsvc.gateway.streams import is_too_large
-from memsvc.gateway.tools import SURFACE
 
 WRITE_BYTES: Final = 1024 * 1024
 """Bytes of an upload that are collected before they are written to disk."""

@@ -1,28 +1,128 @@
 """Dispatch of tool calls for every surface: find, validate, permit, run, map errors, log, count."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
 
 import orjson
 import structlog
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from memsvc.core.call_context import NO_TRACER, Tracer, call_scope
-from memsvc.core.errors import Code, MemsvcError, MissingPermissionError
+from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invalid
+from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.progress import SILENT, ProgressCallback
-from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.core.tools import Arguments, CallOutcome, Tool, ToolCalls, ToolContext
-from memsvc.core.validation_messages import safe_text, suggest_name
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Scope
+from memsvc.core.tools import (
+    SILENT,
+    Arguments,
+    CallOutcome,
+    ProgressCallback,
+    Tool,
+    ToolCalls,
+    ToolContext,
+)
+from memsvc.core.validation_messages import safe_text, suggest_name, validation_message
 from memsvc.gateway.admission import Admission
-from memsvc.gateway.audit import CallLog
-from memsvc.gateway.call_accounting import Call, CallAccounting, Raw
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.call_accounting import Call, CallAccounting, CallLog, Raw
 from memsvc.gateway.metrics import UNKNOWN_TOOL
 from memsvc.gateway.rate_limits import LimitError
+from memsvc.gateway.schemas import input_schema
 from memsvc.gateway.storage_quota import StorageQuota
-from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validate
+
+
+class Catalogue:
+    """Tools by name; ValueError for a duplicate name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are named {tool.name}")
+            self._tools[tool.name] = tool
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name, or None."""
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all tools, in the order in which they were published."""
+        return tuple(self._tools)
+
+
+NAME_CHARS_MAX = 64
+ERRORS_MAX = 5
+
+
+def named_project(tool: Tool, arguments: Any) -> str:
+    """Return the project that a call is logged under before its arguments are validated.
+
+    The one that they name, if it is valid.
+    """
+    project = arguments.get("project") if isinstance(arguments, Mapping) else None
+    if not isinstance(project, str) or not project.strip():
+        project = tool.arguments.model_fields["project"].default
+    if tool.spans_projects and project == ALL_PROJECTS:
+        return ALL_PROJECTS
+    try:
+        return check_project(project.strip()) if isinstance(project, str) else DEFAULT_PROJECT
+    except MemsvcError:
+        return DEFAULT_PROJECT
+
+
+def validate(tool: Tool, arguments: Any) -> Arguments:
+    """Return the validated arguments of a call.
+
+    INVALID_ARGUMENT names the wrong ones, without their values.
+    """
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, Mapping):
+        raise invalid("arguments must be an object")
+    try:
+        orjson.dumps(arguments)
+    # some parsers accept what neither a database nor a response can hold
+    except orjson.JSONEncodeError:
+        raise invalid(
+            "arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most"
+        ) from None
+    try:
+        return tool.arguments.model_validate(arguments)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True, include_input=False)
+        messages = [_message(detail) for detail in details[:ERRORS_MAX]]
+        if len(details) > ERRORS_MAX:
+            messages.append(f"and {len(details) - ERRORS_MAX} more")
+        raise invalid("; ".join(messages), recovery=_recovery(tool, details)) from None
+
+
+def _recovery(tool: Tool, details: Sequence[ErrorDetails]) -> str | None:
+    """Return the names of all arguments, if an unknown one was given."""
+    unknown = [
+        str(detail["loc"][0])[:NAME_CHARS_MAX] for detail in details if _is_unknown_argument(detail)
+    ]
+    if not unknown:
+        return None
+    names = list(input_schema(tool)["properties"])
+    return f"{suggest_name(unknown[0], names)} The arguments are {', '.join(names)}".strip()
+
+
+def _is_unknown_argument(detail: ErrorDetails) -> bool:
+    return detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1
+
+
+def _message(detail: ErrorDetails) -> str:
+    """Return the argument and what is wrong with it, without its value."""
+    where = ".".join(safe_text(str(part), NAME_CHARS_MAX) for part in detail["loc"]) or "arguments"
+    if detail["type"] == "extra_forbidden":
+        return f"{where}: there is no such argument"
+    return f"{where} {validation_message(detail)}"
+
 
 log = structlog.get_logger("memsvc.calls")
 

@@ -19,13 +19,11 @@ from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import FileContent, OpenFile
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.call_accounting import Raw
-from memsvc.gateway.conditional_requests import write_condition
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import BodyTimeoutError, LimitsOptions
-from memsvc.gateway.operations import query_arguments
+from memsvc.gateway.operations import SURFACE, answer, call, json_body, query_arguments
 from memsvc.gateway.rest import REQUEST_ID, error_response
-from memsvc.gateway.streams import file_response, receive_body
-from memsvc.gateway.tools import SURFACE, answer, call, json_body
+from memsvc.gateway.streams import file_response, receive_body, write_condition
 
 FILES_PATH: Final = "/api/files"
 CONTENT: Final = "content"

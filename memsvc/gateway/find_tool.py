@@ -14,8 +14,8 @@ import regex
 from pydantic import BaseModel, Field
 
 from memsvc.core.analysis import normalized_text, query_terms, terms
-from memsvc.core.bm25 import bm25_scores
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.ranking import bm25_scores
 from memsvc.core.scope import Permission
 from memsvc.core.tool_methods import tool
 from memsvc.core.tools import ComposedArguments, Result, Tool, ToolCalls

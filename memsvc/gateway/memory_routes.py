@@ -12,8 +12,8 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from memsvc.core.errors import MemsvcError
-from memsvc.core.project_events import ProjectEvent, ProjectEventSource
 from memsvc.core.scope import Scope as DataScope
+from memsvc.core.tools import ProjectEvent, ProjectEventSource
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
@@ -25,9 +25,15 @@ from memsvc.gateway.mcp.subscriptions import (
     last_event,
     sent_in_time,
 )
-from memsvc.gateway.operations import PROJECT, RestOperation, query_arguments, segments_of
+from memsvc.gateway.operations import (
+    PROJECT,
+    RestOperation,
+    answer,
+    call,
+    query_arguments,
+    segments_of,
+)
 from memsvc.gateway.rest import REQUEST_ID
-from memsvc.gateway.tools import answer, call
 from memsvc.store.changes import change_key
 
 log = structlog.get_logger("memsvc.happenings")

@@ -14,12 +14,10 @@ from memsvc.core.tools import Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import FILES_PATH
-from memsvc.gateway.job_routes import OPERATIONS as JOBS
 from memsvc.gateway.memory_routes import EVENTS_PATH
 from memsvc.gateway.memory_routes import OPERATIONS as MEMORIES
-from memsvc.gateway.operations import PROJECT, RestOperation
+from memsvc.gateway.operations import JOB_OPERATIONS, PROJECT, TOOLS_PATH, RestOperation
 from memsvc.gateway.schemas import Schema, input_schema, output_schema
-from memsvc.gateway.tools import TOOLS_PATH
 
 OPENAPI_PATH: Final = "/api/openapi.json"
 VERSION: Final = "3.1.0"
@@ -111,7 +109,7 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
         ("files", _FILES),
         ("archives", _ARCHIVES),
         ("memories", MEMORIES),
-        ("jobs", JOBS),
+        ("jobs", JOB_OPERATIONS),
     ):
         for operation in operations:
             if (called := by_name.get(operation.tool)) is not None:

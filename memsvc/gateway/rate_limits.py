@@ -13,10 +13,34 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
 from memsvc.core.ports import Meter
-from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.store import rates
+from memsvc.store import quotas
 from memsvc.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A rate per second with a burst of `burst_s` seconds' worth, at least one use.
+
+    `cost_s` is how far one use moves the bucket, `depth_s` how far ahead of now it may be."""
+
+    per_s: float
+    burst_s: float
+    cost_s: float = field(init=False)
+    depth_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost_s", 1 / self.per_s)
+        object.__setattr__(self, "depth_s", max(self.burst_s, self.cost_s))
+
+    def wait_s(self, empty_at: float, now: float) -> float:
+        """Return the seconds until one more use is allowed; 0 if it is now."""
+        return max(0.0, max(empty_at, now) + self.cost_s - self.depth_s - now)
+
+    def used(self, empty_at: float, now: float, times: int = 1) -> float:
+        """Return when the bucket is empty after this many more uses."""
+        return max(empty_at, now) + times * self.cost_s
+
 
 log = structlog.get_logger("memsvc.rates")
 
@@ -258,10 +282,10 @@ class RateLimits:
                     await self._exchange(name, tenant, changes)
                 elif (
                     tenant.sent_at is not None
-                    and now - tenant.sent_at > 2 * rates.QUIET_S + self._options.burst_s
+                    and now - tenant.sent_at > 2 * quotas.QUIET_S + self._options.burst_s
                 ):
                     async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
-                        await rates.forget(tx)
+                        await quotas.forget_idle_rates(tx)
                     tenant.sent_at = None
             except MemsvcError as error:
                 self._meter.add("memsvc_rates_told_total", status="error")
@@ -283,7 +307,7 @@ class RateLimits:
             for bucket, times in changes.items()
         }
         async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
-            offset_s = await rates.add_usage(tx, used_s)
+            offset_s = await quotas.add_rate_usage(tx, used_s)
         now = tenant.sent_at = monotonic()
         for bucket in changes:
             use = tenant.uses.setdefault(bucket, _BucketUse())

@@ -1,4 +1,10 @@
-"""The call log: one row a call, written in batches behind the answer, read a page at a time."""
+"""The call log: one row a call, written in batches behind the answer, read a page at a time.
+
+Its partitions, a week each, are created ahead of time and dropped past their retention. The
+application may do neither: it calls a function that its owner created (`memsvc_roll_calls`, of
+revision 0012). Calls without a partition of their own go into a default one, so that a call is
+logged even where no week was created.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from memsvc.core.scope import Scope
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Database, Row, Tx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,3 +256,31 @@ async def count_by_hour(
     *hours, total = [HourOfCalls(*(row[name] for name in HourOfCalls.__slots__)) for row in rows]
     truncated = rows[-1]["looked"] == COUNTED_MAX
     return CallHours(hours, total, rows[-1]["looked_from"] if truncated else None)
+
+
+ROLL: Final = "memsvc_roll_calls(integer)"
+
+
+@dataclass(frozen=True, slots=True)
+class RolledPartitions:
+    """Number of partitions created and dropped.
+
+    `kept_days` is for how many days calls are kept at least; 0: for ever.
+    """
+
+    made: int
+    dropped: int
+    kept_days: int
+
+
+async def roll(database: Database, keep_days: int) -> RolledPartitions:
+    """Create the partitions of this week and the next two, and drop those past their retention.
+
+    A partition is dropped when its last call is more than `keep_days` ago; 0 drops none, and the
+    owner may have set more. RESOURCE_BUSY when somebody reads for too long in a transaction;
+    nothing is done then.
+    """
+    [row] = await database.registry(
+        "SELECT made, dropped, kept_days FROM memsvc_roll_calls($1)", keep_days
+    )
+    return RolledPartitions(row["made"], row["dropped"], row["kept_days"])

@@ -1,14 +1,237 @@
-"""Database connections: check of the role, setup of new ones, cleanup of used ones."""
+"""Connections to the database: checked URLs, the pool, setup, cleanup, and what errors mean."""
 
+import socket
 from contextlib import suppress
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 import orjson
+from asyncpg import exceptions as pg
 
-from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.database_errors import DRIVER_ERRORS
+from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
+from memsvc.store.pooler import Pooler, pooler_before, shares_by_transaction
 from memsvc.store.tables import TABLES
+
+CACHED_STATEMENTS: Final = 100
+"""Statements that a connection keeps prepared."""
+IDLE_S_MAX: Final = 60.0
+
+Prepared = Literal["auto", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPool:
+    """Connections and their pooler; `prepares` says whether statements are prepared over them.
+
+    If not, each takes one round trip more.
+    """
+
+    connections: asyncpg.Pool
+    pooler: Pooler
+    prepared: bool
+
+
+async def open_pool(
+    url: str, size_min: int, size_max: int, *, command_timeout_s: float, prepared: Prepared
+) -> ConnectionPool:
+    """Connect, with prepared statements unless a pooler is seen to lose them.
+
+    UNAVAILABLE where they are to be prepared `always` all the same; otherwise raises what the
+    driver does.
+    """
+
+    async def create(*, use_prepared: bool) -> asyncpg.Pool:
+        return await asyncpg.create_pool(
+            url,
+            min_size=min(size_min, size_max),
+            max_size=size_max,
+            max_inactive_connection_lifetime=IDLE_S_MAX,
+            command_timeout=command_timeout_s,
+            init=prepare,
+            reset=rollback,
+            statement_cache_size=CACHED_STATEMENTS if use_prepared else 0,
+        )
+
+    use_prepared = prepared != "never"
+    connections = await create(use_prepared=use_prepared)
+    try:
+        async with connections.acquire() as connection:
+            pooler = await pooler_before(connection)
+        lost = use_prepared and pooler is Pooler.WITHOUT_PREPARED
+        if lost and prepared == "always" and await shares_by_transaction(url):
+            raise statements_lost()
+    except BaseException:
+        await connections.close()
+        raise
+    if lost and prepared == "auto":
+        await connections.close()
+        connections, use_prepared = await create(use_prepared=False), False
+    return ConnectionPool(connections, pooler, use_prepared)
+
+
+LOCK_ERRORS: Final = (pg.LockNotAvailableError, pg.DeadlockDetectedError, pg.SerializationError)
+CONNECTION_ERRORS: Final = (
+    OSError,
+    TimeoutError,
+    pg.PostgresConnectionError,
+    pg.CannotConnectNowError,
+    pg.OperatorInterventionError,
+    pg.InsufficientResourcesError,
+    pg.ReadOnlySQLTransactionError,
+    # what the driver makes of a connection that ends between two statements
+    pg.InternalClientError,
+)
+
+LOST: Final = (pg.InvalidSQLStatementNameError, pg.DuplicatePreparedStatementError)
+"""Errors of prepared statements that a pooler in transaction mode does not know."""
+
+DRIVER_ERRORS: Final = (
+    OSError,
+    TimeoutError,
+    pg.PostgresError,
+    pg.InterfaceError,
+    pg.InternalClientError,
+)
+
+
+TIMEOUT_STATES: Final = {"25P03", "25P04"}
+"""SQL states with which PostgreSQL ends a transaction that was idle, or open, for too long."""
+
+NODE_LOST: Final = (
+    "failure on connection marked as essential",
+    "failed to COPY to shard",
+    "server closed the connection unexpectedly",
+)
+"""Messages of Citus, as an error of its own, when a node fails during a transaction."""
+
+CLOSED: Final = "MS001"
+"""SQL state with which `admit_writer` refuses."""
+
+
+def translate_error(error: BaseException) -> MemsvcError | None:
+    """Return the error for the caller when the database is busy, unreachable or out of numbers.
+
+    None for an internal error.
+    """
+    if isinstance(error, LOCK_ERRORS):
+        kind = ExclusiveLockError if isinstance(error, pg.LockNotAvailableError) else MemsvcError
+        return kind(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
+    if isinstance(error, pg.PostgresError) and error.sqlstate == CLOSED:
+        return ExclusiveLockError(
+            Code.RESOURCE_BUSY,
+            "this is being purged just now",
+            retry_after_s=2.0,
+            recovery="wait until it is gone; if the purge was interrupted, ask for the same once"
+            " more",
+        )
+    if isinstance(error, pg.QueryCanceledError):  # by the statement timeout, or by an administrator
+        return MemsvcError(
+            Code.RESOURCE_BUSY,
+            "this took too long and was stopped",
+            retry_after_s=1.0,
+            recovery="try again, with less at once if it was much",
+        )
+    if isinstance(error, LOST):
+        return statements_lost()
+    if isinstance(error, pg.NumericValueOutOfRangeError):
+        return MemsvcError(
+            Code.QUOTA_EXCEEDED,
+            "a number that is counted here cannot become any larger",
+            recovery="go on in another session or project",
+        )
+    # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of
+    # our arguments
+    disconnected = isinstance(error, pg.PostgresError) and (
+        error.sqlstate in TIMEOUT_STATES or str(error).startswith(NODE_LOST)
+    )
+    if disconnected or isinstance(error, CONNECTION_ERRORS) or type(error) is pg.InterfaceError:
+        return MemsvcError(
+            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        )
+    return None
+
+
+def statements_lost() -> MemsvcError:
+    """Return the error for statements prepared through a pooler that gives them to others."""
+    return MemsvcError(
+        Code.UNAVAILABLE,
+        "the pooler before the database does not keep prepared statements",
+        retry_after_s=1.0,
+        recovery="set database.prepared_statements to auto or never, or let the pooler keep them"
+        " (PgBouncer 1.21 and newer: max_prepared_statements), and start memsvc again",
+    )
+
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+DEFAULT_PORT: Final = 5432
+PORT_MAX: Final = 65535
+
+
+def checked_dsn(value: str) -> str:
+    """Return the same URL; ValueError unless it is one of PostgreSQL with ports that are ports."""
+    if not value.startswith(SCHEMES):
+        raise ValueError(f"must begin with {SCHEMES[0]}")
+    if any(not 0 < port <= PORT_MAX for _, port in _addresses(value)):
+        raise ValueError(f"must name a port from 1 to {PORT_MAX}")
+    return value
+
+
+def connection_error(url: str, error: BaseException, setting: str) -> MemsvcError:
+    """Return UNAVAILABLE for what kept the driver from connecting.
+
+    It names address, database or role, whichever is wrong, and never the password; `setting` is
+    where the URL stands.
+    """
+    try:
+        where = ", ".join(f"{host}:{port}" for host, port in _addresses(url))
+        parts = urlsplit(url)
+    except ValueError:
+        return _unavailable("its URL cannot be read", setting)
+    if isinstance(error, socket.gaierror):
+        return _unavailable(f"the name of its host cannot be resolved ({where})", setting)
+    if isinstance(error, ConnectionRefusedError):
+        return _unavailable(f"nothing listens at {where}", setting)
+    if isinstance(error, TimeoutError):
+        return _unavailable(f"no answer in time from {where}", setting)
+    if isinstance(error, pg.InvalidCatalogNameError):
+        return _unavailable(
+            f"there is no database {unquote(parts.path.lstrip('/'))} at {where}", setting
+        )
+    if isinstance(error, pg.InvalidAuthorizationSpecificationError):  # a wrong password is one, too
+        return _unavailable(
+            f"{where} refuses the role {unquote(parts.username or '')} or its password", setting
+        )
+    if isinstance(error, ValueError):  # the driver's word for options that it does not take
+        return _unavailable("its URL has options that the driver does not take", setting)
+    return _unavailable(f"{type(error).__name__} at {where}", setting)
+
+
+def _unavailable(reason: str, setting: str) -> MemsvcError:
+    return MemsvcError(
+        Code.UNAVAILABLE,
+        f"cannot connect to the database: {reason}",
+        recovery=f"check {setting}, and that it runs",
+    )
+
+
+def _addresses(url: str) -> list[tuple[str, int]]:
+    """Return host and port of every server of a URL; ValueError for a port that is no number."""
+    parts = urlsplit(url)
+    query = parse_qs(parts.query)
+    netloc = parts.netloc.rpartition("@")[2] or ",".join(query.get("host", ["localhost"]))
+    ports = ",".join(query.get("port", [str(DEFAULT_PORT)])).split(",")
+    found = []
+    for number, address in enumerate(netloc.split(",")):
+        host, separator, port = (
+            address.rpartition(":") if not address.endswith("]") else (address, "", "")
+        )
+        found.append(
+            (host or address, int(port if separator else ports[min(number, len(ports) - 1)]))
+        )
+    return found
+
 
 ROLLBACK_S_MAX: Final = 2.0
 

@@ -1,9 +1,136 @@
-"""Progress of a model through each session, and the messages that it reads next."""
+"""Sessions and their messages, a page at a time, and the progress of a model through them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from memsvc.store.database import Row, Tx
+
+SEARCH_SESSIONS_MAX = 10_000
+"""Latest sessions that a search by name reads."""
+
+
+class SessionPosition(NamedTuple):
+    """End of a page of sessions: the next one has what was written before it."""
+
+    updated_at: datetime
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """Session with its counters."""
+
+    session: str
+    user_id: str
+    shared: bool
+    turns: int
+    counters: Mapping[str, int]
+    created_at: datetime
+    updated_at: datetime
+    last_maintenance_at: datetime | None
+
+
+async def sessions(
+    tx: Tx, *, named: str, user: str, before: SessionPosition | None, limit: int
+) -> list[SessionRow]:
+    """Return the sessions of the project, or of a user, by name, the latest first.
+
+    Their names have `named` in them. A search by name reads the latest LOOKED_THROUGH.
+    """
+    rows = await tx.fetch(
+        """
+        SELECT session, user_id, shared, turns, counters, created_at, updated_at,
+            last_maintenance_at FROM (
+            SELECT * FROM sessions
+            WHERE tenant = $1 AND project = $2 AND (updated_at,
+                session) < (coalesce($5::timestamptz, 'infinity'), $6)
+                AND ($4 = '' OR user_id = $4)
+            ORDER BY updated_at DESC, session DESC LIMIT $8
+        ) AS latest
+        WHERE $3 = '' OR strpos(lower(session), lower($3)) > 0
+        ORDER BY updated_at DESC, session DESC LIMIT $7
+        """,
+        named,
+        user,
+        before.updated_at if before else None,
+        before.session if before else "",
+        limit,
+        SEARCH_SESSIONS_MAX if named else limit,
+    )
+    return [SessionRow(**row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionItem:
+    """Item of a session; `line` is its line in the event file.
+
+    It is None where that is packed, gone or too long.
+    """
+
+    entry: int
+    ref: str
+    role: str
+    speaker: str
+    said_at: datetime
+    tokens: int
+    text: str
+    chars: int
+    line: bytes | None
+
+
+async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: int) -> int:
+    """Return the entry after the last item of a turn in the index of its session.
+
+    0 for a turn that was never stored, or of which nothing is left. A turn has up to `limit` items.
+    """
+    found: int = await tx.fetchval(
+        """
+        SELECT coalesce(max(e.entry) + 1, 0) FROM guards AS g CROSS JOIN LATERAL (
+            SELECT entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
+                AND length >= 0
+                AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
+                AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn) AS e
+        WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $5 AND g.done
+        """,
+        session,
+        index_id,
+        turn,
+        limit,
+    )
+    return found
+
+
+async def items(
+    tx: Tx, index_id: int, *, before: int, limit: int, chars_max: int, line_bytes_max: int
+) -> list[SessionItem]:
+    """Return the items before an entry of a session's index, the latest first.
+
+    Each has up to `chars_max` characters; forgotten ones are left out.
+    """
+    rows = await tx.fetch(
+        """
+        SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $6) AS text,
+               char_length(e.text) AS chars, block.line
+        FROM (SELECT * FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry < $4
+            AND length >= 0
+              ORDER BY entry DESC LIMIT $5) AS e
+        LEFT JOIN LATERAL (
+            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
+                AND b.start <= e.start
+                AND e.size_bytes <= $7
+            ORDER BY b.start DESC LIMIT 1) AS block ON true
+        ORDER BY e.entry DESC
+        """,
+        index_id,
+        before,
+        limit,
+        chars_max,
+        line_bytes_max,
+    )
+    return [SessionItem(**row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

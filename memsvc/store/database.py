@@ -22,13 +22,21 @@ from memsvc.core.call_context import NO_TRACER, CallContext, TraceSpan, WaitTime
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
-from memsvc.store.connections import check_role, rollback, terminate
-from memsvc.store.database_errors import DRIVER_ERRORS, translate_error
-from memsvc.store.dsn import checked_dsn, connection_error
-from memsvc.store.isolation import check_isolation
+from memsvc.store.connections import (
+    DRIVER_ERRORS,
+    ConnectionPool,
+    Prepared,
+    check_role,
+    checked_dsn,
+    connection_error,
+    open_pool,
+    rollback,
+    terminate,
+    translate_error,
+)
 from memsvc.store.locks import Lock, shared_locks, whole_lock
-from memsvc.store.pool import ConnectionPool, Prepared, open_pool
 from memsvc.store.pooler import CANNOT_CONNECT
+from memsvc.store.tables import check_isolation
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
 """First version of PostgreSQL that can end a transaction as a whole."""

@@ -19,11 +19,11 @@ from sqlalchemy.pool import NullPool
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.package_files import migrations_dir
 from memsvc.store import policies, queue
-from memsvc.store.dsn import connection_error
-from memsvc.store.isolation import TENANT_IS_CURRENT
+from memsvc.store.connections import connection_error
 from memsvc.store.policies import POLICY, AppRole
 from memsvc.store.pooler import CANNOT_CONNECT, shares_by_transaction
 from memsvc.store.revisions import Revisions, fingerprint
+from memsvc.store.tables import TENANT_IS_CURRENT
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
 CONNECT_TIMEOUT_S = 10.0

@@ -6,8 +6,8 @@ from datetime import datetime
 from math import isfinite
 from typing import NamedTuple
 
-from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
 from memsvc.core.paths import children_range
+from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH
 from memsvc.store import vectors
 from memsvc.store.database import Tx
 from memsvc.store.index import index_id_of

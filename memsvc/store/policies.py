@@ -1,4 +1,4 @@
-"""Row level security, storage parameters and privileges of the tables.
+"""Row level security, storage, privileges and distribution over Citus of the tables.
 
 Everything is compared with the catalogue first and changed only where it differs, so that a start
 of a server that has nothing to migrate takes no lock on any table.
@@ -7,16 +7,20 @@ of a server that has nothing to migrate takes no lock on any table.
 import base64
 import hashlib
 import hmac
+import re
 import secrets
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from memsvc.store import call_partitions, citus, queue
-from memsvc.store.isolation import OPEN_TABLES, TENANT_IS_CURRENT
+from memsvc.store import calls, queue
+from memsvc.store.queue import TABLES as QUEUE_TABLES
 from memsvc.store.schema import metadata
+from memsvc.store.tables import OPEN_TABLES, TABLES, TENANT_IS_CURRENT
 
 POLICY = "tenant_only"
 
@@ -129,10 +133,8 @@ def grant(connection: Connection, role: AppRole) -> None:
             connection.execute(text(f"GRANT {permissions} ON {table} TO {name}"))
     if _exists(connection, queue.SEQUENCE):
         connection.execute(text(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}"))
-    if connection.scalar(
-        text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": call_partitions.ROLL}
-    ):
-        connection.execute(text(f"GRANT EXECUTE ON FUNCTION {call_partitions.ROLL} TO {name}"))
+    if connection.scalar(text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": calls.ROLL}):
+        connection.execute(text(f"GRANT EXECUTE ON FUNCTION {calls.ROLL} TO {name}"))
     if _exists(connection, "alembic_version"):
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
     role_settings = {
@@ -148,8 +150,8 @@ def grant(connection: Connection, role: AppRole) -> None:
         "tcp_keepalives_interval": "10",
         "tcp_keepalives_count": "3",
     }
-    if citus.has_shards(connection):
-        role_settings |= dict(citus.ROLE_SETTINGS)
+    if has_shards(connection):
+        role_settings |= dict(ROLE_SETTINGS)
     for setting, value in role_settings.items():
         _allowed(connection, f"ALTER ROLE {name} SET {setting} = '{value}'")
 
@@ -209,3 +211,175 @@ def scram_verifier(password: str) -> str:
     server = hmac.digest(password_key, b"Server Key", "sha256")
     encoded = (base64.b64encode(part).decode() for part in (salt, stored, server))
     return "SCRAM-SHA-256$4096:{}${}:{}".format(*encoded)
+
+
+ANCHOR: Final = "files"
+"""The table that is distributed first; all others are put beside it."""
+LOCAL: Final[Mapping[str, str]] = {
+    "job_refs": "is written together with the queue: one without the other would lose a job for"
+    " good",
+    "tenants": "is read over all tenants",
+    "api_keys": "is read by the key before the tenant is known",
+    "server_secrets": "belongs to no tenant",
+    "ended_sessions": "belongs to no tenant",
+    "alembic_version": "belongs to no tenant",
+    **dict.fromkeys(
+        QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"
+    ),
+}
+"""Tables that stay on the coordinator, and why. No statement has one of them beside a distributed
+one."""
+SHARD_TABLES: Final = (
+    ANCHOR,
+    *(name for name in TABLES if name not in {ANCHOR, *LOCAL}),
+)
+
+ROLE_SETTINGS: Final = (
+    ("citus.propagate_set_commands", "local"),
+    ("citus.override_table_visibility", "off"),
+    ("plan_cache_mode", "auto"),
+)
+"""Settings that the application's role needs on Citus: nodes learn whose rows a transaction sees,
+shards are not looked up in each read of the catalogue, from which the driver learns types (half a
+second a connection), and plans are made for values."""
+
+VERSION_MIN: Final = (11, 2)
+"""The first Citus that begins transactions on its nodes as they were begun: all reads of one
+snapshot."""
+
+# Each line: a table and what Citus would refuse of it, or would do wrong.
+_SHARD_ERRORS: Final = text("""
+    WITH t AS (
+        SELECT c.oid, c.relname, c.relkind, a.attnum AS tenant FROM pg_class AS c
+        LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant'
+            AND NOT a.attisdropped
+            AND a.attnotnull AND a.attgenerated = ''
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (:tables)
+    )
+    SELECT relname, 'is not a table' AS fault FROM t WHERE relkind NOT IN ('r', 'p')
+    UNION ALL SELECT relname, 'has no column tenant that is never empty' FROM t WHERE tenant IS NULL
+    UNION ALL SELECT relname, 'has the unique key ' || i.indexrelid::regclass ||
+        ' without the tenant'
+        FROM t JOIN pg_index AS i ON i.indrelid = t.oid
+        WHERE (i.indisunique OR i.indisexclusion)
+            AND t.tenant <> ALL ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    UNION ALL SELECT relname, 'has the foreign key ' || k.conname || ', which crosses tenants'
+        FROM t JOIN pg_constraint AS k ON k.contype = 'f' AND t.oid IN (k.conrelid, k.confrelid)
+        WHERE NOT EXISTS (
+            SELECT FROM t AS own JOIN t AS other ON other.oid = k.confrelid,
+                unnest(k.conkey, k.confkey) AS pair (own, other)
+            WHERE own.oid = k.conrelid AND pair.own = own.tenant AND pair.other = other.tenant)
+    UNION ALL SELECT relname, 'has the trigger ' || g.tgname
+        FROM t JOIN pg_trigger AS g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
+    UNION ALL SELECT relname, 'counts its column ' || a.attname || ' by a sequence'
+        FROM t JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+        LEFT JOIN pg_attrdef AS d ON d.adrelid = t.oid AND d.adnum = a.attnum
+        WHERE a.attidentity <> '' OR pg_get_expr(d.adbin, d.adrelid) LIKE '%nextval(%'
+    UNION ALL SELECT relname, 'inherits from another table'
+        FROM t JOIN pg_inherits AS i ON i.inhrelid = t.oid
+    ORDER BY 1, 2
+""")
+# Tables that are distributed: how, and beside which others.
+_SHARD_TABLES: Final = text("""
+    SELECT c.relname AS name, p.partmethod::text AS method, p.colocationid AS beside,
+           CASE WHEN p.partkey IS NOT NULL THEN column_to_column_name(p.logicalrelid, p.partkey)
+               END AS cut_by
+    FROM pg_dist_partition AS p JOIN pg_class AS c ON c.oid = p.logicalrelid
+    WHERE c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition
+""")
+# Tables that hold rows here, a partition under the name of its whole.
+_LOCAL_ROWS: Final = text("""
+    SELECT DISTINCT coalesce(whole.relname, c.relname) AS name FROM pg_class AS c
+    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole
+        ON whole.oid = i.inhparent
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+        AND pg_relation_size(c.oid) > 0
+""")
+_TABLES: Final = text("""
+    SELECT relname FROM pg_class
+    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+        AND NOT relispartition
+""")
+_ROLE: Final = text("""
+    SELECT s.setconfig FROM pg_roles AS r
+    LEFT JOIN pg_db_role_setting AS s ON s.setrole = r.oid AND s.setdatabase = 0
+        WHERE r.rolname = :role
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTable:
+    """Distribution of a table: `method` h means by hash."""
+
+    name: str
+    method: str
+    group_id: int
+    shard_key: str | None
+
+
+def version(connection: Connection) -> tuple[int, ...] | None:
+    """Return the version of Citus in this database; None where it was not created."""
+    known = connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'citus'"))
+    return None if known is None else tuple(int(part) for part in re.findall(r"\d+", known)[:2])
+
+
+def has_shards(connection: Connection) -> bool:
+    """Return whether the tables are distributed over nodes, which the first one tells."""
+    if version(connection) is None:
+        return False
+    return any(table.name == ANCHOR for table in shard_tables(connection).values())
+
+
+def shard_tables(connection: Connection) -> dict[str, ShardTable]:
+    """Return the distributed tables, by name, of a database that has Citus."""
+    return {
+        row.name: ShardTable(row.name, row.method, row.beside, row.cut_by)
+        for row in connection.execute(_SHARD_TABLES)
+    }
+
+
+def is_primary_node(connection: Connection) -> bool:
+    """Return whether this is the node that knows all others."""
+    return connection.scalar(text("SELECT citus_is_coordinator()")) is True
+
+
+def present(connection: Connection) -> frozenset[str]:
+    """Return the tables that exist, without partitions."""
+    return frozenset(connection.scalars(_TABLES))
+
+
+def shard_errors(connection: Connection, tables: frozenset[str]) -> list[str]:
+    """Return what Citus would refuse of these tables, in a few words each.
+
+    Other tables that stand in their way are named too.
+    """
+    errors = [
+        f"{row.relname} {row.fault}"
+        for row in connection.execute(_SHARD_ERRORS, {"tables": sorted(tables)})
+    ]
+    known = shard_tables(connection)
+    anchor = known.get(ANCHOR)
+    for name in sorted(known):
+        table = known[name]
+        if name in LOCAL:
+            errors.append(
+                f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}"
+            )
+        elif name in tables and (table.method, table.shard_key) != ("h", "tenant"):
+            errors.append(f"{name} is distributed by something else than its tenant")
+        elif name in tables and (anchor is None or table.group_id != anchor.group_id):
+            errors.append(f"{name} is distributed, but not beside {ANCHOR}")
+    return errors
+
+
+def tables_with_rows(connection: Connection) -> frozenset[str]:
+    """Return the tables with rows in the coordinator's own files, hidden or not."""
+    return frozenset(connection.scalars(_LOCAL_ROWS))
+
+
+def settings_of_role(connection: Connection, role: str) -> dict[str, str] | None:
+    """Return the settings of a role in every database; None for a role that does not exist."""
+    rows = connection.execute(_ROLE, {"role": role}).all()
+    if not rows:
+        return None
+    return dict(setting.split("=", 1) for setting in rows[0].setconfig or ())

@@ -24,8 +24,7 @@ from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel
 
-from memsvc.store.dsn import connection_error
-from memsvc.store.pool import CACHED_STATEMENTS
+from memsvc.store.connections import CACHED_STATEMENTS, connection_error
 from memsvc.store.pooler import CANNOT_CONNECT
 
 QUEUE = "memsvc_queue"

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from memsvc.core import profile
-from memsvc.core.facts import Fact, FactState
+from memsvc.core.facts import PROFILE_FACT_IDS, Fact, FactState
 from memsvc.store import facts, insights
 from memsvc.store.database import Tx
 from memsvc.store.index import Text
@@ -108,7 +107,7 @@ async def read(
         [place.index_id for place in request.items],
         [place.entry for place in request.items],
         chars_max,
-        list(profile.FACT_IDS) if request.profile_of is not None else [],
+        list(PROFILE_FACT_IDS) if request.profile_of is not None else [],
         request.profile_of,
         request.facts_max,
         list(request.latest_of),

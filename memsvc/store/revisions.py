@@ -17,8 +17,8 @@ import orjson
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.package_files import migrations_dir
-from memsvc.store.isolation import OPEN_TABLES
 from memsvc.store.pooler import CANNOT_CONNECT, connected_once
+from memsvc.store.tables import OPEN_TABLES
 
 _REVISION = re.compile(r'^revision: str = "([^"]+)"$', re.MULTILINE)
 _BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MULTILINE)
@@ -62,10 +62,7 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
         *sorted(here.glob("schema*.py")),
-        *(
-            here / name
-            for name in ("policies.py", "isolation.py", "citus.py", "queue.py", "migrate.py")
-        ),
+        *(here / name for name in ("policies.py", "tables.py", "queue.py", "migrate.py")),
     ]
     whole = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL, UUID
 
 from memsvc.store import schema_turns
-from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column, words
+from memsvc.store.schema_turns import Name, metadata, tenant_table, timestamp_column, words
 from memsvc.store.tables import TABLES
 
 __all__ = ["TENANT_TABLES", "metadata", "schema_turns"]

@@ -1,20 +1,55 @@
-"""Tables of turn memory: facts, turns that were stored, sessions, insights."""
+"""Tables of turn memory, and columns and keys that many tables share."""
+
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    DateTime,
     Index,
     Integer,
     LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
+from sqlalchemy.schema import SchemaItem
 
-from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column
+from memsvc.store.tables import TABLES, key_of
+
+metadata = MetaData()
+
+Name = Text(collation="C")
+
+
+def tenant_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a table of `TABLES` with its key and, before these columns, tenant and project."""
+    project = [Column("project", Name, nullable=False)] if TABLES[name].of_project else []
+    return Table(
+        name,
+        metadata,
+        Column("tenant", LargeBinary, nullable=False),
+        *project,
+        *items,
+        PrimaryKeyConstraint(*key_of(name)),
+        **options,
+    )
+
+
+def timestamp_column(name: str, *, nullable: bool = False) -> Column[object]:
+    """Return a column of a time with a zone."""
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
+def words(name: str) -> Column[object]:
+    """Return a column of a text that is empty by default."""
+    return Column(name, Text, nullable=False, server_default="")
+
 
 # What is held to be true: one row a statement, active or past, each an entry of its index too. What
 # is `forgotten` is shown to nobody who asks what was true at any time.

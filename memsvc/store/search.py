@@ -6,8 +6,7 @@ from math import isfinite
 from typing import Any, Final, Literal
 
 from memsvc.core.analysis import CHANGE_MARK
-from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
-from memsvc.core.ranking import Candidate
+from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
 

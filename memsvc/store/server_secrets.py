@@ -1,4 +1,4 @@
-"""Secrets that the servers of one database share; they hold no content and belong to no tenant."""
+"""Secrets and closed console sessions that the servers of one database share, beyond tenants."""
 
 import secrets
 from datetime import datetime
@@ -25,3 +25,20 @@ async def get_or_create(database: Database, name: str, now: datetime) -> bytes:
         rows = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
     secret: bytes = rows[0]["secret"]
     return secret
+
+
+async def close_session(
+    database: Database, session: bytes, expires_at: datetime, now: datetime
+) -> None:
+    """Store that a session is closed, until its cookies expire; delete expired rows."""
+    await database.registry(
+        "INSERT INTO ended_sessions (session, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        session,
+        expires_at,
+    )
+    await database.registry("DELETE FROM ended_sessions WHERE expires_at < $1", now)
+
+
+async def is_session_closed(database: Database, session: bytes) -> bool:
+    """Return whether a session was closed."""
+    return bool(await database.registry("SELECT 1 FROM ended_sessions WHERE session = $1", session))

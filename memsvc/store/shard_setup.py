@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store import citus
+from memsvc.store import policies
 from memsvc.store.migrate import migration_lock
 from memsvc.store.revisions import Revisions
 
@@ -65,7 +65,7 @@ async def shard_all_tables(
 
 def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> None:
     """Raise if something prevents the schema from being distributed."""
-    version = citus.version(connection)
+    version = policies.version(connection)
     if version is None:
         raise MemsvcError(
             Code.UNAVAILABLE,
@@ -74,12 +74,12 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
             " EXTENSION citus and SELECT citus_add_node(...) for each node;"
             " docs/operations.md says in which order",
         )
-    if version < citus.VERSION_MIN:
-        minimum = ".".join(map(str, citus.VERSION_MIN))
+    if version < policies.VERSION_MIN:
+        minimum = ".".join(map(str, policies.VERSION_MIN))
         raise MemsvcError(
             Code.UNAVAILABLE, f"Citus has to be {minimum} or newer", recovery="update the extension"
         )
-    if not citus.is_primary_node(connection):
+    if not policies.is_primary_node(connection):
         raise MemsvcError(
             Code.CONFLICT,
             "this is a node of the cluster that is not its coordinator",
@@ -90,7 +90,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
     ) and connection.scalar(text("SELECT version_num FROM alembic_version"))
     if (
         revision != Revisions.read_package().head
-        or citus.settings_of_role(connection, app_role) is None
+        or policies.settings_of_role(connection, app_role) is None
     ):
         raise MemsvcError(
             Code.UNAVAILABLE,
@@ -98,8 +98,8 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
             " application",
             recovery="run `memsvc migrate` before",
         )
-    tables = citus.present(connection)
-    errors = citus.shard_errors(connection, tables & {*citus.SHARD_TABLES})
+    tables = policies.present(connection)
+    errors = policies.shard_errors(connection, tables & {*policies.SHARD_TABLES})
     errors += [
         f"{name} is unknown to this version of memsvc"
         for name in sorted(_unknown_tables(connection, tables))
@@ -116,7 +116,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
     if (
         at_work
         and open_connections
-        and not {*citus.SHARD_TABLES} & tables <= citus.shard_tables(connection).keys()
+        and not {*policies.SHARD_TABLES} & tables <= policies.shard_tables(connection).keys()
     ):
         raise MemsvcError(
             Code.CONFLICT,
@@ -134,14 +134,14 @@ def _unknown_tables(connection: Connection, tables: frozenset[str]) -> frozenset
             " relforcerowsecurity"
         )
     )
-    return (frozenset(with_policy) & tables) - {*citus.SHARD_TABLES, *citus.LOCAL}
+    return (frozenset(with_policy) & tables) - {*policies.SHARD_TABLES, *policies.LOCAL}
 
 
 def _roles(connection: Connection, app_role: str) -> Iterator[ShardStep]:
-    has = citus.settings_of_role(connection, app_role) or {}
+    has = policies.settings_of_role(connection, app_role) or {}
     name = connection.dialect.identifier_preparer.quote(app_role)
     missing = [
-        (setting, value) for setting, value in citus.ROLE_SETTINGS if has.get(setting) != value
+        (setting, value) for setting, value in policies.ROLE_SETTINGS if has.get(setting) != value
     ]
     if missing:
         yield ShardStep(
@@ -153,15 +153,15 @@ def _roles(connection: Connection, app_role: str) -> Iterator[ShardStep]:
 
 
 def _tables(connection: Connection, shards: int | None) -> Iterator[ShardStep]:
-    existing, sharded = citus.present(connection), citus.shard_tables(connection)
-    for table in citus.SHARD_TABLES:
+    existing, sharded = policies.present(connection), policies.shard_tables(connection)
+    for table in policies.SHARD_TABLES:
         if table in sharded:
             yield ShardStep(f"{table} is distributed already")
             continue
         if table not in existing:
             continue
-        options = f"colocate_with => '{citus.ANCHOR}'"
-        if table == citus.ANCHOR:
+        options = f"colocate_with => '{policies.ANCHOR}'"
+        if table == policies.ANCHOR:
             options = "colocate_with => 'none'" + (f", shard_count => {shards}" if shards else "")
         yield ShardStep(
             table,
@@ -173,9 +173,9 @@ def _tables(connection: Connection, shards: int | None) -> Iterator[ShardStep]:
                 f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
             ),
         )
-    for table in citus.LOCAL:
+    for table in policies.LOCAL:
         if table in existing:
-            yield ShardStep(f"{table} stays on the coordinator: it {citus.LOCAL[table]}")
+            yield ShardStep(f"{table} stays on the coordinator: it {policies.LOCAL[table]}")
 
 
 def _local_copies(connection: Connection, steps: list[ShardStep]) -> Iterator[ShardStep]:
@@ -185,9 +185,9 @@ def _local_copies(connection: Connection, steps: list[ShardStep]) -> Iterator[Sh
     before.
     """
     would_be = {step.description for step in steps if step.statements}
-    gone_out = citus.shard_tables(connection).keys() | (would_be & {*citus.SHARD_TABLES})
-    left = gone_out & citus.tables_with_rows(connection)
-    for table in citus.SHARD_TABLES:
+    gone_out = policies.shard_tables(connection).keys() | (would_be & {*policies.SHARD_TABLES})
+    left = gone_out & policies.tables_with_rows(connection)
+    for table in policies.SHARD_TABLES:
         if table in left:
             statement = f"SELECT truncate_local_data_after_distributing_table('{table}')"
             yield ShardStep(f"{table}, as it was on the coordinator", (statement,))

@@ -4,7 +4,7 @@ from typing import Final
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import allowance
+from memsvc.store import quotas
 from memsvc.store.database import Database
 
 COUNTED_AS: Final = "model"
@@ -38,9 +38,9 @@ class ModelBudget:
             return
         day = self._clock.now().date()
         async with self._database.begin_tenant(scope) as tx:
-            if limit and not await allowance.consume(tx, kind, day, limit=limit):
+            if limit and not await quotas.consume_allowance(tx, kind, day, limit=limit):
                 raise BudgetExhaustedError
-            if self._calls_a_day and not await allowance.consume(
+            if self._calls_a_day and not await quotas.consume_allowance(
                 tx, COUNTED_AS, day, limit=self._calls_a_day, times=calls
             ):
                 raise BudgetExhaustedError
@@ -54,6 +54,6 @@ class ModelBudget:
         day = self._clock.now().date()
         async with self._database.begin_tenant(scope) as tx:
             if limit:
-                await allowance.release(tx, kind, day)
+                await quotas.release_allowance(tx, kind, day)
             if self._calls_a_day:
-                await allowance.release(tx, COUNTED_AS, day, times=calls)
+                await quotas.release_allowance(tx, COUNTED_AS, day, times=calls)

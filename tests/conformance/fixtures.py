@@ -10,9 +10,8 @@ from mcp_types import CallToolRequestParams
 from pydantic import ConfigDict
 
 from memsvc.core.errors import invalid
-from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission
-from memsvc.core.tools import Arguments, Result, Tool, ToolContext
+from memsvc.core.tools import Arguments, ProgressCallback, Result, Tool, ToolContext
 from memsvc.gateway.mcp.sender import Context
 from tests.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
 

@@ -15,7 +15,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store import server_secrets
-from memsvc.styles.notebook.yaml_tree import block_style
+from memsvc.styles.notebook.notebook_reader import block_style
 from tests.console.conftest import Service, Visit, visiting
 from tests.gateway.served import served
 from tests.servers import DatabaseUrls

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from memsvc.console.options import ConsoleOptions
-from memsvc.console.session_cookies import CookieFactory
+from memsvc.console.dependencies import ConsoleOptions
+from memsvc.console.page import CookieFactory
 from memsvc.core.scope import Permission
 from memsvc.gateway.auth import AuthOptions
 from tests.console.conftest import Service, Visit, fill, visiting

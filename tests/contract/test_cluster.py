@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from memsvc.store.citus import SHARD_TABLES
 from memsvc.store.migrate import downgrade, migrate
+from memsvc.store.policies import SHARD_TABLES
 from tests.contract.catalogue import EXAMPLES, MARK, as_sent
 from tests.door import Door
 from tests.servers import DatabaseUrls, TestServer

@@ -7,7 +7,7 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.knowledge.rendering import PEER_HEADING, PREAMBLE, SELF_HEADING
+from memsvc.styles.knowledge.block_recall import PEER_HEADING, PREAMBLE, SELF_HEADING
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter, ScriptedLlm
 from tests.styles.knowledge.blocks import remember

@@ -1,7 +1,7 @@
 """Which questions are about the person who asks, and which about the world or the text in hand."""
 
-from memsvc.core.common_words import content_terms
 from memsvc.core.question_kinds import QuestionKind, is_technical, kind_of
+from memsvc.core.ranking import content_terms
 
 PERSONAL = """
 what's my dentist's name

@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms, terms
-from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
 from memsvc.core.question_kinds import QuestionKind, kind_of
 from memsvc.core.ranking import (
     DEFAULT_WEIGHTS,
     Candidate,
     Question,
     Ranked,
+    bm25_constants,
+    bm25_idf,
+    bm25_scores,
+    bm25_term_score,
     names_speaker,
     rank,
     read_question,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.rate_limit import Rate
+from memsvc.gateway.rate_limits import Rate
 
 gaps = st.lists(st.floats(0, 3), min_size=1, max_size=300)
 rates = st.builds(Rate, per_s=st.floats(0.1, 50), burst_s=st.floats(0.01, 20))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memsvc.core.sentences import sentence_boundary_positions, sentences
+from memsvc.core.chunks import sentence_boundary_positions, sentences
 
 
 @pytest.mark.parametrize(

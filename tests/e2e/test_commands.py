@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memsvc.cli.main import COMMANDS, commands, loaded
-from memsvc.core.version import version
+from memsvc.package_files import version
 from tests.e2e.process import Served, environment, run, typed
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from memsvc.core.paths import check_identifier
 from memsvc.core.resources import Prompt, Resource
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Catalogue
 from memsvc.store.changes import notify
 from memsvc.store.database import Database
 

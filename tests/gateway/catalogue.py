@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool, ToolContext
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Catalogue
 
 CANARY = "canary-7f3a91"
 CALLER = Caller(tenant=b"\x01" * 32, key_label="test")

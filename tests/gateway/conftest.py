@@ -11,18 +11,19 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
+from memsvc.app import build
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.gateway import job_routes
+from memsvc.core.tools import Published
+from memsvc.gateway import operations
 from memsvc.gateway.admission import Admission
-from memsvc.gateway.audit import AuditOptions, CallLog, call_log
 from memsvc.gateway.auth import Authenticator, AuthOptions
+from memsvc.gateway.call_accounting import AuditOptions, CallLog, call_log
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.rate_limits import RateLimits
 from memsvc.gateway.rest import Draining, database_check
-from memsvc.gateway.server import build
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -136,10 +137,10 @@ def running(database: Database, clock: FakeClock) -> Running:
             version="1.2.3",
             checks={"database": database_check(where)} | changes.get("checks", {}),
             draining=draining,
-            prompts=changes.get("prompts", ()),
+            publication=Published([], [], prompts=changes.get("prompts", ())),
             changes=changes.get("heard"),
             sse=changes.get("sse"),
-            routes=job_routes.routes(dispatch),
+            routes=operations.job_routes(dispatch),
             background=changes.get("background", ()),
         )
         async with app.router.lifespan_context(app):

@@ -13,8 +13,8 @@ import orjson
 from starlette.applications import Starlette
 
 from memsvc.app import opened
-from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
+from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
 from memsvc.store import keys

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway import admission
 from memsvc.gateway.admission import Admission, SlotOptions, Slots
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.rate_limits import RateLimits, RateOptions
+from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.rate_limits import Rate, RateLimits, RateOptions
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import EchoArguments, EchoResult, tool
 from tests.gateway.conftest import OutOfReach, Recorded

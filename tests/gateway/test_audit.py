@@ -11,7 +11,7 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.gateway.audit import AuditOptions, CallLog, call_log, shape
+from memsvc.gateway.call_accounting import AuditOptions, CallLog, call_log, shape
 from memsvc.store.batch_writer import BatchWriter
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.database import Database, Tx

@@ -10,8 +10,8 @@ import pytest
 
 from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Caller, Permission, Scope
-from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.auth import Authenticator, AuthOptions
+from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.store import keys
 from memsvc.store.calls import CallFilter, insert_calls, list_calls
 from memsvc.store.database import Database

@@ -20,8 +20,8 @@ from mcp_types import (
 )
 
 from memsvc.app import opened
-from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
+from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
 from memsvc.worker import WorkerOptions

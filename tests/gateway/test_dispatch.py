@@ -8,8 +8,7 @@ import pytest
 
 from memsvc.core.scope import Permission
 from memsvc.core.tools import CallOutcome
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER, CANARY, catalogue, echo, tool
 from tests.gateway.conftest import Recorded

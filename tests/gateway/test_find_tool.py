@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tools_of
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import ToolEmbedder, ToolSearch
 from memsvc.gateway.mcp.tool_list import listed
 from memsvc.store.database import Database

@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import concepts, tool_words
 from memsvc.runtime import all_published
 from tests.fakes import FakeClock, RecordingMeter

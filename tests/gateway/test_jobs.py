@@ -12,11 +12,11 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from memsvc.administration.job_tools import JobTools
+from memsvc.administration.call_tools import JobTools
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.rest import PUBLIC_PATHS
 from memsvc.store import jobs, keys
 from memsvc.store.database import Database

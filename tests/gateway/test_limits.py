@@ -8,8 +8,7 @@ import pytest
 from starlette.types import Message
 
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.json_checks import check_json, is_too_deep
-from memsvc.gateway.limits import LimitBody, LimitsOptions
+from memsvc.gateway.limits import LimitBody, LimitsOptions, check_json, is_too_deep
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio

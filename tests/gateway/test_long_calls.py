@@ -11,9 +11,9 @@ import httpx2
 import pytest
 from mcp import Client
 
-from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Scope
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.core.tools import ProgressCallback
+from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.calls import CallRecord
 from memsvc.store.database import Database

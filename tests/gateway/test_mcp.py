@@ -14,7 +14,7 @@ from mcp import MCPError
 from pydantic import BaseModel
 
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.schemas import input_schema, output_schema, plain
 from memsvc.store.calls import CallFilter, list_calls

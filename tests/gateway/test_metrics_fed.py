@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.options import EmbeddingOptions, ModelOptions, RerankOptions, TracingOptions
-from memsvc.gateway.audit import AuditOptions
+from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.metrics import Metrics, MetricsOptions, describe_metrics
 from memsvc.settings import ToolSettings
 from memsvc.store import vectors

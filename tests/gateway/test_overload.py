@@ -8,11 +8,10 @@ import asyncpg
 import httpx2
 import pytest
 
-from memsvc.core.rate_limit import Rate
 from memsvc.gateway import admission
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.rate_limits import RateOptions
+from memsvc.gateway.rate_limits import Rate, RateOptions
 from memsvc.store.database import DatabaseOptions
 from tests.gateway.served import Service, served
 from tests.gateway.wired import wired

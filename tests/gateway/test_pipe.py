@@ -14,12 +14,10 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import CallOutcome, Tool
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.pipe import PipeTool
-from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.gateway.pipe_run import PipeOptions, PipeTool
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER, CANARY, EchoArguments, EchoResult, catalogue, tool
 from tests.gateway.conftest import Recorded

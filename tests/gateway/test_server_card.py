@@ -4,8 +4,8 @@ import asyncpg
 import pytest
 from pydantic import ValidationError
 
-from memsvc.core.version import version
 from memsvc.gateway.server_card import PATHS, ServerCardOptions
+from memsvc.package_files import version
 from tests.gateway.served import served
 from tests.servers import DatabaseUrls
 

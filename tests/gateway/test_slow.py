@@ -7,8 +7,7 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.gateway.audit import AuditOptions
-from memsvc.gateway.call_accounting import LINES_MAX, SlowCalls
+from memsvc.gateway.call_accounting import LINES_MAX, AuditOptions, SlowCalls
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.served import served
 from tests.servers import DatabaseUrls

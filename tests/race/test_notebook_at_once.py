@@ -11,7 +11,7 @@ import yaml
 
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.notebook.tree_rebuild import TreeRebuild
+from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from tests.door import Door, Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

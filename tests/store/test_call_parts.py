@@ -8,9 +8,15 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.gateway.audit import Retention
-from memsvc.store.call_partitions import RolledPartitions, roll
-from memsvc.store.calls import CallFilter, CallRecord, insert_calls, list_calls
+from memsvc.gateway.call_accounting import Retention
+from memsvc.store.calls import (
+    CallFilter,
+    CallRecord,
+    RolledPartitions,
+    insert_calls,
+    list_calls,
+    roll,
+)
 from memsvc.store.database import Database
 from memsvc.store.migrate import downgrade, migrate
 from tests.servers import DatabaseUrls, TestServer

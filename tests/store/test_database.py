@@ -11,13 +11,13 @@ from pglast import parse_sql
 
 from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
 from memsvc.core.scope import Scope
+from memsvc.store.connections import NODE_LOST
 from memsvc.store.database import (
     TRANSACTION_TIMEOUT_SINCE,
     Database,
     DatabaseOptions,
     TransactionSetup,
 )
-from memsvc.store.database_errors import NODE_LOST
 from memsvc.store.locks import TREE_LOCK, session_lock
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, Relay

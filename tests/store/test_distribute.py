@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from memsvc.cli.main import commands
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.citus import LOCAL, ROLE_SETTINGS, SHARD_TABLES
 from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.migrate import migrate
+from memsvc.store.policies import LOCAL, ROLE_SETTINGS, SHARD_TABLES
 from memsvc.store.schema import TENANT_TABLES
 from memsvc.store.shard_setup import ShardStep, shard_all_tables
 from memsvc.store.tables import EMBEDDINGS

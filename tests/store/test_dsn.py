@@ -5,8 +5,8 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.metrics import Metrics
+from memsvc.store.connections import checked_dsn, connection_error
 from memsvc.store.database import Database, DatabaseOptions
-from memsvc.store.dsn import checked_dsn, connection_error
 from tests.e2e.process import free_port
 
 SECRET = "s3cr3t-w0rd"

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from memsvc.core.analysis import terms
-from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
+from memsvc.core.ranking import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
 from memsvc.core.scope import Scope
 from memsvc.store import index
 from memsvc.store.database import Database

@@ -7,8 +7,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from memsvc.console import charts
-from memsvc.console.page import Page
-from memsvc.console.views.form_fields import filled, parse_int, parse_number, parse_time, words
+from memsvc.console.page import Page, filled, parse_int, parse_number, parse_time, words
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import anyio
 
-from memsvc.core.progress import SILENT, ProgressCallback
+from memsvc.core.tools import SILENT, ProgressCallback
 from memsvc.gateway.mcp.sender import Context
 
 INTERVAL_S: Final = 0.1

@@ -22,10 +22,9 @@ from memsvc.core.resources import Guide, Prompt
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool
 from memsvc.core.validation_messages import safe_text
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import NAME_CHARS_MAX, Dispatch
 from memsvc.gateway.mcp.errors import protocol_error
 from memsvc.gateway.mcp.sender import Context, SenderOf
-from memsvc.gateway.validation import NAME_CHARS_MAX
 
 ARGUMENT_CHARS_MAX: Final = 512
 

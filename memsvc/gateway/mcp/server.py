@@ -28,13 +28,12 @@ from mcp_types import Completion as Found
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import CallOutcome
+from memsvc.core.tools import SILENT, CallOutcome, ProgressCallback
 from memsvc.core.toolsets import Toolset
 from memsvc.core.validation_messages import safe_text
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import NAME_CHARS_MAX, Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.cancellation import Cancellation, has_session
 from memsvc.gateway.mcp.errors import protocol_error, unknown_resource
@@ -46,7 +45,6 @@ from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf, tracepar
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.mcp.tool_list import ToolLists
-from memsvc.gateway.validation import NAME_CHARS_MAX
 
 SERVER_NAME = "memsvc"
 STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = (

@@ -36,7 +36,7 @@ from memsvc.gateway.mcp.subscriptions import (
     last_event,
     sent_in_time,
 )
-from memsvc.store import closed_sessions, mcp_sessions, server_secrets
+from memsvc.store import mcp_sessions, server_secrets
 from memsvc.store.changes import ChangePoll, Changes, change_key
 from memsvc.store.database import Database, Tx
 from memsvc.store.mcp_sessions import StoredSession, session_uri
@@ -100,12 +100,12 @@ class McpSessions:
 
     async def has_ended(self, session: bytes) -> bool:
         """Return whether a session was ended."""
-        return await closed_sessions.is_closed(self._database, session)
+        return await server_secrets.is_session_closed(self._database, session)
 
     async def end(self, caller: Caller, session: bytes) -> None:
         """End a session, on every replica."""
         now, until = self._times()
-        await closed_sessions.close(self._database, session, until, now)
+        await server_secrets.close_session(self._database, session, until, now)
         async with self._begin(caller) as tx:
             await mcp_sessions.end(tx, session)
         self._drop_open(session)

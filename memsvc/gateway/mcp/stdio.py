@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
-from memsvc.gateway.json_checks import check_json
+from memsvc.gateway.limits import check_json
 from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.sender import Context, RequestSender
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from memsvc.core.tools import Tool
-from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.gzip_encoding import GZIP_HEADER, VARY, takes_gzip, with_length
 from memsvc.gateway.mcp.sender import Context
 from memsvc.gateway.schemas import input_schema, output_schema

@@ -1,13 +1,121 @@
-"""Types of what the file tools take and return."""
+"""Types of what the file tools take and return: content as text or base64, and preconditions."""
 
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_path
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Arguments
+from memsvc.store import files
+from memsvc.store.database import Tx
+from memsvc.store.files import File
+
+Encoding = Literal["utf-8", "base64"]
+
+
+def is_text(content: bytes) -> bool:
+    """Return whether the bytes are valid UTF-8 text."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def decode(content: str, encoding: str) -> bytes:
+    """Return the bytes that a caller sent as text or as base64.
+
+    INVALID_QUERY for another encoding, INVALID_CONTENT for invalid Unicode text or invalid
+    base64."""
+    match encoding.strip().lower():
+        case "utf-8":
+            try:
+                return content.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise MemsvcError(
+                    Code.INVALID_CONTENT, "content is not valid Unicode text"
+                ) from error
+        case "base64":
+            try:
+                return base64.b64decode(content, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise MemsvcError(Code.INVALID_CONTENT, "content is not valid base64") from error
+        case _:
+            raise MemsvcError(Code.INVALID_QUERY, "content_encoding must be utf-8 or base64")
+
+
+def text_range(raw: bytes, start: int, stop: int) -> str:
+    """Return the text of a byte range; INVALID_OFFSET if an end falls inside a character."""
+    if any(0 <= at < len(raw) and raw[at] & 0xC0 == 0x80 for at in (start, stop)):
+        raise MemsvcError(
+            Code.INVALID_OFFSET, "the range would split a character; move it by a byte or more"
+        )
+    return raw[start:stop].decode("utf-8")
+
+
+CHANGED = "file version changed; re-read the file and recompute the edit before retrying"
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """Required state of the file at a path: at a version, with this content, or absent."""
+
+    expected_version: str | None = None
+    content_sha256: str | None = None
+    must_not_exist: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Return whether any condition is set."""
+        return (
+            self.must_not_exist
+            or self.expected_version is not None
+            or self.content_sha256 is not None
+        )
+
+    def validate(self) -> None:
+        """Raise INVALID_ARGUMENT for conditions that exclude each other."""
+        if self.must_not_exist and (
+            self.expected_version is not None or self.content_sha256 is not None
+        ):
+            raise MemsvcError(
+                Code.INVALID_ARGUMENT,
+                "a file that must not exist yet can have no expected version or content",
+            )
+
+    async def check(self, tx: Tx, file: File | None) -> None:
+        """Raise ALREADY_EXISTS or VERSION_CONFLICT where the file does not meet the conditions."""
+        if file is not None and self.must_not_exist:
+            raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
+        check_version(file, self.expected_version)
+        if self.content_sha256 is not None and (
+            file is None or (await content_hash(tx, file)).hex() != self.content_sha256.lower()
+        ):
+            raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)
+
+
+ANY_STATE = Precondition()
+
+
+async def content_hash(tx: Tx, file: File) -> bytes:
+    """Return the SHA-256 of a file's content, computed where the last write did not store it."""
+    if file.sha256 is not None:
+        return file.sha256
+    return hashlib.sha256(await files.read(tx, file, 0, file.size_bytes)).digest()
+
+
+def check_version(file: File | None, expected_version: str | None) -> None:
+    """Raise VERSION_CONFLICT unless the file is at the expected version, if one is set."""
+    if expected_version is not None and (file is None or file.version != expected_version):
+        raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)
+
 
 FilePath = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""Writes, deletes and moves of files, each whole or not at all."""
+"""Writes, deletes and moves of files, also rendered ones, each whole or not at all."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,12 +21,49 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.locks import TREE_LOCK
 from memsvc.store.quotas import add_bytes
-from memsvc.styles.files.content import decode, is_text
-from memsvc.styles.files.file_models import FilePath, FileWrite, Integer, Sha256, file_tool
+from memsvc.styles.files.file_models import (
+    ANY_STATE,
+    CHANGED,
+    FilePath,
+    FileWrite,
+    Integer,
+    Precondition,
+    Sha256,
+    content_hash,
+    decode,
+    file_tool,
+    is_text,
+)
 from memsvc.styles.files.indexing import AT_ONCE_BYTES, FileChange, FileIndex
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.precondition import ANY_STATE, Precondition, content_hash
-from memsvc.styles.files.rendered import write_rendered
+
+
+async def write_rendered(
+    view: Views, scope: Scope, path: str, content: bytes, *, whole: bool, when: Precondition
+) -> None:
+    """Pass the new content of a rendered file to the style behind a view.
+
+    INVALID_ARGUMENT unless the write is `whole`, ALREADY_EXISTS or VERSION_CONFLICT (`when`; such a
+    file has no versions), or the style's own errors."""
+    if not whole:
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT,
+            "this file can only be written as a whole",
+            recovery="use mode TRUNCATE",
+        )
+    if when.any:
+        when.validate()
+        current = await view.read(scope, path)
+        if current is not None and when.must_not_exist:
+            raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
+        same = (
+            current is not None
+            and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
+        )
+        if when.expected_version is not None or (when.content_sha256 is not None and not same):
+            raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)
+    await view.write(scope, path, content)
+
 
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
 MODES: Final[dict[str, Mode]] = {mode: mode for mode in get_args(Mode)}

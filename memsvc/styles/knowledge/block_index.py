@@ -1,13 +1,14 @@
-"""Index of the blocks of a project, with its lock and its clock."""
+"""Index of the blocks of a project: its lock, its clock of active hours, and their tiers."""
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, Final
 
+from memsvc.core.decay import DecayTier
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
@@ -19,8 +20,82 @@ from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.store.locks import index_lock
 from memsvc.store.usage_clock import UsageClock
 from memsvc.styles.embedding import EMBED_JOB, Embedding
-from memsvc.styles.knowledge.active_hours import usage_at
 from memsvc.styles.knowledge.options import KnowledgeOptions
+
+NO_TOKENS: Final = {
+    "llm_input_tokens": 0,
+    "llm_output_tokens": 0,
+    "embedding_tokens": 0,
+    "llm_calls": 0,
+    "embedding_calls": 0,
+}
+
+
+def usage_at(was: UsageClock | None, now: datetime, idle: timedelta) -> UsageClock:
+    """Return the use of a memory at `now`.
+
+    The time since its last use counts as active if it is not longer than `idle`; otherwise a new
+    session has begun, and the time between does not count.
+    """
+    if was is None:
+        return UsageClock(0.0, now, 0.0)
+    passed = now - was.seen_at
+    if passed <= idle:
+        return replace(
+            was,
+            active_h=was.active_h + max(0.0, passed / timedelta(hours=1)),
+            seen_at=max(now, was.seen_at),
+        )
+    return replace(was, seen_at=now, session_from_h=was.active_h, session_tokens={})
+
+
+def is_open(was: UsageClock | None, now: datetime, idle: timedelta) -> bool:
+    """Return whether a session is open."""
+    return was is not None and now - was.seen_at <= idle
+
+
+def add_token_usage(was: UsageClock, token_usage: dict[str, int]) -> UsageClock:
+    """Return the use with the token usage of models added."""
+    if not any(token_usage.values()):
+        return was
+    return replace(
+        was,
+        session_tokens=_sum(was.session_tokens, token_usage),
+        lifetime_tokens=_sum(was.lifetime_tokens, token_usage),
+    )
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in NO_TOKENS}
+
+
+SELF: Final = "self/"
+"""Prefix of the tags of identity."""
+CONSTITUTIONAL: Final = "self/constitutional"
+GOAL: Final = "self/goal"
+DURABLE_TAGS: Final = frozenset({"self/value", "self/constraint", GOAL})
+INFERRED_TAGS: Final = ("self/constraint", "self/value", "self/style", GOAL, "self/context")
+"""Tags that a model may infer. Only the caller can call a block constitutional, and so always
+included with the identity: a text that an agent read could talk a model into it."""
+MIND: Final = "mind"
+OBSERVATION: Final = "observation"
+KNOWLEDGE: Final = "knowledge"
+"""Category of a block without a given one."""
+
+
+def tier_of(tags: Collection[str], category: str) -> DecayTier:
+    """Return the tier of a block."""
+    if CONSTITUTIONAL in tags:
+        return DecayTier.PERMANENT
+    if not DURABLE_TAGS.isdisjoint(tags) or category == MIND:
+        return DecayTier.DURABLE
+    return DecayTier.EPHEMERAL if category == OBSERVATION else DecayTier.STANDARD
+
+
+def is_self(tags: Collection[str]) -> bool:
+    """Return whether a block belongs to the agent's identity."""
+    return any(tag.startswith(SELF) for tag in tags)
+
 
 INDEX_NAME: Final = "knowledge"
 INDEX_ID: Final = index_id_of(INDEX_NAME)

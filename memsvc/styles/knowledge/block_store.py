@@ -15,9 +15,11 @@ from memsvc.styles.knowledge.block_index import (
     CONSOLIDATION_JOB,
     INDEX_ID,
     INDEX_NAME,
+    KNOWLEDGE,
     BlockIndex,
     BlockWrite,
     not_found,
+    tier_of,
 )
 from memsvc.styles.knowledge.knowledge_models import (
     CUE,
@@ -33,7 +35,6 @@ from memsvc.styles.knowledge.knowledge_models import (
     StoreStatus,
     knowledge_tool,
 )
-from memsvc.styles.knowledge.tiers import KNOWLEDGE, tier_of
 
 ID_CHARS: Final = 16
 ID_ATTEMPTS_MAX: Final = 1000

@@ -5,16 +5,14 @@ from typing import Final
 
 from memsvc.core.decay import DECAY_PER_H, edge_decay_per_h, hours_to, remaining
 from memsvc.core.scope import Permission, Scope
-from memsvc.store import block_lists, edges, knowledge_blocks
+from memsvc.store import edges, knowledge_blocks
 from memsvc.store.edges import EdgeTiers
 from memsvc.store.usage_clock import UsageClock
 from memsvc.styles.knowledge import texts
-from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, BlockWrite
-from memsvc.styles.knowledge.frames import FRAMES
+from memsvc.styles.knowledge.block_edges import PRUNE_THRESHOLD, bridge_degree
+from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, INDEX_ID, BlockIndex, BlockWrite
 from memsvc.styles.knowledge.knowledge_models import CurateReport, knowledge_tool
-from memsvc.styles.knowledge.links import PRUNE_THRESHOLD, bridge_degree
-from memsvc.styles.knowledge.scored_blocks import score_blocks
-from memsvc.styles.knowledge.tiers import CONSTITUTIONAL
+from memsvc.styles.knowledge.scoring import FRAMES, score_blocks
 
 ARCHIVE_THRESHOLD: Final = 0.05
 """Remaining share at which a block is archived: after 60 active hours unused for an ephemeral one,
@@ -66,7 +64,7 @@ class CurateService:
             else 0
         )
         constitutional = list(
-            await block_lists.tagged(
+            await knowledge_blocks.tagged(
                 writing.tx, INDEX_ID, [CONSTITUTIONAL], limit=CONSTITUTIONAL_MAX
             )
         )
@@ -114,7 +112,9 @@ class CurateService:
             tier: writing.use.active_h - hours_to(ARCHIVE_THRESHOLD, decay_per_h)
             for tier, decay_per_h in DECAY_PER_H.items()
         }
-        ids = await block_lists.unused_since(writing.tx, INDEX_ID, before_h, limit=ARCHIVED_A_RUN)
+        ids = await knowledge_blocks.unused_since(
+            writing.tx, INDEX_ID, before_h, limit=ARCHIVED_A_RUN
+        )
         if not ids:
             return 0
         weight_by_block: dict[str, float] = {}
@@ -130,7 +130,7 @@ class CurateService:
         return len(blocks)
 
     async def _top_blocks(self, writing: BlockWrite) -> list[str]:
-        ids = await block_lists.list_top(writing.tx, INDEX_ID, limit=TOP_CANDIDATES_MAX)
+        ids = await knowledge_blocks.list_top(writing.tx, INDEX_ID, limit=TOP_CANDIDATES_MAX)
         blocks = [
             block
             for block in (await knowledge_blocks.read(writing.tx, INDEX_ID, ids)).values()

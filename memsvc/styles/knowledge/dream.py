@@ -9,30 +9,30 @@ from memsvc.core.analysis import query_terms
 from memsvc.core.decay import DECAY_PER_H
 from memsvc.core.errors import MemsvcError
 from memsvc.core.ports import TokenCounter
-from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Job
+from memsvc.core.tools import SILENT, Job, ProgressCallback
 from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
-from memsvc.store import block_lists, block_outcomes, edges, jobs, knowledge_blocks, search, vectors
+from memsvc.store import block_outcomes, edges, jobs, knowledge_blocks, search, vectors
 from memsvc.store.block_outcomes import ActiveBlockValues
 from memsvc.store.database import Tx
 from memsvc.store.edges import Conflict, Edge
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.store.search import IndexQuery, QueryEmbedding
-from memsvc.styles.knowledge.active_hours import add_token_usage
-from memsvc.styles.knowledge.beta import PRIOR_CONFIDENCE, prior
+from memsvc.styles.knowledge.block_edges import SIMILARITY, edge_score
 from memsvc.styles.knowledge.block_index import (
     CONSOLIDATION_JOB,
     INDEX_ID,
+    SELF,
     BlockIndex,
     BlockWrite,
+    add_token_usage,
     similarity,
+    tier_of,
 )
+from memsvc.styles.knowledge.block_outcomes import PRIOR_CONFIDENCE, prior
 from memsvc.styles.knowledge.curate import CurateService
 from memsvc.styles.knowledge.judge import JudgeService, Verdict
 from memsvc.styles.knowledge.knowledge_models import DreamHealth, DreamResult, knowledge_tool
-from memsvc.styles.knowledge.links import SIMILARITY, edge_score
-from memsvc.styles.knowledge.tiers import SELF, tier_of
 
 DREAM_BLOCKS: Final = 50
 """Most blocks that one call consolidates; the job goes on until none is left."""
@@ -185,7 +185,7 @@ class DreamService:
     async def _next(self, scope: Scope) -> _Pending | None:
         """Return the longest waiting block, with its vector and what it is to be compared with."""
         async with self._index.read(scope) as (tx, _):
-            waiting = await block_lists.pending(tx, INDEX_ID, limit=1)
+            waiting = await knowledge_blocks.pending(tx, INDEX_ID, limit=1)
             if not waiting:
                 return None
             [block] = waiting
@@ -200,7 +200,9 @@ class DreamService:
             except MemsvcError:
                 vector = None  # its words are compared instead
         async with self._index.read(scope) as (tx, _):
-            identity_ids = await block_lists.tagged(tx, INDEX_ID, [f"{SELF}%"], limit=IDENTITY_MAX)
+            identity_ids = await knowledge_blocks.tagged(
+                tx, INDEX_ID, [f"{SELF}%"], limit=IDENTITY_MAX
+            )
             match_ids = await self._match_blocks(tx, block, vector)
             blocks = await knowledge_blocks.read(tx, INDEX_ID, [*identity_ids, *match_ids])
             active = {

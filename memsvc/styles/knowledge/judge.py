@@ -17,8 +17,8 @@ from memsvc.core.secrets import replace_secrets
 from memsvc.core.untrusted import escaped
 from memsvc.core.word_similarity import CONTRADICTION_SCORE, is_contradiction, overlap
 from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.styles.knowledge.block_index import INFERRED_TAGS, is_self
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.knowledge.tiers import INFERRED_TAGS, is_self
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
 
 BUDGET_NAME: Final = "judgement"

@@ -1,30 +1,153 @@
-"""Status of a memory, and listings of its blocks."""
+"""Status and health of a memory, listings of its blocks, and one block in detail."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from memsvc.core.decay import hours_to, remaining
 from memsvc.core.errors import invalid
 from memsvc.core.scope import Permission, Scope
-from memsvc.store import block_lists
+from memsvc.store import block_outcomes, edges, knowledge_blocks
+from memsvc.store.block_outcomes import BlockOutcome
+from memsvc.store.edges import Edge
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge import texts
-from memsvc.styles.knowledge.active_hours import NO_TOKENS, is_open, usage_at
-from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex
+from memsvc.styles.knowledge.block_index import (
+    INDEX_ID,
+    NO_TOKENS,
+    BlockIndex,
+    is_open,
+    not_found,
+    usage_at,
+)
+from memsvc.styles.knowledge.curate import ARCHIVE_THRESHOLD
 from memsvc.styles.knowledge.guide import guide
-from memsvc.styles.knowledge.health import health
 from memsvc.styles.knowledge.knowledge_models import (
     LISTED_MAX,
+    BlockConflict,
+    BlockDetails,
+    BlockEdge,
+    BlockId,
     BlockList,
     GuideText,
     ListedBlock,
     MemoryStatus,
+    OtherBlock,
+    OutcomeDetails,
     TokenUsage,
     Words,
     knowledge_tool,
 )
+
+PREVIEW_CHARS: Final = 200
+EDGES_MAX: Final = 50
+CONFLICTS_MAX: Final = 50
+OUTCOMES_MAX: Final = 50
+SUPERSEDED_MAX: Final = 50
+
+
+class BlockDetailsReader:
+    """Reads blocks in detail; this is no use of them, so nothing is reinforced."""
+
+    def __init__(self, index: BlockIndex) -> None:
+        self._index = index
+
+    @knowledge_tool("elfmem_show", title="Show a block", needs=Permission.READ, is_admin=True)
+    async def show(
+        self, scope: Scope, block_id: Annotated[BlockId, "the block, archived or not"]
+    ) -> BlockDetails:
+        """Show one block with all that is thought of it.
+
+        That is its evidence, how it fades, its edges, what it contradicts, and what it stands for.
+        Showing it is no use of it: nothing is reinforced."""
+        async with self._index.read(scope) as (tx, usage):
+            block = (await knowledge_blocks.read(tx, INDEX_ID, [block_id])).get(block_id)
+            if block is None:
+                raise not_found(block_id)
+            top_edges = (await edges.of(tx, INDEX_ID, block_id))[::-1][:EDGES_MAX]
+            conflicts = await edges.conflicts_of(tx, INDEX_ID, block_id, limit=CONFLICTS_MAX)
+            outcomes = await block_outcomes.outcomes_of(tx, INDEX_ID, block_id, limit=OUTCOMES_MAX)
+            superseded = (await knowledge_blocks.superseded_by(tx, INDEX_ID, block_id))[
+                :SUPERSEDED_MAX
+            ]
+            neighbours = [_other_end(edge, block_id) for edge in top_edges]
+            replacement = [block.superseded_by] if block.superseded_by else []
+            conflicting = [conflict.second for conflict, _ in conflicts]
+            others = await knowledge_blocks.read(
+                tx, INDEX_ID, [*neighbours, *conflicting, *superseded, *replacement]
+            )
+        now_h = usage_at(usage, self._index.now(), self._index.idle).active_h
+
+        def other(key: str) -> OtherBlock:
+            found = others.get(key)
+            if found is None:
+                return OtherBlock(key, "", "archived")
+            return OtherBlock(key, found.text[:PREVIEW_CHARS], found.status)
+
+        return BlockDetails(
+            id=block.block_id,
+            content=block.text,
+            cue=block.keywords,
+            category=block.category,
+            tags=list(block.tags),
+            tier=block.tier,
+            status=block.status,
+            archive_reason=block.archive_reason,
+            superseded_by=other(block.superseded_by) if block.superseded_by else None,
+            supersedes=[other(item) for item in superseded],
+            created_at=block.created_at.isoformat(),
+            scored_by=block.scored_by,
+            alignment=block.alignment,
+            confidence=block.confidence,
+            alpha=block.alpha,
+            beta=block.beta,
+            evidence=block.evidence,
+            outcomes=[_outcome(item) for item in outcomes],
+            reinforcement_count=block.reinforcements,
+            decay_per_h=block.decay_per_h,
+            reinforced_h=block.reinforced_h,
+            now_h=now_h,
+            left=remaining(block.decay_per_h, now_h - block.reinforced_h),
+            faded_h=block.reinforced_h + hours_to(ARCHIVE_THRESHOLD, block.decay_per_h),
+            degree=block.degree,
+            edges=[_edge(edge, other(_other_end(edge, block_id))) for edge in top_edges],
+            conflicts=[
+                BlockConflict(other(item.second), item.kind, item.score, found_at.isoformat())
+                for item, found_at in conflicts
+            ],
+        )
+
+
+def _edge(edge: Edge, end: OtherBlock) -> BlockEdge:
+    return BlockEdge(end, edge.relation, edge.weight, edge.origin, edge.reinforcements, edge.note)
+
+
+def _outcome(item: BlockOutcome) -> OutcomeDetails:
+    return OutcomeDetails(
+        item.signal, item.weight, item.source, item.before, item.after, item.told_at.isoformat()
+    )
+
+
+def _other_end(edge: Edge, block_id: str) -> str:
+    return edge.high if edge.low == block_id else edge.low
+
+
+WARNING_SHARE: Final = 0.8
+Health = Literal["good", "attention"]
+
+
+def health(inbox: int, threshold: int, stored: int) -> tuple[Health, str]:
+    """Return the health, and a suggestion."""
+    fill = inbox / max(threshold, 1)
+    if fill >= 1.0:
+        return "attention", "Inbox full. Call elfmem_dream() to process pending blocks."
+    if fill >= WARNING_SHARE:
+        return "good", f"Inbox nearly full ({inbox}/{threshold}). Consolidation approaching."
+    if not stored:
+        return "good", "Memory is empty. Call elfmem_remember() to add knowledge."
+    return "good", "Memory healthy. No action required."
 
 
 class StatusReader:
@@ -83,9 +206,11 @@ class StatusReader:
             raise invalid("archived blocks have no tags: ask for them without one")
         async with self._index.read(scope) as (tx, _):
             if archived:
-                blocks = await block_lists.archived(tx, INDEX_ID, category=category, limit=limit)
+                blocks = await knowledge_blocks.archived(
+                    tx, INDEX_ID, category=category, limit=limit
+                )
             else:
-                blocks = await block_lists.listing(
+                blocks = await knowledge_blocks.listing(
                     tx, INDEX_ID, tag=tag, category=category, limit=limit
                 )
         return _list(blocks, f"No {'archived' if archived else 'active'} blocks match.")
@@ -102,7 +227,7 @@ class StatusReader:
 
         They can be recalled already."""
         async with self._index.read(scope) as (tx, _):
-            blocks = await block_lists.pending(tx, INDEX_ID, limit=max_count or LISTED_MAX)
+            blocks = await knowledge_blocks.pending(tx, INDEX_ID, limit=max_count or LISTED_MAX)
         return _list(blocks, "Inbox empty.")
 
     @knowledge_tool("elfmem_guide", title="Guide", needs=Permission.READ, text_member="text")

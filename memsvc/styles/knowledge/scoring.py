@@ -1,9 +1,17 @@
-"""Score of a block: five components between 0 and 1, weighted by the frame (elfmem's constants)."""
+"""Score of a block: five components between 0 and 1, weighted by the frame.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+The constants are elfmem's, as are the weights, budgets and guarantees of the frames.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import log, sqrt
-from typing import Final
+from typing import Final, Literal
+
+from memsvc.core.decay import remaining
+from memsvc.core.errors import MemsvcError, invalid
+from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, GOAL
 
 WEIGHT_ERROR_MAX: Final = 1e-4
 EXPLORATION: Final = 0.05
@@ -120,3 +128,140 @@ def merge_scores(
 
 def _ranked(values: Mapping[str, float]) -> Sequence[str]:
     return sorted(values, key=lambda key: (-values[key], key))
+
+
+Name = Literal["self", "attention", "task", "simulate"]
+PEER: Final = "peer/"
+"""Prefix of the tags of blocks by another agent: knowledge, whatever they claim to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFrame:
+    """Frame of a recall: weights, budget, and blocks that it includes or excludes.
+
+    `only` and `required_tags` are tags, or beginnings of tags and `%`; with `without_identity`,
+    constitutional blocks stay out; one without `question` ignores the query. `scale_by_name`
+    multiply the score by category or, as `tag:`, by the beginning of a tag.
+    """
+
+    name: Name
+    weights: ScoreWeights
+    budget_tok: int
+    required_tags: tuple[str, ...] = ()
+    only: str = ""
+    without_identity: bool = False
+    question: bool = True
+    scale_by_name: Mapping[str, float] = field(default_factory=dict)
+
+    def factor(self, category: str, tags: tuple[str, ...]) -> float:
+        """Return the factor of a block's score."""
+        tag_values = [
+            factor
+            for key, factor in self.scale_by_name.items()
+            if key.startswith("tag:")
+            and any(tag.startswith(key.removeprefix("tag:")) for tag in tags)
+        ]
+        return max([self.scale_by_name.get(category, 1.0), *tag_values])
+
+    def excludes(self, tags: tuple[str, ...]) -> bool:
+        """Return whether blocks with these tags are left out, unless they are guaranteed."""
+        return self.without_identity and CONSTITUTIONAL in tags and not of_peer(tags)
+
+
+FRAMES: Final[dict[str, RecallFrame]] = {
+    frame.name: frame
+    for frame in (
+        RecallFrame(
+            "self",
+            ScoreWeights(0.10, 0.30, 0.05, 0.25, 0.30),
+            600,
+            required_tags=(CONSTITUTIONAL,),
+            only="self/%",
+            question=False,
+        ),
+        RecallFrame(
+            "attention", ScoreWeights(0.35, 0.15, 0.25, 0.15, 0.10), 2000, without_identity=True
+        ),
+        RecallFrame(
+            "task",
+            ScoreWeights(0.20, 0.20, 0.20, 0.20, 0.20),
+            800,
+            required_tags=(GOAL,),
+            without_identity=True,
+        ),
+        RecallFrame(
+            "simulate",
+            ScoreWeights(0.25, 0.25, 0.15, 0.20, 0.15),
+            2000,
+            required_tags=(CONSTITUTIONAL, "mind/%"),
+            scale_by_name={"tag:self/": 10.0, "mind": 6.0, "decision": 5.0},
+        ),
+    )
+}
+
+
+def frame_named(name: str) -> RecallFrame:
+    """Return the frame of this name; INVALID_ARGUMENT when there is none."""
+    frame = FRAMES.get(name)
+    if frame is None:
+        raise _unknown(name)
+    return frame
+
+
+def _unknown(name: str) -> MemsvcError:
+    valid = ", ".join(f"'{one}'" for one in FRAMES)
+    return invalid(
+        f"Unknown frame: '{name}'. Available: {list(FRAMES)}", recovery=f"Valid frames: {valid}."
+    )
+
+
+def of_peer(tags: tuple[str, ...]) -> bool:
+    """Return whether another agent wrote a block with these tags."""
+    return any(tag.startswith(PEER) for tag in tags)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBlock:
+    """Block with its components and score; `expanded` when an edge led to it."""
+
+    block: KnowledgeBlock
+    parts: ScoreComponents
+    score: float
+    expanded: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.block.text
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.block.tags
+
+
+def score_blocks(
+    blocks: Collection[KnowledgeBlock],
+    similarity: Mapping[str, float],
+    weights: ScoreWeights,
+    now_h: float,
+    *,
+    frame: RecallFrame | None = None,
+    expanded: Iterable[str] = (),
+) -> list[ScoredBlock]:
+    """Return blocks best first; use and edges count relative to these blocks."""
+    max_uses = max((block.reinforcements for block in blocks), default=0)
+    max_degree = max((block.degree for block in blocks), default=0.0)
+    from_edges = set(expanded)
+    found = []
+    for block in blocks:
+        recency = remaining(block.decay_per_h, now_h - block.reinforced_h)
+        parts = ScoreComponents(
+            similarity=similarity.get(block.block_id, 0.0),
+            confidence=block.confidence,
+            recency=recency,
+            centrality=centrality(block.degree, max_degree, recency),
+            reinforcement=reinforcement(block.reinforcements, max_uses),
+        )
+        value = score(parts, weights, alpha=block.alpha, beta=block.beta)
+        value *= frame.factor(block.category, block.tags) if frame is not None else 1.0
+        found.append(ScoredBlock(block, parts, value, block.block_id in from_edges))
+    return sorted(found, key=lambda item: (-item.score, item.block.block_id))

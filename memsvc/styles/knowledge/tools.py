@@ -8,16 +8,15 @@ from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
-from memsvc.styles.knowledge.block_details import BlockDetailsReader
+from memsvc.styles.knowledge.block_edges import EdgeEditor
 from memsvc.styles.knowledge.block_index import BlockIndex
 from memsvc.styles.knowledge.block_outcomes import OutcomeService
 from memsvc.styles.knowledge.block_recall import RecallService
 from memsvc.styles.knowledge.block_store import BlockStore
 from memsvc.styles.knowledge.curate import CurateService
 from memsvc.styles.knowledge.dream import DreamService
-from memsvc.styles.knowledge.edge_editor import EdgeEditor
 from memsvc.styles.knowledge.judge import JudgeService
-from memsvc.styles.knowledge.memory_status import StatusReader
+from memsvc.styles.knowledge.memory_status import BlockDetailsReader, StatusReader
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from memsvc.styles.model_budget import ModelBudget
 

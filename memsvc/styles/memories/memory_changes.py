@@ -1,17 +1,268 @@
-"""Decisions about memories, from a model's proposals or from rules; pure, on the current state."""
+"""Decisions about memories, from a model's JSON or from rules; pure, on the current state."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, Literal
 
-from memsvc.core.facts import Evidence, Merge
+import orjson
+
+from memsvc.core.facts import Claim, Evidence, FactTier, Merge, RemovalClaim, Statement
 from memsvc.core.secrets import is_secret
 from memsvc.core.word_similarity import overlap
 from memsvc.store.memories import Memory
 from memsvc.styles.memories import memory_writer
 from memsvc.styles.memories.memory_index import comparable
 from memsvc.styles.memories.memory_writer import MemoryChange
-from memsvc.styles.memories.model_output import MemoryProposal
+
+_PHRASES: Final[Mapping[str, str]] = {
+    "user_name": "Name is {value}",
+    "user_nickname": "Is called {value}",
+    "user_age": "Is {value} years old",
+    "user_birthday": "Birthday is {value}",
+    "user_preference": "Prefers {value}",
+    "user_favourite": "{key} is {value}",
+    "user_like": "Likes {value}",
+    "user_dislike": "Dislikes {value}",
+    "user_diet": "Is {value}",
+    "user_food_rule": "Eats {value}",
+    "user_allergy": "Allergic to {value}",
+    "user_home": "Lives in {value}",
+    "user_origin": "Is from {value}",
+    "user_birthplace": "Was born in {value}",
+    "user_timezone": "Time zone is {value}",
+    "user_job": "Works as {value}",
+    "user_employer": "Works at {value}",
+    "user_project": "Working on {value}",
+    "user_studies": "Studies {value}",
+    "user_family": "{key} is {value}",
+    "user_kin": "{key} is {value}",
+    "user_children": "Has {value}",
+    "user_relationship": "Is {value}",
+    "user_pet": "Has a {key} called {value}",
+    "user_pet_kind": "Has {value}",
+    "user_language": "Speaks {value}",
+    "user_hobby": "Hobby is {value}",
+    "user_possession": "{key} is {value}",
+    "user_goal": "Wants to {value}",
+    "user_contact": "{key} is {value}",
+    "user_tooling": "Uses {value}",
+}
+_FIXED_PHRASES: Final[Mapping[tuple[str, str], str]] = {
+    ("user_diet", "no meat"): "Eats no meat",
+    ("user_diet", "eats meat"): "Eats meat",
+    ("user_job", "retired"): "Is retired",
+    ("user_job", "unemployed"): "Is unemployed",
+    ("user_job", "self-employed"): "Is self-employed",
+}
+
+
+_ALL_OUR: Final = re.compile(r"(?<=\ball )(?:my|our) ")
+_OUR: Final = re.compile(r"\b(?:my|our)\b")
+
+
+def phrase_of(fact_id: str, key: str, value: str) -> str:
+    """Return a fact of the rules in words: `user_diet`, `diet`, `vegetarian` is `Is vegetarian`.
+
+    "" for a topic that is told in the user's own words.
+    """
+    text = _FIXED_PHRASES.get((fact_id, value.casefold()))
+    if text is None:
+        pattern = _PHRASES.get(fact_id, "")
+        if fact_id == "user_allergy" and value.endswith("intolerant"):
+            pattern = "Is {value}"
+        if fact_id == "user_pet_kind" and not value.endswith("s"):
+            value = f"{'an' if value[0] in 'aeiou' else 'a'} {value}"
+        value = _OUR.sub("their", _ALL_OUR.sub("", value))
+        text = pattern.format(key=key.replace("_", " "), value=value)
+    return text[:1].upper() + text[1:]
+
+
+def is_permanent(claim: Claim) -> bool:
+    """Return whether a claim is worth keeping beyond the day on which it was made."""
+    return isinstance(claim, RemovalClaim) or claim.tier is not FactTier.L1
+
+
+def as_memory_claims(claims: Sequence[Claim]) -> list[Claim]:
+    """Return claims fit for memories: their values phrased, and kept until they are changed.
+
+    In languages other than English, for topics without a phrase, and where the value is the clause,
+    it is the user's own words; the value, where a clause without a phrase states several.
+    """
+    clauses = Counter(claim.statement for claim in claims if isinstance(claim, Statement))
+    return [
+        claim
+        if isinstance(claim, RemovalClaim)
+        else replace(
+            claim, value=_text_of(claim, clauses[claim.statement]), statement="", tier=FactTier.L0
+        )
+        for claim in claims
+    ]
+
+
+def _text_of(claim: Statement, stated_count: int) -> str:
+    clause = claim.statement.rstrip(" .!。！")
+    text = claim.words or (clause if clause == claim.value else "")
+    text = text or phrase_of(claim.fact_id, claim.key, claim.value)
+    text = text or (clause if stated_count == 1 else f"{claim.key}: {claim.value}")
+    return text[:1].upper() + text[1:]
+
+
+CHARS_READ_MAX: Final = 40_000
+LEVELS_MAX: Final = 32
+_POSITIONS_MAX: Final = 4
+"""Positions at which JSON may begin that are tried."""
+_SHORTEN_MAX: Final = 6
+"""Times that truncated JSON is shortened further until it parses."""
+_TRAILING_COMMA: Final = re.compile(r",\s*(?=[}\]])")
+_MARK: Final = re.compile(r'\\.|["{}\[\],]', re.DOTALL)
+
+Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
+EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
+
+
+class InvalidAnswerError(Exception):
+    """An answer holds nothing of what was requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryProposal:
+    """Change that a model proposes: to which memory, if it named one, and its new text."""
+
+    event: Event
+    memory: str
+    text: str
+    old_text: str
+
+
+def facts_in(answer: str) -> list[str]:
+    """Return the facts of an answer `{"facts": [...]}`, without blanks and duplicates.
+
+    A bare list is accepted too, and so is an object with one text for a fact. Raises
+    `InvalidAnswerError`.
+    """
+    members = _members(answer, "facts")
+    texts = [_text(member, "fact", "text", "memory", "content", "value") for member in members]
+    if not any(texts) and any(member not in ("", None) for member in members):
+        raise InvalidAnswerError
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def proposals_in(answer: str) -> list[MemoryProposal]:
+    """Return the changes of an answer `{"memory": [...]}`, in order.
+
+    Those without a known event are left out. Raises `InvalidAnswerError`.
+    """
+    members = _members(answer, "memory", "memories", "results")
+    proposals = [proposal for proposal in map(_proposal, members) if proposal is not None]
+    if members and not proposals:
+        raise InvalidAnswerError
+    return proposals
+
+
+def _proposal(member: Any) -> MemoryProposal | None:
+    if not isinstance(member, dict):
+        return None
+    event = next(
+        (event for event in EVENTS if str(member.get("event", "")).strip().upper() == event), None
+    )
+    if event is None:
+        return None
+    memory_id = member.get("id")
+    memory = str(memory_id).strip() if isinstance(memory_id, str | int) else ""
+    return MemoryProposal(
+        event, memory, _text(member, "text", "memory"), _text(member, "old_memory")
+    )
+
+
+def _text(value: Any, *names: str) -> str:
+    """Return a string, or a member of an object, on one line and without NUL characters."""
+    if isinstance(value, dict):
+        value = next((value[name] for name in names if isinstance(value.get(name), str)), "")
+    return " ".join(value.replace("\x00", " ").split()) if isinstance(value, str) else ""
+
+
+def _members(answer: str, *names: str) -> list[Any]:
+    """Return the list that an answer is, or holds under one of the names.
+
+    Of a truncated list, its complete elements.
+    """
+    for position, value, truncated in _values(answer[:CHARS_READ_MAX]):
+        members = value if position == 0 else None  # a later list belongs to something else
+        if isinstance(value, dict):
+            members = next((value[name] for name in names if name in value), None)
+            if members in (None, {}, "") and any(name in value for name in names):
+                members = []
+        if isinstance(members, list) and (members or not truncated):
+            return members
+    raise InvalidAnswerError
+
+
+def _values(answer: str) -> Iterator[tuple[int, Any, bool]]:
+    """Yield the JSON values of an answer, tried at each position where one may begin.
+
+    As the number of the position, the value, and whether it was truncated.
+    """
+    positions = [match.start() for match in re.finditer(r"[{\[]", answer)][:_POSITIONS_MAX]
+    for number, start in enumerate(positions):
+        end = _end(answer, start)
+        fragment = answer[start:end] if end is not None else answer[start:]
+        for text in (
+            (fragment, _TRAILING_COMMA.sub("", fragment)) if end is not None else _closed(fragment)
+        ):
+            try:
+                yield number, orjson.loads(text), end is None
+                break
+            except orjson.JSONDecodeError:
+                continue
+
+
+def _end(text: str, start: int) -> int | None:
+    """Return the end of the value that begins here; None when it was truncated."""
+    depth = 0
+    for at, character in _outside_strings(text, start):
+        depth += (character in "{[") - (character in "}]")
+        if depth == 0:
+            return at + 1
+    return None
+
+
+def _closed(text: str) -> Iterator[str]:
+    """Yield a truncated text, closed after its last complete value, then the one before, and so on.
+
+    Half a string is left out, as it says something else than the complete one.
+    """
+    for _ in range(_SHORTEN_MAX):
+        closing: list[str] = []
+        last = -1
+        for at, character in _outside_strings(text, 0):
+            last = at
+            if character in "{[":
+                closing.append("}" if character == "{" else "]")
+            elif character in "}]" and closing:
+                closing.pop()
+        if len(closing) > LEVELS_MAX:
+            return
+        complete = text[: last + 1] if text.count('"', last + 1) == 1 else text
+        yield _TRAILING_COMMA.sub("", complete.rstrip().rstrip(",:") + "".join(reversed(closing)))
+        end = max(text.rfind(character) for character in ",{[")
+        if end <= 0:
+            return
+        text = text[:end]
+
+
+def _outside_strings(text: str, start: int) -> Iterator[tuple[int, str]]:
+    """Yield what is outside of strings: brackets, and the quotes that end a string."""
+    quoted = False
+    for match in _MARK.finditer(text, start):
+        if match[0] == '"':
+            quoted = not quoted
+            if not quoted:
+                yield match.start(), '"'
+        elif not quoted and match[0][0] != "\\":
+            yield match.start(), match[0]
+
 
 TEXT_BYTES_MAX: Final = 1024
 NAMED_OVERLAP: Final = 0.5

@@ -19,13 +19,19 @@ from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.secrets import replace_secrets
 from memsvc.core.untrusted import within_lines
-from memsvc.store import facts, memories, memory_settings
+from memsvc.store import facts, memories
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import index_lock
 from memsvc.store.memories import Memory
 from memsvc.store.search import QueryEmbedding
-from memsvc.styles.memories import memory_changes, phrases, prompts
-from memsvc.styles.memories.memory_changes import CurrentMemories
+from memsvc.styles.memories import memory_changes, project_settings
+from memsvc.styles.memories.memory_changes import (
+    CurrentMemories,
+    InvalidAnswerError,
+    MemoryProposal,
+    facts_in,
+    proposals_in,
+)
 from memsvc.styles.memories.memory_index import MemoryIndex, comparable, index_for, new_id
 from memsvc.styles.memories.memory_models import (
     AddedMemories,
@@ -36,15 +42,9 @@ from memsvc.styles.memories.memory_models import (
     check_size,
     memory_tool,
 )
-from memsvc.styles.memories.memory_search import MemorySearch
 from memsvc.styles.memories.memory_writer import MemoryChange, MemoryWriter, evidence_of
-from memsvc.styles.memories.model_output import (
-    InvalidAnswerError,
-    MemoryProposal,
-    facts_in,
-    proposals_in,
-)
 from memsvc.styles.memories.options import MemoriesOptions
+from memsvc.styles.memories.user_memories import MemorySearch
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
 
 log = structlog.get_logger("memsvc.memories")
@@ -195,10 +195,10 @@ class MemoryExtraction:
         extracted = await run_in_thread(
             chars, extract, user_messages, session="", turn="now", user=user, chars_max=chars_max
         )
-        claims = [one for one in extracted if phrases.is_permanent(one)]
+        claims = [one for one in extracted if memory_changes.is_permanent(one)]
         if not claims:
             return AddOutcome(False, [])
-        memory_claims = phrases.as_memory_claims(claims)
+        memory_claims = memory_changes.as_memory_claims(claims)
         texts = [one.value for one in memory_claims if isinstance(one, fact_rules.Statement)]
         async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             related = await facts.facts_of_claims(tx, [user_index.index_id], claims)
@@ -231,7 +231,7 @@ class MemoryExtraction:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             async with self._database.begin(scope, read_only=True) as tx:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
-            text = prompts.update(candidates.values(), new_facts)
+            text = project_settings.update(candidates.values(), new_facts)
             proposals = await self._complete(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
             outcome = await self._apply(
                 scope,
@@ -258,8 +258,8 @@ class MemoryExtraction:
         if not lines:
             return []
         async with self._database.begin(scope, read_only=True) as tx:
-            prompt = (await memory_settings.read_settings(tx)).prompt or prompts.EXTRACTION
-        text = prompts.extraction(prompt, "\n".join(lines))
+            prompt = (await memories.read_settings(tx)).prompt or project_settings.EXTRACTION
+        text = project_settings.extraction(prompt, "\n".join(lines))
         extracted = await self._complete(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
         return [one for one in extracted if memory_changes.is_valid_memory(one)][
             : self._options.facts_max
@@ -351,7 +351,9 @@ class MemoryExtraction:
         try:
             with anyio.fail_after(deadline - anyio.current_time()):
                 answer = await llm.complete(
-                    prompts.INSTRUCTIONS, text, output_tokens_max=self._options.max_output_tokens
+                    project_settings.INSTRUCTIONS,
+                    text,
+                    output_tokens_max=self._options.max_output_tokens,
                 )
             parsed = parse(answer)
         except MemsvcError as error:

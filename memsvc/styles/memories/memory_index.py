@@ -1,13 +1,14 @@
 """Index of a user's memories: names, ids, what is announced of them, and whose they are."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from memsvc.core.scope import Scope
-from memsvc.store import ownership
+from memsvc.core.tools import ProjectEvent
+from memsvc.store import memories, ownership
 from memsvc.store.database import Database
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import index_lock
@@ -84,3 +85,39 @@ class MemoryOwners:
             index_names=(user_index.name,),
             jobs=((EMBED_JOB, str(user_index.index_id)),),
         )
+
+
+KIND: Final = "MemoryExtracted"
+EVENTS_MAX: Final = 100
+
+
+class MemoryEvents:
+    """`ProjectEventSource` of memories: each call that added or changed some is one event."""
+
+    uri = FOUND_URI
+    tool = "memories_get_settings"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def latest(self, scope: Scope) -> int:
+        async with self._database.begin(scope, read_only=True) as tx:
+            return await memories.latest_event(tx)
+
+    async def since(self, scope: Scope, number: int) -> Sequence[ProjectEvent]:
+        """Return up to 100 events; texts deleted since are left out."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            found = await memories.events_since(tx, number, limit=EVENTS_MAX)
+        return [
+            ProjectEvent(
+                one.number,
+                KIND,
+                {
+                    "event_type": KIND,
+                    "facts": one.texts,
+                    "count": len(one.texts),
+                    "timestamp": one.found_at.isoformat().replace("+00:00", "Z"),
+                },
+            )
+            for one in found
+        ]

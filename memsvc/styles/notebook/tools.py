@@ -1,18 +1,56 @@
-"""Tools of the notebook."""
+"""Tools of the notebook, its documents as MCP resources, and completion of their ids."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.resources import Completion, ListedResource, Resource, ResourceListing
+from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Published
+from memsvc.store import document_tree
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.notebook.documents import NotebookDocuments
 from memsvc.styles.notebook.notebook_reader import NotebookReader
-from memsvc.styles.notebook.notebook_resources import completions, document_resource
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME, NotebookWriter
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.passage_search import CitationSearch
+
+TREE_TOOL: Final = "get_document_tree"
+
+
+def document_resource(database: Database) -> Resource:
+    """Return the resource of a document under its id."""
+
+    async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
+        async with database.begin(scope, read_only=True) as tx:
+            names = await document_tree.names(tx, INDEX_NAME, after=after, limit=limit)
+        return [
+            ListedResource(values={"project": scope.project, "id": name}, place=name, title=name)
+            for name in names
+        ]
+
+    return Resource(
+        template="memsvc://{project}/documents/{id}",
+        name="document",
+        title="Document of the notebook",
+        description="What a document of the notebook says, in Markdown; root is the main one.",
+        text="text",
+        mime_type="text/markdown",
+        listing=ResourceListing(TREE_TOOL, page),
+    )
+
+
+def completions(database: Database) -> dict[str, Completion]:
+    """Return the completion of document ids."""
+
+    async def find(scope: Scope, prefix: str, _: Mapping[str, str], limit: int) -> Sequence[str]:
+        async with database.begin(scope, read_only=True) as tx:
+            return await document_tree.names(tx, INDEX_NAME, prefix=prefix, limit=limit)
+
+    return {"id": Completion(TREE_TOOL, find)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memsvc.core.profile import PROFILE_CLASSES, ProfileClass
+from memsvc.core.facts import PROFILE_CLASSES, ProfileClass
 from memsvc.core.urls import absolute_url
 from memsvc.store.batch_writer import BatchWriterOptions
 

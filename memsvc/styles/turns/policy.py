@@ -7,8 +7,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.facts import FactTier
-from memsvc.core.profile import PROFILE_CLASSES, ProfileClass
+from memsvc.core.facts import PROFILE_CLASSES, FactTier, ProfileClass
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
 

@@ -16,9 +16,8 @@ from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
 from memsvc.styles.whiteboard.boards import MadeBy
-from memsvc.styles.whiteboard.entries import BoardEntry, clean
+from memsvc.styles.whiteboard.entries import BoardEntry, clean, truncate
 from memsvc.styles.whiteboard.extractive import extracted
-from memsvc.styles.whiteboard.text_length import truncate
 
 log = structlog.get_logger("memsvc.whiteboard")
 

@@ -1,4 +1,4 @@
-"""Storage of boards: a file for each, rewritten only by a caller that has read its current text."""
+"""Storage of boards: a file each, rewritten only by a caller that has read its current text."""
 
 import hashlib
 import uuid

@@ -1,26 +1,378 @@
-"""Tools, resource and prompt of whiteboards."""
+"""Tools, resources and prompt of whiteboards, and completion of users and conversations."""
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Final, Literal, Protocol
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from memsvc.core.background import run_in_thread
+from memsvc.core.errors import invalid
+from memsvc.core.paths import PATH_BYTES_MAX, check_identifier, encode_segment
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
-from memsvc.core.resources import Prompt, Resource
-from memsvc.core.scope import Scope
-from memsvc.core.tool_methods import tools_of
-from memsvc.core.tools import Published
+from memsvc.core.resources import Completion, ListedResource, Prompt, Resource, ResourceListing
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.timestamp import parse_timestamp
+from memsvc.core.tool_methods import result, tool, tools_of
+from memsvc.core.tools import SILENT, ProgressCallback, Published, Version
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.store.ownership import OwnerData
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.passage_search import CitationSearch
-from memsvc.styles.whiteboard.board_history import BoardHistory
-from memsvc.styles.whiteboard.board_tools import BoardTools
+from memsvc.styles.whiteboard.board_history import BoardHistory, BoardVersion, known
 from memsvc.styles.whiteboard.board_writers import BoardWriter, ModelBoardWriter, RuleBoardWriter
-from memsvc.styles.whiteboard.boards import INDEX_NAME, BoardId, Boards, directory_of
+from memsvc.styles.whiteboard.boards import (
+    INDEX_NAME,
+    ROOT,
+    BoardId,
+    Boards,
+    ListedBoard,
+    MadeBy,
+    directory_of,
+)
+from memsvc.styles.whiteboard.entries import BoardEntry, clean, one_line
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.styles.whiteboard.updates import BoardUpdates
-from memsvc.styles.whiteboard.whiteboard_resources import completions, listed
+
+ROLE_CHARS_MAX: Final = 64
+TYPE_CHARS_MAX: Final = 64
+HISTORY_LIMIT: Final = 20
+HISTORY_LIMIT_MAX: Final = 100
+REPORT_INTERVAL_S: Final = 1.0
+
+
+@asynccontextmanager
+async def _wait_reported(progress: ProgressCallback, max_s: float) -> AsyncIterator[None]:
+    """Report for how many seconds a call has waited for its board, as long as it does."""
+    if progress is SILENT:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+
+    async def report() -> None:
+        while True:
+            progress.report(round(loop.time() - started_s, 1), max_s, "waiting for the board")
+            await asyncio.sleep(REPORT_INTERVAL_S)
+
+    report_task = asyncio.create_task(report())
+    try:
+        yield
+    finally:
+        report_task.cancel()
+
+
+Limit = Annotated[int, Field(ge=1, le=HISTORY_LIMIT_MAX), "versions at the most"]
+UserId = Annotated[
+    str,
+    AfterValidator(partial(check_identifier, name="user_id")),
+    "the person; any text of up to 128 bytes",
+]
+ConversationId = Annotated[
+    str,
+    AfterValidator(partial(check_identifier, name="conversation_id")),
+    "the conversation; any text of up to 128 bytes",
+]
+board_tool = partial(tool, toolset="whiteboard", logs=("user_id", "conversation_id"))
+
+
+class ContextEntry(BaseModel):
+    """Something that happened in the conversation. Anything else that a client sends is ignored."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True, allow_inf_nan=False)
+
+    role: str = Field(
+        min_length=1,
+        max_length=ROLE_CHARS_MAX,
+        description="who or what it comes from: user, assistant, system, or a kind of event",
+    )
+    content: str = Field(description="what was said or what happened")
+    timestamp: float | None = Field(None, description="when, in seconds since 1970")
+    type: str | None = Field(
+        None, max_length=TYPE_CHARS_MAX, description="what it is, such as message or file"
+    )
+
+
+@result
+class BoardUpdate:
+    result: Annotated[bool, "true: the entries are in the board, and it is stored"]
+
+
+@result
+class BoardText:
+    text: Annotated[str, "the board, as plain text; empty when there is none"]
+    exists: Annotated[bool, "whether there is a board"]
+    made_by: Annotated[
+        Literal[MadeBy, ""],
+        "model: a model wrote it; rules: lines that rules took from the entries; empty when there"
+        " is none",
+    ]
+    version: Annotated[str, "token of this state of the board; empty when there is none"]
+    updated_at: Annotated[datetime | None, "when it was written; null when there is none"]
+    tokens: Annotated[int, "tokens (o200k_base) of the text"]
+
+
+@result
+class BoardDeletion:
+    deleted: Annotated[bool, "whether there was a board"]
+
+
+@result
+class BoardVersions:
+    versions: Annotated[list[BoardVersion], "newest first, the current one among them"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+
+
+@result
+class RestoredBoard:
+    version: Annotated[
+        str, "token of the new state of the board; unchanged when it said the same already"
+    ]
+    updated_at: Annotated[datetime, "when that was written"]
+
+
+@result
+class BoardList:
+    boards: Annotated[list[ListedBoard], "in byte order of their paths"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+
+
+class BoardTools:
+    """The tools of boards."""
+
+    def __init__(
+        self,
+        boards: Boards,
+        past: BoardHistory,
+        updates: BoardUpdates,
+        tokens: TokenCounter,
+        options: WhiteboardOptions,
+    ) -> None:
+        self._boards = boards
+        self._past = past
+        self._updates = updates
+        self._tokens = tokens
+        self._options = options
+
+    @board_tool(
+        "context_update",
+        title="Update a whiteboard",
+        needs=Permission.WRITE,
+        text_member="result",
+        uses_model=True,
+    )
+    async def update(
+        self,
+        scope: Scope,
+        progress: ProgressCallback,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        entries: Annotated[list[ContextEntry], "what is new, oldest first; none changes nothing"],
+    ) -> BoardUpdate:
+        """Bring new messages or events of a conversation into its whiteboard.
+
+        It is one page or two that say what matters, rewritten and not appended to. Answers when
+        the board is stored, which may take as long as a model thinks. Only the board is kept,
+        never the entries; without a model it is made of sentences of theirs."""
+        chars = sum(len(one.content) for one in entries)
+        cleaned = await run_in_thread(chars, entries_of, entries, self._options)
+        async with _wait_reported(progress, self._options.deadline_s):
+            await self._updates.update(scope, BoardId(user_id, conversation_id), cleaned)
+        return BoardUpdate(True)
+
+    @board_tool("whiteboard_get", title="Read a whiteboard", needs=Permission.READ)
+    async def get(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        as_of: Annotated[
+            str, "a moment (RFC 3339): the board as it was then; now if not given"
+        ] = "",
+    ) -> BoardText:
+        """Read the whiteboard of a conversation, as it is or as it was at a moment."""
+        board_id, timestamp = BoardId(user_id, conversation_id), parse_timestamp(as_of, "as_of")
+        if timestamp is None:
+            board = await self._boards.read(scope, board_id)
+        else:
+            board = await self._past.as_of(scope, board_id, timestamp)
+        return BoardText(
+            board.text,
+            board.file_id is not None,
+            board.made_by,
+            board.version,
+            board.updated_at,
+            self._tokens.count(board.text),
+        )
+
+    @board_tool(
+        "whiteboard_delete",
+        title="Delete a whiteboard",
+        needs=Permission.WRITE,
+        over_quota=True,
+        idempotent=True,
+        destructive=True,
+    )
+    async def delete(
+        self, scope: Scope, user_id: UserId, conversation_id: ConversationId
+    ) -> BoardDeletion:
+        """Delete a whiteboard for good, with all its versions.
+
+        Where there is none, nothing happens."""
+        return BoardDeletion(await self._updates.delete(scope, BoardId(user_id, conversation_id)))
+
+    @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)
+    async def history(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        limit: Limit = HISTORY_LIMIT,
+        cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
+    ) -> BoardVersions:
+        """List what a whiteboard was, newest first, a page at a time."""
+        found = await self._past.listing(
+            scope, BoardId(user_id, conversation_id), before=cursor or "", limit=limit + 1
+        )
+        return BoardVersions(
+            found[:limit], found[limit - 1].version if len(found) > limit else None
+        )
+
+    @board_tool(
+        "whiteboard_restore",
+        title="Restore a whiteboard",
+        needs=Permission.WRITE,
+        logs=("user_id", "conversation_id", "version"),
+        idempotent=True,
+        destructive=True,
+    )
+    async def restore(
+        self,
+        scope: Scope,
+        user_id: UserId,
+        conversation_id: ConversationId,
+        version: Annotated[Version, "version to bring back, as whiteboard_history lists it"],
+    ) -> RestoredBoard:
+        """Make a whiteboard what it was at a version of its history.
+
+        What it is now becomes a version."""
+        board = await self._updates.restore(scope, BoardId(user_id, conversation_id), version)
+        return RestoredBoard(board.version, known(board.updated_at))
+
+    @board_tool(
+        "whiteboard_list", title="List whiteboards", needs=Permission.READ, logs=("user_id",)
+    )
+    async def listing(
+        self,
+        scope: Scope,
+        user_id: Annotated[str, "only the boards of this person; of everybody if not given"] = "",
+        limit: Annotated[int, Field(ge=1, le=1000), "boards at the most"] = 100,
+        cursor: Annotated[
+            str, Field(max_length=2 * PATH_BYTES_MAX), "next_cursor of the page before"
+        ] = "",
+    ) -> BoardList:
+        """List the whiteboards of a project, or those of one user, a page at a time."""
+        user = check_identifier(user_id, "user_id") if user_id else None
+        if cursor and BoardId.of(cursor) is None:
+            raise invalid("cursor must be the next_cursor of an earlier answer")
+        found = await self._boards.listing(scope, user, after=cursor, limit=limit + 1)
+        return BoardList(found[:limit], found[limit - 1].path if len(found) > limit else None)
+
+
+def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> list[BoardEntry]:
+    """Return the entries with content, cleaned; INVALID_ARGUMENT for what is too long."""
+    if len(entries) > options.entries_max:
+        raise invalid(f"entries may hold at most {options.entries_max} entries, not {len(entries)}")
+    for index, entry in enumerate(entries):
+        if len(entry.content) > options.content_chars_max:
+            raise invalid(
+                f"entries[{index}].content may have {options.content_chars_max} characters at the"
+                " most"
+            )
+    if sum(len(entry.content) for entry in entries) > options.call_chars_max:
+        raise invalid(
+            f"the entries of one call may have {options.call_chars_max} characters at the most",
+            recovery="send them in several calls",
+        )
+    found = []
+    for one in entries:
+        role, content = one_line(one.role) or "unknown", clean(one.content)
+        if content:
+            found.append(BoardEntry(role, content, one.timestamp, one_line(one.type or "")))
+    return found
+
+
+LIST_TOOL: Final = "whiteboard_list"
+
+
+class _BoardArgs(Protocol):
+    """Arguments that name a board."""
+
+    @property
+    def user_id(self) -> str: ...
+
+    @property
+    def conversation_id(self) -> str: ...
+
+
+def listed(resource: Resource, boards: Boards) -> Resource:
+    """Return the resource of boards, with a list of them, and their versions as stamps."""
+
+    async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
+        found = await boards.listing(scope, None, after=after, limit=limit)
+        return [
+            ListedResource(
+                values={"user_id": one.user_id, "conversation_id": one.conversation_id},
+                place=one.path,
+                title=BoardId(one.user_id, one.conversation_id).title,
+                updated_at=one.updated_at,
+            )
+            for one in found
+        ]
+
+    async def stamps(scope: Scope, requests: Sequence[_BoardArgs]) -> Sequence[str | None]:
+        return await boards.versions(
+            scope, [BoardId(request.user_id, request.conversation_id) for request in requests]
+        )
+
+    return replace(resource, listing=ResourceListing(LIST_TOOL, page), stamps=stamps)
+
+
+def completions(database: Database) -> dict[str, Completion]:
+    """Return completions of users who have boards, and of the conversations of one."""
+
+    async def list_boards(scope: Scope, directory: str, prefix: str, limit: int) -> list[BoardId]:
+        async with database.begin(scope, read_only=True) as tx:
+            after = f"{directory}/{encode_segment(prefix)}" if prefix else ""
+            rows = await tree.walk(tx, directory, depth=1, after=after, limit=limit)
+        return [of for row in rows if (of := BoardId.of(row["path"])) is not None]
+
+    async def find_users(
+        scope: Scope, prefix: str, _: Mapping[str, str], limit: int
+    ) -> Sequence[str]:
+        found = await list_boards(scope, ROOT, prefix, limit)
+        return [of.user for of in found if of.user.startswith(prefix)]
+
+    async def find_conversations(
+        scope: Scope, prefix: str, others: Mapping[str, str], limit: int
+    ) -> Sequence[str]:
+        user = others.get("user_id")
+        if not user:
+            return []
+        found = await list_boards(scope, directory_of(user), prefix, limit)
+        return [of.conversation for of in found if of.conversation.startswith(prefix)]
+
+    return {
+        "user_id": Completion(LIST_TOOL, find_users),
+        "conversation_id": Completion(LIST_TOOL, find_conversations),
+    }
+
 
 BOARDS_A_PAGE: Final = 1000
 BY_RULES: Final = "(Lines of the conversation, chosen by rules: no model wrote this.)"

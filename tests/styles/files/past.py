@@ -7,18 +7,16 @@ import asyncpg
 
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tool_methods import tools_of
-from memsvc.gateway.audit import AuditOptions, call_log
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.call_accounting import AuditOptions, call_log
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files.file_maintenance import FileMaintenance
-from memsvc.styles.files.file_resources import file_resource
 from memsvc.styles.files.file_store import FileStore
+from memsvc.styles.files.file_versions import FileHistory
 from memsvc.styles.files.file_writer import FileWriter
-from memsvc.styles.files.history import FileHistory
 from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.projects import Projects
+from memsvc.styles.files.tools import Projects, file_resource
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.files.conftest import FileDoor

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.scope import Scope
-from memsvc.gateway.audit import shape
-from memsvc.styles.files.memory_view import MATCH_LINES_MAX, lines_of, size
+from memsvc.gateway.call_accounting import shape
+from memsvc.styles.files.memory_directory import MATCH_LINES_MAX, lines_of, size
 from tests.door import Door, Refused
 
 pytestmark = pytest.mark.anyio

@@ -19,11 +19,9 @@ from memsvc.adapters.models import llm
 from memsvc.adapters.options import ModelOptions
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Llm
-from memsvc.core.rule_summary import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX
 from memsvc.core.scope import Caller, Scope
-from memsvc.gateway.audit import AuditOptions, call_log
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.call_accounting import AuditOptions, call_log
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.file_store import SUMMARY_ENTRIES_MAX
@@ -42,6 +40,8 @@ from memsvc.styles.files.summary_text import (
     PART_BYTES,
     PARTS_MAX,
     PROMPT_TOKENS_MAX,
+    SUMMARY_BYTES_MAX,
+    SUMMARY_WORDS_MAX,
     WHOLE_BYTES_MAX,
     SummaryPrompts,
     clean_summary,

@@ -13,9 +13,8 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job
-from memsvc.gateway.audit import AuditOptions, call_log
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.call_accounting import AuditOptions, call_log
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store import file_gc
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files import file_maintenance

@@ -7,22 +7,22 @@ import pytest
 
 from memsvc.core.decay import DECAY_PER_H, DecayTier, edge_decay_per_h, hours_to, remaining
 from memsvc.core.errors import MemsvcError
-from memsvc.styles.knowledge.active_hours import add_token_usage, is_open, usage_at
-from memsvc.styles.knowledge.beta import BetaConfidence, check, decay_after, prior
-from memsvc.styles.knowledge.frames import FRAMES, frame_named
-from memsvc.styles.knowledge.health import health
-from memsvc.styles.knowledge.links import bridge_degree, edge_score
-from memsvc.styles.knowledge.relevance_order import rerank
+from memsvc.styles.knowledge.block_edges import bridge_degree, edge_score
+from memsvc.styles.knowledge.block_index import add_token_usage, is_open, tier_of, usage_at
+from memsvc.styles.knowledge.block_outcomes import BetaConfidence, check, decay_after, prior
+from memsvc.styles.knowledge.block_recall import rerank
+from memsvc.styles.knowledge.memory_status import health
 from memsvc.styles.knowledge.scoring import (
+    FRAMES,
     ScoreComponents,
     ScoreWeights,
     centrality,
     exploration,
+    frame_named,
     merge_scores,
     reinforcement,
     score,
 )
-from memsvc.styles.knowledge.tiers import tier_of
 
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from memsvc.styles.knowledge.guide import ENTRIES
-from memsvc.styles.knowledge.health import health
+from memsvc.styles.knowledge.memory_status import health
 from tests.door import Door
 from tests.styles.knowledge.blocks import learn, remember
 

@@ -5,8 +5,8 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
+from memsvc.styles.knowledge.block_recall import PREAMBLE, SELF_HEADING
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.knowledge.rendering import PREAMBLE, SELF_HEADING
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
 from tests.styles.knowledge.blocks import block, dropped, learn, recall, remember, shown

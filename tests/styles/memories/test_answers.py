@@ -4,7 +4,7 @@ from time import perf_counter
 
 import pytest
 
-from memsvc.styles.memories.model_output import (
+from memsvc.styles.memories.memory_changes import (
     InvalidAnswerError,
     MemoryProposal,
     facts_in,

@@ -13,7 +13,7 @@ from memsvc.styles.notebook.links import (
     path_of,
     without_links,
 )
-from memsvc.styles.notebook.yaml_tree import block_style, scalar
+from memsvc.styles.notebook.notebook_reader import block_style, scalar
 from tests.styles.notebook.conftest import NotebookDoor
 
 HOSTILE = [

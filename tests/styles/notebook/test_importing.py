@@ -7,9 +7,9 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.notebook.documents import NotebookDocuments
+from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.tools import notebook as parts
-from memsvc.styles.notebook.tree_rebuild import TreeRebuild
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.notebook.conftest import NotebookDoor
 

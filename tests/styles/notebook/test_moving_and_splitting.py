@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from memsvc.styles.notebook.document_split import joined, names, split_text
+from memsvc.styles.notebook.documents import joined, names, split_text
 from memsvc.styles.notebook.links import without_links
 from tests.styles.notebook.conftest import NotebookDoor
 

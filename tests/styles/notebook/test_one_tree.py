@@ -16,8 +16,8 @@ from memsvc.core.scope import Scope
 from memsvc.settings import Settings
 from memsvc.store.database import Database
 from memsvc.styles.notebook.links import links
-from memsvc.styles.notebook.tree_rebuild import TreeRebuild
-from memsvc.styles.notebook.yaml_tree import block_style
+from memsvc.styles.notebook.notebook_reader import block_style
+from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio

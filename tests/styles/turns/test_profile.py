@@ -2,7 +2,7 @@
 
 import orjson
 
-from memsvc.core.profile import PROFILE_CLASSES
+from memsvc.core.facts import PROFILE_CLASSES
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

@@ -12,9 +12,8 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import CitedPassage, PassageSearch
 from memsvc.core.scope import Caller, Scope
-from memsvc.gateway.audit import AuditOptions, call_log
-from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.call_accounting import AuditOptions, call_log
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.passage_search import CitationSearch
 from memsvc.styles.turns import tools as turn_tools

@@ -276,7 +276,7 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(
 async def test_what_nobody_heard_of_is_known_again_only_as_long_as_there_is_room(
     board: Door, llm: ScriptedLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.styles.whiteboard.window.KEPT_CHARS_MAX", 10)
+    monkeypatch.setattr("memsvc.styles.whiteboard.updates.KEPT_CHARS_MAX", 10)
     llm.always = gathers
     for said in ("word1", "word2 and more"):
         gate = Gate()

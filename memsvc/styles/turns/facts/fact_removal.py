@@ -9,12 +9,12 @@ from typing import Final
 from memsvc.core.facts import Fact, Merge
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import digests, fact_history, facts, index, jobs, sessions, turn_items
+from memsvc.store import digests, fact_history, facts, index, jobs, sessions
 from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
+from memsvc.store.index import IndexedTurnItem
 from memsvc.store.locks import index_lock, session_lock
-from memsvc.store.turn_items import IndexedTurnItem
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation
@@ -177,7 +177,7 @@ class FactRemoval:
         items = {}
         if targets.turns:
             limit = self._options.items_max * 3
-            items = await turn_items.list_visible(
+            items = await index.list_visible(
                 tx, owner.session, index_id, targets.turns, limit=limit
             )
         index_ids = [target_index.number for target_index in owner.indexes()]

@@ -7,10 +7,16 @@ from pydantic import AfterValidator, Field
 
 from memsvc.core.analysis import normalized_text
 from memsvc.core.background import run_in_count_thread
-from memsvc.core.facts import Fact, latest_by_identity
+from memsvc.core.facts import (
+    PROFILE_CLASSES,
+    PROFILE_FACT_IDS,
+    Fact,
+    latest_by_identity,
+    profile_class,
+    profile_facts,
+)
 from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock
-from memsvc.core.profile import FACT_IDS, PROFILE_CLASSES, profile_class, profile_facts
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.store.database import Database
@@ -77,7 +83,7 @@ class UserProfile:
         [index] = turn_index.facts("", user_id)[1:]
         async with self._database.begin(scope, read_only=True) as tx:
             found = await latest_facts(
-                tx, index.number, self._clock.now(), first=FACT_IDS, limit=FACTS_MAX
+                tx, index.number, self._clock.now(), first=PROFILE_FACT_IDS, limit=FACTS_MAX
             )
         facts = _in_order(latest_by_identity(found).values(), self._options.profile.classes)
         chars = sum(len(fact.statement.told) for _, fact in facts)

@@ -12,7 +12,7 @@ from memsvc.core.cursors import decode_cursor, encode_cursor
 from memsvc.core.errors import invalid
 from memsvc.core.facts import record_id
 from memsvc.core.scope import Scope
-from memsvc.store import recalls, timeline
+from memsvc.store import conversation, recalls
 from memsvc.store.database import Database
 from memsvc.store.recall_content import EntryPlace
 from memsvc.store.recalls import PlaceContent
@@ -63,9 +63,11 @@ class InspectionTools:
         cursor: Cursor = "",
     ) -> SessionList:
         """List the sessions of a project, the latest first, with what is counted of each."""
-        before = timeline.SessionPosition(*decode_cursor(cursor, datetime, str)) if cursor else None
+        before = (
+            conversation.SessionPosition(*decode_cursor(cursor, datetime, str)) if cursor else None
+        )
         async with self._database.begin(scope, read_only=True) as tx:
-            found = await timeline.sessions(
+            found = await conversation.sessions(
                 tx, named=q.strip(), user=user_id, before=before, limit=limit + 1
             )
         page = found[:limit]
@@ -109,10 +111,10 @@ class InspectionTools:
         )
         async with self._database.begin(scope, read_only=True) as tx:
             if turn_id and not cursor:
-                before = await timeline.entry_after(
+                before = await conversation.entry_after(
                     tx, session_id, index.number, turn_id, limit=TURN_ITEMS_MAX
                 )
-            found = await timeline.items(
+            found = await conversation.items(
                 tx,
                 index.number,
                 before=before,

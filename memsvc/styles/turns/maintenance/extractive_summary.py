@@ -10,7 +10,7 @@ from typing import Final
 import regex
 
 from memsvc.core.analysis import is_question, terms
-from memsvc.core.sentences import sentences
+from memsvc.core.chunks import sentences
 
 SENTENCE_CHARS_MIN: Final = 8
 SENTENCE_CHARS_MAX: Final = 320

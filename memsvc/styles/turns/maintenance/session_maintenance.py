@@ -15,9 +15,8 @@ import anyio
 
 from memsvc.core.call_context import step_done
 from memsvc.core.ports import Clock
-from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Job
+from memsvc.core.tools import SILENT, Job, ProgressCallback
 from memsvc.store import facts, guard, jobs, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import Lock, index_lock, session_lock

@@ -6,9 +6,9 @@ from anyio import to_thread
 from pydantic import BeforeValidator
 
 from memsvc.core.errors import invalid
-from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import ProgressCallback
 from memsvc.styles.turns.migration import legacy
 from memsvc.styles.turns.migration.session_import import ImportReport, SessionImport
 from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId

@@ -3,9 +3,9 @@
 from typing import Final
 
 from memsvc.core.analysis import terms
+from memsvc.core.chunks import sentence_boundary_positions
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.rules.own_words import pasted_spans
-from memsvc.core.sentences import sentence_boundary_positions
 
 QUOTED_SHARE_MIN: Final = 0.8
 """Terms of a quotation that the sentence must have."""

@@ -12,7 +12,7 @@ from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.store import derived, facts, index, turn_items
+from memsvc.store import derived, facts, index
 from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived_index import compare_index
@@ -106,7 +106,7 @@ class FactRereading:
         for session in sorted({session for session, _ in turns}):
             index_id = turn_index.turns(session).number
             expected = sorted(turn for source, turn in turns if source == session)
-            stored = await turn_items.list_visible(
+            stored = await index.list_visible(
                 tx, session, index_id, expected, limit=self._options.items_max * 3
             )
             entries = [item.entry for items in stored.values() for item in items]

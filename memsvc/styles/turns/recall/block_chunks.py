@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from memsvc.core.facts import Fact
-from memsvc.core.profile import ProfileClass
+from memsvc.core.facts import Fact, ProfileClass
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight

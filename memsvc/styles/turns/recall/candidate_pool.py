@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from memsvc.core import ranking
-from memsvc.core.bm25 import bm25_idf
 from memsvc.core.paths import decode_segment
-from memsvc.core.ranking import Candidate, Question
+from memsvc.core.ranking import Candidate, Question, bm25_idf
 from memsvc.core.time_references import TimeReferences
 from memsvc.store.recall_content import EntryPlace
 from memsvc.store.search import IndexMatches, IndexQuery

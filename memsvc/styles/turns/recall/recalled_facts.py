@@ -10,12 +10,10 @@ from typing import Final, Self
 
 from memsvc.core import ranking, relevance
 from memsvc.core.analysis import normalized_text, query_terms, terms
-from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_term_score
-from memsvc.core.facts import Fact, FactTier, Statement, latest_by_identity
+from memsvc.core.facts import Fact, FactTier, Statement, latest_by_identity, profile_facts
 from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
-from memsvc.core.profile import profile_facts
 from memsvc.core.question_kinds import QuestionKind
-from memsvc.core.ranking import Candidate, Ranked
+from memsvc.core.ranking import Candidate, Ranked, bm25_constants, bm25_idf, bm25_term_score
 from memsvc.core.rules.question_patterns import QUESTION_FACT_IDS, QUESTION_PATTERNS
 from memsvc.store.recall_content import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.rule_summary import (
+from memsvc.styles.files.summary_text import (
     EMPTY,
     OPENING_CHARACTERS_MAX,
     SUMMARY_BYTES_MAX,
     SUMMARY_WORDS_MAX,
-    summary,
+    rule_summary,
 )
 
 NOTES = """
@@ -24,7 +24,7 @@ Buy tickets at the station; tickets don't cost much.
 
 def of(text: str) -> str:
     """The summary of a whole text file."""
-    return summary(text, size_bytes=len(text.encode()), is_text=True)
+    return rule_summary(text.encode(), size_bytes=len(text.encode()), is_text=True)
 
 
 def test_a_text_is_told_by_its_opening_its_length_and_its_words() -> None:
@@ -36,14 +36,16 @@ def test_a_text_is_told_by_its_opening_its_length_and_its_words() -> None:
 
 def test_the_length_is_extrapolated_from_the_beginning() -> None:
     head = "one line\n" * 100
-    assert "approximately 5000 lines" in summary(head, size_bytes=len(head) * 50, is_text=True)
+    assert "approximately 5000 lines" in rule_summary(
+        head.encode(), size_bytes=len(head) * 50, is_text=True
+    )
     assert "approximately 100 lines" in of(head)
     assert "approximately 1 line." in of("just this")
 
 
 def test_an_empty_file_is_empty() -> None:
-    assert summary("", size_bytes=0, is_text=True) == EMPTY
-    assert summary("", size_bytes=0, is_text=False) == EMPTY
+    assert rule_summary(b"", size_bytes=0, is_text=True) == EMPTY
+    assert rule_summary(b"", size_bytes=0, is_text=False) == EMPTY
 
 
 @pytest.mark.parametrize("text", ["QUJD" * 30, "QUJD" * 30 + "\n", "1,2;3 " * 10, "x" * 65])
@@ -58,7 +60,7 @@ def test_a_short_text_is_not_opaque(text: str) -> None:
 
 def test_what_is_no_text_is_called_opaque() -> None:
     assert (
-        summary("", size_bytes=9, is_text=False)
+        rule_summary(b"", size_bytes=9, is_text=False)
         == "Opaque content of 9 bytes that does not read as text."
     )
 
@@ -114,7 +116,9 @@ ANY = st.one_of(
 @example("`" * 2 + "<b>" + "`" * 2, 7, True)
 @example("a\ud800b", 7, True)
 def test_the_limits_hold_for_anything(head: str, size_bytes: int, is_text: bool) -> None:
-    told = summary(head, size_bytes=size_bytes, is_text=is_text)
+    told = rule_summary(
+        head.encode("utf-8", "surrogatepass"), size_bytes=size_bytes, is_text=is_text
+    )
     assert told
     assert len(told.split()) <= SUMMARY_WORDS_MAX
     assert len(told.encode()) <= SUMMARY_BYTES_MAX

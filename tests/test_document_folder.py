@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.adapters.document_folder import DocumentFolder
+from memsvc.standalone import DocumentFolder
 
 NAMES = ["root", "a-b_c", "メモ", "x/y", "..", ".hidden", "50%", "%2F", "back\\slash", "two words"]
 
