@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.greeting_phrases import is_greeting_phrase
@@ -11,6 +11,7 @@ from memsvc.core.rules.grammar import MOCKERY, Grammar
 from memsvc.core.rules.health_lexicon import has_class_words, health_topics
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
 from memsvc.core.rules.phrases import sentence_labels
+from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.remarks import is_asked, is_no_order, is_order_now
 from memsvc.core.rules.rule import Topic
 from memsvc.core.rules.sentence_grammars import GRAMMAR_WORD, grammars_for
@@ -22,6 +23,8 @@ SENTENCE_CHARS_READ = 400
 """A longer sentence was hardly typed: no statement is read in it."""
 
 VALUE_BYTES_MAX = 128
+FRAGMENT_CHARS_MAX = 40
+CLAUSE_WORDS = 8
 STYLE_CHARS_MAX = 120
 """Length of a sentence that says how to answer without saying how long."""
 
@@ -80,7 +83,7 @@ _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
 _REQUEST = re.compile(
-    r"(?:て|で)(?:くれ|もらえ|いただけ|くださ)[^。]{0,8}[?？]\s*$|^(?:你|您)?(?:能不能|可以|可不可以)"
+    r"(?:て|で)(?:くれ|もらえ|いただけ|くださ)[^。]{0,8}[?？、]|^(?:你|您)?(?:能不能|可以|可不可以)"
 )
 """How a question asks for something that lasts where it says since or until when."""
 _CAN_YOU = re.compile(
@@ -94,8 +97,44 @@ _THIS = re.compile(
     r"\b(?:this|that|it|these|das|dies\w*|es|est[oae]|eso|ça|ceci|cela|cet|cette|ce)\b"
 )
 """What shows that something is asked of one text or answer."""
+_ADDRESS = quick_pattern(
+    r"\b(?:tu|vou)(?:toie|toyer|toyons|toyez|voie|voyer|voyons|voyez)\b|\b(?:duzen|siezen)\b|\btute(?:ar|es|a|e)(?:me|nos)\b"
+)
+"""How somebody wants to be addressed, which lasts by itself."""
+_DOMAIN = re.compile(
+    r"(?:(?:for|with|bei|para|con|pour|für|in|en)(?: (?:anything|any|all|every))? (?!the\b|an?\b|this\b|that\b|these\b|my\b|me\b|now\b|to\w+\b|once\b|dem\b|der\b|den\b|die\b|das\b|diese\w*|eine?\w*|mir\b|mich\b|el\b|la\b|un\w*|est\w+|mí\b|le\b|ce\w*|moi\b|ma\b|mon\b|mes\b|hoy\b|heute\b)[\w'-]+(?: [\w'-]+){0,3}?"
+    r"|(?:when(?:ever)?|if|whatever) (?:i|we) [\w' ]{3,30}|wenn (?:ich|wir|du) [\w ]{3,30}|(?:cuando|si) (?:te|yo|nos) [\w ]{3,30}|(?:quand|si) (?:je|tu|on) [\w' ]{3,30})"
+    r"(?:[,:] |(?= (?:i|ich|je|yo) (?:want|need|like|prefer|will|möchte|brauch\w*|veux|préfère)\b)|(?= (?:assume|use|stick|keep|always|never|nur|immer|no|nunca|siempre|solo|toujours|jamais|ein|eine|kein\w*)\b))"
+)
+"""What an instruction is for, before it."""
+_SHOULD = re.compile(
+    r"(?:(?:your|all|any|my|alle|deine|tus|las|los|tes|les) )?(?P<form>[\w-]+)(?: \w+){0,4}? (?:(?:should|must)(?:n't| not)?|(?:need|have|ought) to|can be|soll(?:t?en)?|müssen|dürfen|deben|tienen que|doivent|devraient) (?!i\b|we\b|ich\b)"
+)
+"""How answers are to be."""
+_TOOL = re.compile(
+    r"(?:for|bei|für|para|pour) (?!the\b|an?\b|this\b|that\b|my\b|me\b|now\b|to\w+\b|once\b|[dms]e[rnmsi]+\b|die\b|das\b|el\b|la\b|un\w*|est\w+|mí\b|le\b|ce\w*|hoy\b|heute\b)[\w'-]+(?: [\w'-]+)?? ?,? (?=(?P<act>[\w'-]+))"
+)
+"""What is to be used for what."""
+_WANT = re.compile(
+    r"(?:i (?:only |always )?(?:want|need|like|prefer|expect)|i'd (?:like|prefer)|ich (?:möchte|will|brauche|hätte gerne?)|(?:yo )?(?:quiero|necesito|prefiero)|me gustan?|je (?:veux|voudrais|préfère)|j'aimerais) "
+    r"(?!an?\b|the\b|some\b|th[ia][st]\b|to\b|my\b|one\b|two\b|three\b|help\b|eine?\w*\b|das\b|un\w*\b|el\b|la\b|le\b|ce\w*\b).*\b(?:any|every|each|always|whenever|immer|bei jede\w|cada|siempre|chaque|toujours)\b"
+)
+"""What somebody wants of each answer."""
+_BARE = re.compile(
+    r"\W*(?:so |and |but |then |please |pls |bitte |also |y |et )*(?:no|not|nothing|never|only|just|keine?\w*|nur|ohne|nichts|nie|sin|nada|solo|sólo|nunca|ni|pas|sans|zéro|jamais|rien|short|plain|simple|brief|kurze?\w*|einfache?\w*|cort[oa]s?|courte?s?)\b(?! idea| longer| doubt| need| problem)"
+)
+"""How a clause begins that says what answers are to be without a verb."""
+_FRAGMENT = re.compile(
+    r"\W*(?:(?:and |und |y |et )?(?:please|pls|bitte|por favor|s'il te plaît)? ?[^.!?\n]{3,28}|[^。！？\n]{2,12})[.!?。！？\s]*$"
+)
+"""A sentence of a few words, which may say that the one before is meant for all times."""
+_KEPT_UP = re.compile(
+    r"\b(?:keep (?:doing|it up|that up|that in mind)|(?:every|each) (?:single )?time|always|never again|from now on|from here on|going forward|by default|house rule|standing rule|without exception|no exceptions"
+    r"|immer|jedes mal|ab jetzt|ab sofort|in zukunft|dauerhaft|grundsätzlich|ohne ausnahme|siempre|cada vez|de ahora en adelante|sin excepción|nunca más|toujours|à chaque fois|chaque fois|désormais|dorénavant|plus jamais|sans exception)\b"
+    r"|以后都|每次都|一直这样|今后也|今後も|毎回|いつもそう|これからも|ずっと"
+)
 _TAG = re.compile(
-    r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no)\?+\s*$"
+    r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no) ?\?+\s*$"
 )
 """A tag that makes a question of a statement."""
 _CONDITION = re.compile(
@@ -105,6 +144,10 @@ _CONDITION = re.compile(
 _END = re.compile(
     rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<='\d\d\.)(?=\s)|(?<=[ (](?:19|20)\d\d\.)(?=\s)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
+)
+_QUOTES = frozenset('«“「"')
+_QUOTED_PHRASE = re.compile(
+    r"«[^«»\n]{1,30}»|“[^“”\n]{1,30}”|「[^「」\n]{1,30}」|(?<=\s)\"[^\"\n]{1,30}\"(?=\s)"
 )
 _CLAUSE_END = re.compile(
     r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
@@ -135,12 +178,27 @@ class Found:
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Return the sentences of a text with their ends, in order."""
+    """Return the sentences of a text with their ends, in order.
+
+    A quoted phrase ends none, and a fragment that says for how long belongs to the one before."""
+    quoted = not _QUOTES.isdisjoint(text)
+    phrases = [phrase.span() for phrase in _QUOTED_PHRASE.finditer(text)] if quoted else []
     spans, start = [], 0
     for end in _END.finditer(text):
+        if phrases and any(left < end.start() < right for left, right in phrases):
+            continue
         spans.append((start, end.end()))
         start = end.end()
-    return [*spans, (start, len(text))]
+    spans.append((start, len(text)))
+    for at in range(len(spans) - 1, 0, -1):
+        left, right = spans[at]
+        if right - left <= FRAGMENT_CHARS_MAX and _is_fragment(text[left:right].casefold()):
+            spans[at - 1 : at + 1] = [(spans[at - 1][0], right)]
+    return spans
+
+
+def _is_fragment(low: str) -> bool:
+    return _FRAGMENT.match(low) is not None and _KEPT_UP.search(low) is not None
 
 
 def clause_of(text: str, at: int, end: int) -> str:
@@ -206,6 +264,7 @@ def statements_in(
     `read_already` are the places and topics that rules have read: in such a sentence only another
     class of what is always told is a statement too."""
     has_text = holds_text(text, pasted)
+    order: Found | None = None
     for sentence_start, sentence_end in sentence_spans(text):
         sentence = text[sentence_start:sentence_end]
         start = sentence_end - len(sentence.lstrip(_QUOTATION_ENDS))
@@ -213,11 +272,36 @@ def statements_in(
         if not 4 < end - start <= SENTENCE_CHARS_READ or within(pasted, start):
             continue
         known = {fact_id for at, fact_id in read_already if start <= at < end}
+        read: list[Found] = []
         for left, right in statement_parts(text, start, end) if has_text else ((start, end),):
             is_request = has_text and not LASTING.search(text[left:right].lower())
-            for found in _statements(text[left:right], left, known, is_request=is_request):
-                if found.topic is not t.STATEMENT or not is_greeting_phrase(found.statement):
-                    yield found
+            read += _statements(text[left:right], left, known, is_request=is_request)
+        if order is not None and not read and not known and _specifies(text[start:end]):
+            longer = f"{order.statement} {text[start:end].strip(_TRIM)}"
+            if len(longer) <= STATEMENT_CHARS_MAX:
+                order = replace(order, statement=longer)
+                continue
+        if order is not None:
+            yield order
+        order = next((found for found in read if found.topic is t.INSTRUCTION), None)
+        for found in read:
+            is_phrase = found.topic is t.STATEMENT and is_greeting_phrase(found.statement)
+            if found is not order and not is_phrase:
+                yield found
+    if order is not None:
+        yield order
+
+
+def _specifies(sentence: str) -> bool:
+    """Return whether a sentence behind an instruction is a fragment that says more of it."""
+    low = sentence.casefold().strip(_TRIM)
+    return (
+        len(low) <= FRAGMENT_CHARS_MAX * 2
+        and not low.endswith(("?", "？"))
+        and not _PREDICATE.search(low)
+        and not is_greeting_phrase(low)
+        and not _SPEAKER_FIRST.match(low)
+    )
 
 
 def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) -> Iterator[Found]:
@@ -235,11 +319,15 @@ def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) ->
                 or implicit.match(body)
                 or has_class_words(grammar.language, body)
             )
-            or conditional.search(low[indent:end])
-            or conditional.search(body)
+            or (
+                (conditional.search(low[indent:end]) or conditional.search(body))
+                and not _begins_with_order(word_hits(grammar.language, body))
+            )
         ):
             continue
-        if grammar.is_not_literal(low[indent:end]):
+        if grammar.is_not_literal(low[indent:end]) and _is_plain_order(body, grammar):
+            known = known | {"user_statement"}
+        elif grammar.is_not_literal(low[indent:end]):
             boundary = _CLAUSE_END.search(body)  # "stop that, it drives me up the wall" is an order
             body = body[: boundary.start()] if boundary is not None else ""
             if not body or grammar.is_not_literal(body) or not _is_order(body, grammar):
@@ -272,17 +360,21 @@ def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
     if lead is not None and lead["polite"]:
         return start, start, len(low)
     asks = _CAN_YOU.match(low, start)
-    if asks is not None and _names_language(low[asks.end() :], grammar):
+    if asks is not None and (_is_standing(low) or _names_language(low[asks.end() :], grammar)):
         return asks.end(), asks.end(), len(low)
     if (
         not low.rstrip(_TRIM + ")").endswith(("?", "？"))
         or _TAG.search(low)
-        or (_REQUEST.search(low) and STANDING.search(low))
+        or (_REQUEST.search(low) and _is_standing(low))
     ):
         return indent, start, len(low)
     if grammar.patterns["request"].match(low, start):
         return indent, start, start
     return indent, start, _asked_from(low, start, grammar)
+
+
+def _is_standing(low: str) -> bool:
+    return STANDING.search(low) is not None or _ADDRESS.search(low) is not None
 
 
 def _names_language(asked: str, grammar: Grammar) -> bool:
@@ -320,7 +412,7 @@ def _topics_of(
 
     `is_request` says that it asks for something now: it tells nothing to do from now on."""
     patterns = grammar.patterns
-    once = is_request or patterns["once"].search(body) is not None
+    once = is_request or bool(patterns["once"].search(body) and not LASTING.search(body))
     topics = [*_profile_topics(sentence, body, words, grammar, once=once)]
     topics += health_topics(grammar.language, body)
     if is_request and not _is_about_speaker(body, grammar) and _is_order(body, grammar):
@@ -393,11 +485,18 @@ def _is_order(body: str, grammar: Grammar) -> bool:
     patterns = grammar.patterns
     style = patterns["style"]
     hits = word_hits(grammar.language, body)
+    if _is_lasting_wish(body, hits):
+        return True
     if "task" in hits and hits.keys().isdisjoint(("lasting", "only", "wish")):
         return False
-    if style.search(body) or (
-        (boundary := _CLAUSE_END.search(body)) and style.search(body[: boundary.start()])
+    if (
+        _ADDRESS.search(body)
+        or (body.endswith(("?", "？")) and not _TAG.search(body) and LASTING.search(body))
+        or style.search(body)
+        or ((boundary := _CLAUSE_END.search(body)) and style.search(body[: boundary.start()]))
     ):
+        return True
+    if "task" not in hits and "style" in hits and _is_form(body, hits):
         return True
     if _is_about_speaker(body, grammar) and not patterns["targets"].search(body):
         return False
@@ -415,6 +514,55 @@ def _is_order(body: str, grammar: Grammar) -> bool:
         return False
     return _has_imperative(body, hits, grammar) or (
         has_style and min(*hits["style"], *hits["only"]) <= 1 and not _PREDICATE.search(body)
+    )
+
+
+def _begins_with_order(hits: Hits) -> bool:
+    """Return whether a sentence begins with a wish, or with "never" or the like and an act."""
+    lasting, acts = hits.get("lasting", ()), hits.get("act", ())
+    return 0 in hits.get("wish", ()) or (0 in lasting and 1 in acts)
+
+
+def _is_plain_order(body: str, grammar: Grammar) -> bool:
+    """Return whether a sentence with a word of mockery or fiction begins as an order that lasts."""
+    hits = word_hits(grammar.language, body)
+    begins = 0 in (*hits.get("act", ()), *hits.get("wish", ())) or _DOMAIN.match(body)
+    return (
+        (begins or (not grammar.whole_words and LASTING.search(body) is not None))
+        and "idiom" not in sentence_labels(grammar.language, body)
+        and _is_order(body, grammar)
+    )
+
+
+def _is_lasting_wish(body: str, hits: Hits) -> bool:
+    """Return whether a sentence says what is wanted of every answer, or what to use for what."""
+    tool = _TOOL.match(body)
+    return ("style" in hits and _WANT.match(body) is not None) or (
+        tool is not None and len(WORD.findall(body[: tool.start("act")])) in hits.get("act", ())
+    )
+
+
+def _is_form(body: str, hits: Hits) -> bool:
+    """Return whether a sentence says how something is to be: "For law: plain words"."""
+    if len(body) > STYLE_CHARS_MAX or body.endswith(("?", "？")) or _MOMENT.search(body):
+        return False
+    domain = _DOMAIN.match(body)
+    if domain is not None:
+        boundary = _CLAUSE_END.search(body, domain.end())
+        clause = body[domain.end() : boundary.start() if boundary is not None else None]
+        return not _PREDICATE.search(clause)
+    words = [word.start() for word in WORD.finditer(body)]
+    start = 0
+    for left, right in (*(end.span() for end in _CLAUSE_END.finditer(body)), (len(body),) * 2):
+        inside = [at for at, place in enumerate(words) if start <= place < left]
+        if 1 < len(inside) <= CLAUSE_WORDS and not set(inside[1:]).isdisjoint(hits["style"]):
+            clause = body[start:left]
+            if _BARE.match(clause) and not _PREDICATE.search(clause):
+                return True
+        start = right
+    modal = _SHOULD.match(body)
+    return modal is not None and min(hits["style"]) == len(
+        WORD.findall(body[: modal.start("form")])
     )
 
 

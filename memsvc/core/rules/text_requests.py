@@ -217,7 +217,9 @@ OWN_LABELS: Final = frozenset(label.strip() for label in re.split(";", """
     importante; corrección; important; remark; profile; background; short; quick; summary; tldr; tl;dr; also; first; second; third; finally; question; answer; plan; goal; goals; today; tomorrow;
     name; age; job; work; home; city; location; address; diet; food; allergies; allergy; health; meds; medication; family; kids; pets; hobbies; likes; dislikes; preferences; preference; rule; rules;
     style; tone; format; formatting; language; languages; pronouns; timezone; editor; stack; tools; setup; hardware; os; travel; budget; schedule; deadline; reason; problem; issue; situation; status;
-    instruction; instructions; fix; bug; todo; task; disclaimer; confession; truth; spoiler; hi; hello; hey; ok; okay; yes; no; look; listen; well; so; sorry; thanks; thank you;
+    dates; prices; units; currency; temperatures; distances; times; numbers; amounts; weights; measurements; length; spelling; code; recipes; answers; replies; emails; sources; titles; feedback;
+    preise; einheiten; währung; zahlen; rezepte; antworten; mails; datum; fechas; precios; unidades; medidas; recetas; respuestas; código; prix; unités; mesures; recettes; réponses;
+    日期; 价格; 单位; 代码; 菜谱; 回答; 格式; 语气; 日付; 値段; 単位; コード; レシピ; 回答; 口調; instruction; instructions; fix; bug; todo; task; disclaimer; confession; truth; spoiler; hi; hello; hey; ok; okay; yes; no; look; listen; well; so; sorry; thanks; thank you;
     hallo; servus; moin; kurz; kurzfassung; kurzinfo; nachtrag; ergänzung; vorab; kontext; hintergrund; zur info; achtung; bitte; regel; regeln; stil; ton; sprache; beruf; arbeit; wohnort; familie;
     haustiere; gesundheit; allergien; ernährung; essen; hobbys; vorlieben; ziel; frage; fakt; merke; erinnerung; danke; ja; nein; stand; grund;
     resumen; contexto; aviso; dato; ojo; hola; buenas; gracias; regla; reglas; estilo; tono; idioma; trabajo; casa; ciudad; familia; mascotas; salud; alergias; dieta; comida; gustos; aficiones; objetivo;

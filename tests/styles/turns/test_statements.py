@@ -281,8 +281,37 @@ NOT_STATED = (
 )
 
 
+INSTRUCTED = {
+    "For tax questions: plain words, no Latin.": "For this question: no Latin, please.",
+    "Bei Verträgen eine Tabelle mit Fristen.": "Für heute Abend ein Rezept ohne Fleisch.",
+    "Para los correos, tono seco.": "Para mañana necesito un resumen corto.",
+    "Pour mes mails : pas de blabla.": "Pour ce soir une recette sans viande.",
+    "For spreadsheets assume LibreOffice.": "For the spreadsheet use a bigger font.",
+    "I want sources with every claim.": "I want a source.",
+    "Replies shouldn't be longer than a postcard.": "The replies were short.",
+    "My eyes are tired, short paragraphs please.": "Short answers are a sign of temper, I hear.",
+    "Units: metric.": "Ana: metric units, always.",
+    "On se tutoie, d'accord ?": "On se voit demain, d'accord ?",
+    "Können wir uns bitte duzen?": "Können wir uns morgen sehen?",
+    "Could you round prices to the euro? Every time.": "Could you round prices to the euro?",
+    "Kannst du mir immer erst das Ergebnis sagen?": "Kannst du mir das Ergebnis sagen?",
+    "¿Puedes poner siempre la fuente?": "¿Puedes poner la fuente?",
+    "Tu peux toujours mettre la source ?": "Tu peux mettre la source ?",
+    "金額は税込みで書いてもらえますか、毎回。": "金額を書いてもらえますか。",
+    "代码里变量名用英文。": "变量名用了什么？",
+    "Never translate the names of dishes.": "Translate the names of the dishes.",
+    "Talk to me as if I were twelve.": "Imagine I were twelve.",
+    "Hör auf mit « klar ! » und « gern ! », komm immer zum Punkt.": "Er sagte « klar ! » dazu.",
+}
+"""Instructions of each form, and what looks like them for the moment or of others."""
+
+
 def found(text: str) -> list[Statement]:
     return [claim for claim in claims(text) if isinstance(claim, Statement)]
+
+
+def ids(text: str) -> set[str]:
+    return {one.fact_id for one in found(text)}
 
 
 def test_first_person_sentences_are_statements_of_their_class() -> None:
@@ -299,6 +328,21 @@ def test_a_request_to_answer_in_a_language_lasts_and_other_words_of_a_class_tell
     keys = {text: {one.key for one in found(text)} for text in (*LANGUAGES, *NO_CLASS)}
     assert not [text for text in LANGUAGES if "answer language" not in keys[text]]
     assert not {text: keys[text] for text in NO_CLASS if keys[text] - {"statement"}}
+
+
+def test_an_instruction_that_lasts_is_told_from_one_of_the_moment_by_its_form() -> None:
+    wrong = []
+    for lasting, other in INSTRUCTED.items():
+        wrong += [] if "user_instruction" in ids(lasting) else [lasting]
+        wrong += [other] if "user_instruction" in ids(other) else []
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_instruction_keeps_the_fragment_behind_it() -> None:
+    [one] = found("Always write dates with the day first. Like 3 May 2031.")
+    assert one.statement == "Always write dates with the day first. Like 3 May 2031."
+    [one] = found("Always write dates with the day first. Is 3 May a Monday?")
+    assert one.statement == "Always write dates with the day first."
 
 
 def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements() -> None:
