@@ -9,7 +9,7 @@ from memsvc.store.database import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSession:
+class SubscribedSession:
     """The stream that gets the session's events, the last event, and the subscriptions.
 
     Those are the stamp that was last sent and the number of that event, by URI.
@@ -83,7 +83,7 @@ async def unsubscribe(tx: Tx, session: bytes, uri: str) -> None:
 
 async def take(
     tx: Tx, session: bytes, stream: int, *, is_new: bool, now: datetime, expires_at: datetime
-) -> StoredSession | None:
+) -> SubscribedSession | None:
     """Return the session, kept until `expires_at`; None when nothing is subscribed to.
 
     Events go to the latest stream alone: to this one if it is new, or if its number is the highest.
@@ -105,7 +105,7 @@ async def take(
     if is_new:
         await notify(tx, session_uri(session))
     subscriptions = {uri: (stamp, event) for uri, (stamp, event) in row["subscriptions"].items()}
-    return StoredSession(row["stream"], row["event"], subscriptions)
+    return SubscribedSession(row["stream"], row["event"], subscriptions)
 
 
 async def add_event(tx: Tx, session: bytes, stream: int, uri: str, stamp: str) -> int | None:

@@ -39,7 +39,7 @@ from memsvc.gateway.mcp.subscriptions import (
 from memsvc.store import mcp_sessions, server_secrets
 from memsvc.store.changes import ChangePoll, Changes, change_key
 from memsvc.store.database import Database, Tx
-from memsvc.store.mcp_sessions import StoredSession, session_uri
+from memsvc.store.mcp_sessions import SubscribedSession, session_uri
 
 log = structlog.get_logger("memsvc.mcp")
 
@@ -132,7 +132,7 @@ class McpSessions:
 
     async def take(
         self, caller: Caller, session: bytes, stream: int, *, is_new: bool
-    ) -> StoredSession | None:
+    ) -> SubscribedSession | None:
         """Return what a stream has to go on with; None when nothing is subscribed to."""
         now, until = self._times()
         async with self._begin(caller) as tx:
@@ -215,7 +215,7 @@ class SessionStream:
         self._session = session
         self._stream = sessions.new_stream()
         self._polls: dict[str, ChangePoll] = {}
-        self._stored: StoredSession | None = None
+        self._stored: SubscribedSession | None = None
         self._changed: list[str] = []
 
     async def open(self, last: int | None) -> list[tuple[int, str]]:
@@ -274,7 +274,7 @@ class SessionStream:
         await self._follow(stored)
         return True
 
-    async def _follow(self, stored: StoredSession) -> None:
+    async def _follow(self, stored: SubscribedSession) -> None:
         """Watch what is subscribed to and no more, and note what has changed since it was sent."""
         self._stored = stored
         for uri in self._polls.keys() - stored.subscriptions.keys():
