@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from memsvc.core.decay import DecayTier
+from memsvc.core.tool_methods import result
 from memsvc.store.database import Tx
 
 
@@ -34,16 +36,16 @@ class BlockConfidence:
     decay_per_h: float
 
 
-@dataclass(frozen=True, slots=True)
+@result
 class BlockOutcome:
     """Outcome of one use of a block, with the confidence before and after."""
 
-    signal: float
-    weight: float
-    source: str
-    before: float
-    after: float
-    told_at: datetime
+    signal: Annotated[float, "how it went, 0 (it failed) to 1 (it succeeded)"]
+    weight: Annotated[float, "how much that counts"]
+    source: Annotated[str, "where the signal came from"]
+    before: Annotated[float, "the confidence before it"]
+    after: Annotated[float, "the confidence after it"]
+    told_at: Annotated[str, "when it was told"]
 
 
 async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float) -> None:
@@ -130,7 +132,7 @@ async def outcomes_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> li
         block_id,
         limit,
     )
-    return [BlockOutcome(**row) for row in rows]
+    return [BlockOutcome(**{**row, "told_at": row["told_at"].isoformat()}) for row in rows]
 
 
 async def set_tier(

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from memsvc.core.decay import DecayTier
 from memsvc.core.errors import invalid
 from memsvc.core.tool_methods import result, tool
+from memsvc.store.block_outcomes import BlockOutcome
 
 CONTENT_CHARS_MAX: Final = 20_000
 KEYWORDS_CHARS_MAX: Final = 1_000
@@ -279,16 +280,6 @@ class BlockConflict:
 
 
 @result
-class OutcomeDetails:
-    signal: Annotated[float, "how it went, 0 (it failed) to 1 (it succeeded)"]
-    weight: Annotated[float, "how much that counts"]
-    source: Annotated[str, "where the signal came from"]
-    before: Annotated[float, "the confidence before it"]
-    after: Annotated[float, "the confidence after it"]
-    told_at: Annotated[str, "when it was told"]
-
-
-@result
 class BlockDetails:
     id: Annotated[str, "the block"]
     content: Annotated[str, "its text; empty when it was forgotten"]
@@ -314,7 +305,7 @@ class BlockDetails:
     beta: Annotated[float, "what speaks against it"]
     evidence: Annotated[float, "the weight of all outcomes that were told of it"]
     outcomes: Annotated[
-        list[OutcomeDetails], "how it went when it was used, the latest first, 50 at the most"
+        list[BlockOutcome], "how it went when it was used, the latest first, 50 at the most"
     ]
     reinforcement_count: Annotated[int, "how often it was used"]
     decay_per_h: Annotated[

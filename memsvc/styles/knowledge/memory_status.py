@@ -10,7 +10,6 @@ from memsvc.core.decay import hours_to, remaining
 from memsvc.core.errors import invalid
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import block_outcomes, edges, knowledge_blocks
-from memsvc.store.block_outcomes import BlockOutcome
 from memsvc.store.edges import Edge
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge import texts
@@ -35,7 +34,6 @@ from memsvc.styles.knowledge.knowledge_models import (
     ListedBlock,
     MemoryStatus,
     OtherBlock,
-    OutcomeDetails,
     TokenUsage,
     Words,
     knowledge_tool,
@@ -104,7 +102,7 @@ class BlockDetailsReader:
             alpha=block.alpha,
             beta=block.beta,
             evidence=block.evidence,
-            outcomes=[_outcome(item) for item in outcomes],
+            outcomes=outcomes,
             reinforcement_count=block.reinforcements,
             decay_per_h=block.decay_per_h,
             reinforced_h=block.reinforced_h,
@@ -122,12 +120,6 @@ class BlockDetailsReader:
 
 def _edge(edge: Edge, end: OtherBlock) -> BlockEdge:
     return BlockEdge(end, edge.relation, edge.weight, edge.origin, edge.reinforcements, edge.note)
-
-
-def _outcome(item: BlockOutcome) -> OutcomeDetails:
-    return OutcomeDetails(
-        item.signal, item.weight, item.source, item.before, item.after, item.told_at.isoformat()
-    )
 
 
 def _other_end(edge: Edge, block_id: str) -> str:
