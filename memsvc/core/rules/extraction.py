@@ -293,6 +293,7 @@ def _values(value_text: str, match: re.Match[str], reader: RuleReader, rule: Rul
 def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) -> bool:
     if (
         not value
+        or value[0] in "/~"  # a path
         or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX
         or is_secret(value, match[0])
         or (

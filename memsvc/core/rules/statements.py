@@ -254,6 +254,11 @@ _MOMENT = re.compile(
     r"\b(?:yet|still|again|now|today|tonight|currently|at the mom\w*|at the min\w*|jetzt|grade?|gerade|heute|noch|hoy|ahora|otra vez|ya|maintenant|encore|aujourd'hui|en ce moment)\b|又|还没|今天|现在|今日|もう|また|まだ|さっき|今(?!年|でも)"
 )
 """Words of the moment: without a word of what lasts beside them, a sentence does not last."""
+_PASSES = re.compile(
+    r"[?？`]|\w[_/\\]\w|(?<!\w)[/~]\w|\b0x|\w\(\)|[a-z][A-Z]\w|(?<!\w)--\w"
+    r"|^\W*(?:[Mm]y|[Oo]ur|[Mm]is?|[Nn]uestr[oa]s?)\b[^.]{0,30}?(?:'s|\bis|\bare|\best[áa]n?)\s+\w+(?:ing|ndo)\b"
+)
+"""A question behind it, code, or what something of the speaker's is doing: not by form alone."""
 
 
 def statements_in(
@@ -429,7 +434,7 @@ def _topics_of(
     if (
         _CONDITION.match(body)
         or is_order_now(body)
-        or not _lasts(body, grammar, is_request=is_request)
+        or not _lasts(sentence, body, grammar, is_request=is_request)
     ):
         return []
     has_marker = grammar.has_any(grammar.marker_words, body, words)
@@ -438,7 +443,7 @@ def _topics_of(
     return []
 
 
-def _lasts(body: str, grammar: Grammar, *, is_request: bool) -> bool:
+def _lasts(sentence: str, body: str, grammar: Grammar, *, is_request: bool) -> bool:
     """Return whether a sentence says something that lasts, by its words or by its form."""
     labels = sentence_labels(grammar.language, body)
     if "passing" in labels or labels >= MOCKERY:
@@ -447,7 +452,11 @@ def _lasts(body: str, grammar: Grammar, *, is_request: bool) -> bool:
         ("habit" in labels and (not is_request or _SPEAKER_FIRST.match(body)))
         or _YEAR.search(body)
         or (is_request and OCCUPATION.search(body))
-        or (grammar.patterns["states"].match(body) and not _MOMENT.search(body))
+        or (
+            grammar.patterns["states"].match(body)
+            and not _MOMENT.search(body)
+            and not _PASSES.search(sentence)
+        )
     )
 
 

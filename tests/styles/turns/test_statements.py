@@ -403,3 +403,20 @@ def test_what_becomes_of_the_other_forms_of_each_rule() -> None:
         if rule.value.casefold() not in stated.told.casefold() and not rule.fixed:
             wrong.append(f"{rule.example}: told as {stated.told}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_by_its_form_alone_lasts_no_question_code_or_what_something_is_doing() -> None:
+    lasting = ("I've got a steel Koga.", "My brother is a plumber in Leeds.", "I live in Leeds.")
+    passing = (
+        "I've got a hunch about this mail, does it look right?",
+        "I've got `cart_id` in two places.",
+        "My ears are ringing.",
+    )
+    assert [text for text in lasting if not found(text)] == []
+    assert [text for text in passing if found(text)] == []
+
+
+def test_a_path_is_no_value() -> None:
+    assert {one.fact_id for one in found("So I live in /opt/app at run time.")} <= {
+        "user_statement"
+    }
