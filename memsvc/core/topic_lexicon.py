@@ -8,7 +8,7 @@ from typing import Final
 from memsvc.core.analysis import normalized_text, terms
 
 WORDS_FILE: Final = "topic_words.txt"
-"""Lines of a topic, a colon and words of one language."""
+"""Lines of a topic, a colon and words."""
 CHARS_MAX: Final = 2000
 """Characters of a text that are looked at."""
 GENERAL_TOPICS: Final = frozenset(("time", "place", "name", "outdoors"))

@@ -297,11 +297,10 @@ def _by_words(query: str, documents: list[_Document]) -> list[float]:
 
 
 class _Lexicon(NamedTuple):
-    """Concepts by a term, by terms that all occur, and by words written without spaces.
+    """Concepts by terms that all occur, and by words written without spaces.
 
     And by tool, words by which people ask for it."""
 
-    by_term: Mapping[str, Sequence[str]]
     by_terms: Mapping[frozenset[str], Sequence[str]]
     by_cjk_word: Mapping[str, Sequence[str]]
     words_by_tool: Mapping[str, str]
@@ -310,7 +309,7 @@ class _Lexicon(NamedTuple):
 @cache
 def tool_words() -> _Lexicon:
     """Return the content of WORDS_FILE."""
-    by_term, by_cjk_word = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    by_cjk_word = defaultdict[str, list[str]](list)
     by_terms = defaultdict[frozenset[str], list[str]](list)
     content = files(__package__).joinpath(WORDS_FILE).read_text("utf-8")
     of_concepts, _, of_tools = content.partition("\n\n")
@@ -318,13 +317,9 @@ def tool_words() -> _Lexicon:
         for word in words.split():
             if word[0] >= _FIRST_CJK:
                 by_cjk_word[normalized_text(word)].append(concept)
-                continue
-            stems = _stems(word.replace("+", " "))
-            if len(stems) == 1:
-                by_term[next(iter(stems))].append(concept)
             else:
-                by_terms[stems].append(concept)
-    return _Lexicon(by_term, by_terms, by_cjk_word, dict(_lines(of_tools)))
+                by_terms[_stems(word)].append(concept)
+    return _Lexicon(by_terms, by_cjk_word, dict(_lines(of_tools)))
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
@@ -344,7 +339,6 @@ def concepts(text: str) -> list[str]:
     """Return marks of the concepts that a text has words of, in any of the six languages."""
     lexicon, plain, stems = tool_words(), normalized_text(text), _stems(text)
     found = [
-        *(lexicon.by_term[stem] for stem in stems if stem in lexicon.by_term),
         *(names for words, names in lexicon.by_terms.items() if words <= stems),
         *(names for word, names in lexicon.by_cjk_word.items() if word in plain),
     ]
