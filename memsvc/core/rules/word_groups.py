@@ -1,16 +1,19 @@
 """Everyday words of six languages by group, from data files, and where a sentence has them."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import product
 from typing import Final
 from unicodedata import normalize
 
 WORDS_FILES: Final = ("health_words.txt", "instruction_words.txt")
 """Lines of a group, a language (or * for those with spaces), a colon and words, apart by ";".
 
-A word may begin or end with * for any letters there; in scripts without spaces it is a pattern."""
+`/` between words of a phrase stands for either. A word may begin or end with * for any letters
+there; in scripts without spaces it is a pattern."""
 CJK_LANGUAGES: Final = ("zh", "ja")
 STEM_CHARS: Final = 3
 """Letters of a word that must stand at the place of a *, and by which stems are found."""
@@ -33,19 +36,19 @@ def word_hits(language: str, sentence: str) -> Hits:
             for group, pattern in _patterns(language).items()
             if (places := [match.start() for match in pattern.finditer(sentence)])
         }
-    hits: dict[str, list[int]] = {}
+    hits = defaultdict[str, list[int]](list)
     phrases, stems, ends = _words(language)
     words = WORD.findall(sentence)
     for at, word in enumerate(words):
         for group, rest in phrases.get(word, ()):
             if not rest or words[at + 1 : at + 1 + len(rest)] == rest:
-                hits.setdefault(group, []).append(at)
+                hits[group].append(at)
         for group, stem in stems.get(word[:STEM_CHARS], ()):
             if word.startswith(stem):
-                hits.setdefault(group, []).append(at)
+                hits[group].append(at)
         for group, end in ends.get(word[-STEM_CHARS:], ()):
             if word.endswith(end) and len(word) >= len(end) + STEM_CHARS:
-                hits.setdefault(group, []).append(at)
+                hits[group].append(at)
     return hits
 
 
@@ -66,9 +69,11 @@ def _lines() -> list[tuple[str, str, list[str]]]:
     contents = [folder.joinpath(name).read_text(encoding="utf-8") for name in WORDS_FILES]
     found = []
     for line in "".join(contents).splitlines():
-        head, _, words = line.partition(": ")
+        head, _, phrases = line.partition(": ")
         group, code = head.split()
-        found.append((group, code, words.split("; ")))
+        split = [[word.split("/") for word in phrase.split()] for phrase in phrases.split(";")]
+        words = [" ".join(either) for phrase in split for either in product(*phrase)]
+        found.append((group, code, words))
     return found
 
 
@@ -82,20 +87,20 @@ def _patterns(language: str) -> Mapping[str, re.Pattern[str]]:
 @cache
 def _words(language: str) -> tuple[dict[str, list[tuple[str, list[str]]]], Entries, Entries]:
     """Return phrases by their first word, beginnings by their first letters, endings by their last."""
-    phrases: dict[str, list[tuple[str, list[str]]]] = {}
-    stems: Entries = {}
-    ends: Entries = {}
+    phrases = defaultdict[str, list[tuple[str, list[str]]]](list)
+    stems = defaultdict[str, list[tuple[str, str]]](list)
+    ends = stems.copy()
     for group, code, entries in _lines():
         if code not in ("*", language):
             continue
         for entry in dict.fromkeys([*entries, *map(_plain, entries)]):
             if entry.endswith("*"):
-                stems.setdefault(entry[:STEM_CHARS], []).append((group, entry[:-1]))
+                stems[entry[:STEM_CHARS]].append((group, entry[:-1]))
             elif entry.startswith("*"):
-                ends.setdefault(entry[-STEM_CHARS:], []).append((group, entry[1:]))
+                ends[entry[-STEM_CHARS:]].append((group, entry[1:]))
             else:
                 first, *rest = WORD.findall(entry)
-                phrases.setdefault(first, []).append((group, rest))
+                phrases[first].append((group, rest))
     return phrases, stems, ends
 
 
