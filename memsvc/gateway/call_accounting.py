@@ -47,18 +47,18 @@ class Retention:
         try:
             rolled = await roll(self._database, self._keep_days)
         except MemsvcError as error:
-            upkeep_log.warning(
+            audit_log.warning(
                 "the partitions of the call log were not maintained", code=error.code.value
             )
             return False
         if rolled.made or rolled.dropped:
-            upkeep_log.info(
+            audit_log.info(
                 "the partitions of the call log were maintained",
                 made=rolled.made,
                 dropped=rolled.dropped,
             )
         if rolled.kept_days > self._keep_days > 0:
-            upkeep_log.warning(
+            audit_log.warning(
                 "the owner of the database keeps the call log longer", days=rolled.kept_days
             )
         return True
@@ -75,7 +75,7 @@ class Retention:
             await asyncio.sleep(INTERVAL_S if rolled else RETRY_S)
 
 
-upkeep_log = structlog.get_logger("memsvc.audit")
+audit_log = structlog.get_logger("memsvc.audit")
 
 INTEGER_MAX = 2**53
 UNKNOWN_NAMES = "unknown_names"

@@ -33,7 +33,7 @@ K1: Final = 1.2
 B: Final = 0.75
 WORDS_FILE: Final = "tool_words.txt"
 """Concepts with their words, an empty line, and tools with words by which people ask for them."""
-CONCEPT_WEIGHT: Final = 3
+SYNONYM_WEIGHT: Final = 3
 NAME_WEIGHT: Final = 3
 """Weight of a word in a tool's name: it says more than one of many in descriptions of arguments."""
 EMBEDDING_WEIGHT: Final = 0.65
@@ -212,7 +212,7 @@ class ToolSearch:
             asked = tool_words().words_by_tool.get(tool.name, "")
             words = (
                 *(terms(tool.name) + terms(asked)) * NAME_WEIGHT,
-                *(concepts(f"{tool.title}. {asked}") * CONCEPT_WEIGHT),
+                *(synonym_groups(f"{tool.title}. {asked}") * SYNONYM_WEIGHT),
                 *(term for text in fields[1:] for term in terms(text)),
             )
             self._documents[tool.name] = _Document(tool, schema, fields, words)
@@ -292,7 +292,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
 
 
 def _by_words(query: str, documents: list[_Document]) -> list[float]:
-    query_words = query_terms(query) + concepts(query)
+    query_words = query_terms(query) + synonym_groups(query)
     return bm25_scores(query_words, [document.terms for document in documents], K1, B)
 
 
@@ -312,13 +312,13 @@ def tool_words() -> _Lexicon:
     by_cjk_word = defaultdict[str, list[str]](list)
     by_terms = defaultdict[frozenset[str], list[str]](list)
     content = files(__package__).joinpath(WORDS_FILE).read_text("utf-8")
-    of_concepts, _, of_tools = content.partition("\n\n")
-    for concept, words in _lines(of_concepts):
+    of_synonyms, _, of_tools = content.partition("\n\n")
+    for group, words in _lines(of_synonyms):
         for word in words.split():
             if word[0] >= _FIRST_CJK:
-                by_cjk_word[normalized_text(word)].append(concept)
+                by_cjk_word[normalized_text(word)].append(group)
             else:
-                by_terms[_stems(word)].append(concept)
+                by_terms[_stems(word)].append(group)
     return _Lexicon(by_terms, by_cjk_word, dict(_lines(of_tools)))
 
 
@@ -335,7 +335,7 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(term for word in words for term in terms(word) or [word])
 
 
-def concepts(text: str) -> list[str]:
+def synonym_groups(text: str) -> list[str]:
     """Return marks of the concepts that a text has words of, in any of the six languages."""
     lexicon, plain, stems = tool_words(), normalized_text(text), _stems(text)
     found = [

@@ -52,15 +52,15 @@ def set_member(text: str, path: Path, value: Any) -> str:
     """Return the JSON text with this value at a path; missing objects on it are made.
 
     Raises ValueError where something on the path is no object."""
-    *above, last = _nodes(text, path)
-    if len(above) == len(path):
+    *parents, last = _nodes(text, path)
+    if len(parents) == len(path):
         return text[: last.start] + _written(text, value, len(path)) + text[last.end :]
     if not isinstance(last.value, dict):
         raise ValueError(f"{last.name} is no object")
-    name, *missing = path[len(above) :]
+    name, *missing = path[len(parents) :]
     for each in reversed(missing):
         value = {each: value}
-    return _inserted(text, last, f"{json.dumps(name)}: ", value, len(above))
+    return _inserted(text, last, f"{json.dumps(name)}: ", value, len(parents))
 
 
 def add_element(text: str, path: Path, value: Any) -> str:
@@ -73,12 +73,12 @@ def add_element(text: str, path: Path, value: Any) -> str:
 
 def remove(text: str, path: Path, element: int | None = None) -> str:
     """Return the JSON text without a member or, of the list there, without an element."""
-    *above, child = _nodes(text, path)
+    *parents, child = _nodes(text, path)
     if element is not None:
-        above, child = [child], child.children[element]
-    elif len(above) < len(path):
+        parents, child = [child], child.children[element]
+    elif len(parents) < len(path):
         return text
-    parent = above[-1]
+    parent = parents[-1]
     number = parent.children.index(child)
     after = parent.children[number + 1 :]
     if number:

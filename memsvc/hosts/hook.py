@@ -129,7 +129,7 @@ class Hook:
 
         Every turn is in a file before the server is called, so nothing depends on its answer."""
         pending, turn_id = state["pending"], payload.turn_id
-        begins = self.event == "prompt" and bool(payload.prompt)
+        starts_turn = self.event == "prompt" and bool(payload.prompt)
         if self.event == "stop" and pending:
             answer = _message("assistant", payload.answer)
             if payload.name == ANSWER_PART:
@@ -138,11 +138,11 @@ class Hook:
             if turn_id in ("", pending["turn_id"]):
                 self._end(state, answer)
                 return
-        if begins:
+        if starts_turn:
             state["turns"] += 1
             turn_id = turn_id or f"{payload.session}-{state['since']}-{state['turns']}"
         self._fill(payload, state, about, turn_id)
-        if begins:
+        if starts_turn:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             state["pending"] = _arguments(about, HostTurn(turn_id, payload.prompt, "", now))
         elif self.event == "session-start":
@@ -263,9 +263,9 @@ def _message(role: str, text: str) -> list[Json]:
 def _age_s() -> float:
     """Return how long ago this process began: half of WAIT_S at most, 0 where nobody knows."""
     with suppress(OSError, AttributeError):
-        ticks = int(Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19])
+        started_at = int(Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19])
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        return min(now - ticks / os.sysconf("SC_CLK_TCK"), WAIT_S / 2)
+        return min(now - started_at / os.sysconf("SC_CLK_TCK"), WAIT_S / 2)
     return 0.0
 
 

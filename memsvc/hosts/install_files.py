@@ -105,7 +105,7 @@ def _with_entry(text: str, record: Record, entry: Entry) -> tuple[str, Record]:
         was = [[*config_text.first_missing(text, path)], None]
     elif value in ([found.value[number] for number in ours] if mark else [found.value]):
         return text, record
-    elif not mark and not _is_below(path, [above for above, _ in record["was"]]):
+    elif not mark and not _is_within(path, [parents for parents, _ in record["was"]]):
         was = [[*path], found.value]
     for number in reversed(ours):
         text = config_text.remove(text, path, number)
@@ -129,7 +129,7 @@ def _removed(
     for path, _, mark in change.entries:
         for number in reversed(_ours(config_text.find(text, path), mark)):
             text = config_text.remove(text, path, number)
-        if not mark and _is_below(path, made):
+        if not mark and _is_within(path, made):
             text = config_text.remove(text, path)
     for path, value in sorted(was, key=lambda each: len(each[0]), reverse=True):
         if value is None:
@@ -157,9 +157,9 @@ def _ours(found: config_text.JsonNode | None, mark: str) -> list[int]:
     return [number for number, value in enumerate(found.value) if mark in json.dumps(value)]
 
 
-def _is_below(path: tuple[str, ...], above: list[list[str]]) -> bool:
+def _is_within(path: tuple[str, ...], parents: list[list[str]]) -> bool:
     """Return whether one of these paths leads to a path or to something above it."""
-    return any([*path[: len(each)]] == each for each in above)
+    return any([*path[: len(each)]] == each for each in parents)
 
 
 def _is_ours(text: str | None) -> bool:

@@ -81,7 +81,7 @@ async def unsubscribe(tx: Tx, session: bytes, uri: str) -> None:
     await notify(tx, session_uri(session))
 
 
-async def take(
+async def resume(
     tx: Tx, session: bytes, stream: int, *, is_new: bool, now: datetime, expires_at: datetime
 ) -> SubscribedSession | None:
     """Return the session, kept until `expires_at`; None when nothing is subscribed to.

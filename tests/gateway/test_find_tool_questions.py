@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from memsvc.gateway.dispatch import Catalogue, Dispatch
-from memsvc.gateway.find_tool import concepts, tool_words
+from memsvc.gateway.find_tool import synonym_groups, tool_words
 from memsvc.runtime import all_published
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER
@@ -54,7 +54,7 @@ def test_every_tool_has_words_and_every_line_of_words_a_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "concept"),
+    ("text", "group"),
     [
         ("please DELETE it", "~delete"),
         ("get that thing rid of it", "~delete"),
@@ -64,9 +64,9 @@ def test_every_tool_has_words_and_every_line_of_words_a_tool() -> None:
         ("which", "~list"),
     ],
 )
-def test_a_concept_is_said_in_any_language_and_by_words_apart(text: str, concept: str) -> None:
-    assert concept in concepts(text)
+def test_a_concept_is_said_in_any_language_and_by_words_apart(text: str, group: str) -> None:
+    assert group in synonym_groups(text)
 
 
 def test_a_text_without_such_words_names_no_concept() -> None:
-    assert concepts("zirconium") == concepts("") == []
+    assert synonym_groups("zirconium") == synonym_groups("") == []

@@ -30,7 +30,7 @@ CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
 CACHED_TEXTS_MAX: Final = 8192
 """Texts of which it is known where they say a change."""
-NEWS_CHARS_MAX: Final = 400
+EVENT_CHARS_MAX: Final = 400
 """A longer message is not read for news that no word of change tells."""
 QUESTIONED_MAX: Final = 8
 """Facts that one change puts in doubt by its topic alone."""
@@ -89,7 +89,7 @@ class Change:
 _GENERAL, _WEAK = "general", "weak"
 _CHANGE_PHRASES: Final = Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
 _TOPICS: Final = Phrases(TOPIC_WORDS)
-_PEOPLE: Final = Phrases({"others": OTHERS, "self": SELF})
+_PERSON_PHRASES: Final = Phrases({"others": OTHERS, "self": SELF})
 _MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
@@ -110,8 +110,8 @@ def changes_in(text: str) -> tuple[Change, ...]:
         for start, end, left, right in _places.get(text, _places_in)
     ]
     return tuple(
-        replace(change, text=around, name_terms=change.terms & _name_terms(around))
-        for change, around in found
+        replace(change, text=context, name_terms=change.terms & _name_terms(context))
+        for change, context in found
         if change is not None
     )
 
@@ -126,21 +126,21 @@ def _name_terms(text: str) -> frozenset[str]:
 
 
 def _places_in(text: str) -> tuple[_Place, ...]:
-    if not _CHANGE_PHRASES.is_in(normalized_text(text)) and not _may_tell_news(text):
+    if not _CHANGE_PHRASES.is_in(normalized_text(text)) and not _may_tell_event(text):
         return ()
     found: list[_Place] = []
-    news: list[_Place] = []
+    events: list[_Place] = []
     for start, end in own_spans(text):
         sentences = [match for match in _SENTENCE.finditer(text, start, end) if match[0].strip()]
         for at, match in enumerate(sentences):
             if (told := _told_change(match[0])) is not None:
                 place = (*match.span(), *_with_neighbours(sentences, at))
-                (found if told[0] else news).append(place)
-    return tuple(found[-CHANGES_MAX:] or news[-1:])
+                (found if told[0] else events).append(place)
+    return tuple(found[-CHANGES_MAX:] or events[-1:])
 
 
-def _may_tell_news(text: str) -> bool:
-    return len(text) <= NEWS_CHARS_MAX and _EVENT.search(text.casefold()) is not None
+def _may_tell_event(text: str) -> bool:
+    return len(text) <= EVENT_CHARS_MAX and _EVENT.search(text.casefold()) is not None
 
 
 def _told_change(sentence: str) -> tuple[set[str], bool, str] | None:
@@ -149,7 +149,7 @@ def _told_change(sentence: str) -> tuple[set[str], bool, str] | None:
     Beside a question or what is only considered a clause may still say one."""
     words = normalized_text(sentence)
     labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
-    if not labels and not _may_tell_news(sentence):
+    if not labels and not _may_tell_event(sentence):
         return None
     is_asked = sentence.rstrip().endswith(_QUESTION)
     if not is_asked and not _MAYBE.is_in(words):
@@ -158,7 +158,7 @@ def _told_change(sentence: str) -> tuple[set[str], bool, str] | None:
     told = ", ".join(clause for clause in clauses if not _MAYBE.is_in(normalized_text(clause)))
     words = normalized_text(told)
     labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
-    return (labels, False, words) if labels or _may_tell_news(told) else None
+    return (labels, False, words) if labels or _may_tell_event(told) else None
 
 
 def _read(sentence: str) -> Change | None:
@@ -166,8 +166,8 @@ def _read(sentence: str) -> Change | None:
     told = _told_change(sentence)
     if told is None:
         return None
-    labels, is_sure, words = told
-    context = _PEOPLE.labels_in(words)
+    labels, is_certain, words = told
+    context = _PERSON_PHRASES.labels_in(words)
     is_of_others = "others" in context and "self" not in context
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
@@ -176,7 +176,7 @@ def _read(sentence: str) -> Change | None:
         frozenset(terms(sentence)) - _COMMON,
         frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK},
         topics,
-        weak=not is_sure or labels <= {_WEAK},
+        weak=not is_certain or labels <= {_WEAK},
     )
 
 

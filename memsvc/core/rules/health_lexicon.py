@@ -81,9 +81,9 @@ def _is_own(hits: Hits) -> bool:
     """Return whether the speaker stands right before an illness or a drug, and nothing behind it.
 
     "I'm deaf in my left ear", "my Adderall wears off about three", but not "my asthma patients"."""
-    mine, topics = hits.get("me", ()), hits.get("topic", ())
+    own, topics = hits.get("me", ()), hits.get("topic", ())
     return any(
-        any(0 < place - me <= NEAR_OWN for me in mine) and place + 1 not in topics
+        any(0 < place - me <= NEAR_OWN for me in own) and place + 1 not in topics
         for group in ("allergic", "condition", "drug", "medicine")
         for place in hits.get(group, ())
     )

@@ -31,7 +31,7 @@ _NAME = re.compile(
 _NO_NAME = re.compile(r"(?:ing|tion|ment|ness|ung|heit|keit|schaft|weise|ción|mente|dad)$")
 _NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはがもで]|これ|それ|だけ|ひと")
 _ITEM = re.compile(r"\s{0,8}(?:[-*•・·–]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
-_NUMBERED = re.compile(r"[^\W\d_]{3,20} (?:\d{1,2}|[A-Z])")
+_ITEM_NUMBER = re.compile(r"[^\W\d_]{3,20} (?:\d{1,2}|[A-Z])")
 """The label of one of several texts."""
 _SEPARATOR = re.compile(r"(?<= )([/=*_~#|+-])\1{2,}(?= )")
 """What stands between a text and a request in a line."""
@@ -243,7 +243,7 @@ def _is_speaker(label: str) -> bool:
     folded = label.casefold()
     if words.ROLE.fullmatch(folded):
         return True
-    if _NUMBERED.fullmatch(label):
+    if _ITEM_NUMBER.fullmatch(label):
         return folded.split()[0] not in words.OWN_LABELS
     if _NO_NAME.search(folded) or not words.OWN_LABELS.isdisjoint((folded, *folded.split())):
         return False

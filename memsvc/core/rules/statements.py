@@ -86,7 +86,7 @@ _REQUEST = re.compile(
     r"(?:て|で)(?:くれ|もらえ|いただけ|くださ)[^。]{0,8}[?？、]|^(?:你|您)?(?:能不能|可以|可不可以)"
 )
 """How a question asks for something that lasts where it says since or until when."""
-_CAN_YOU = re.compile(
+_POLITE_REQUEST = re.compile(
     r"(?:can|could|would|will) (?:you|u|we)(?: please| just| maybe)? "
     r"|(?:kannst|könntest|könnten|können|magst) (?:du|sie|wir)(?: bitte| mir| mit mir)* "
     r"|¿?(?:me )?(?:puedes|podrías|podés|podemos|puede) |(?:est-ce que )?(?:tu|vous|on) (?:peux|pourrais|pouvez|peut|pourrait) (?:me |nous )?"
@@ -250,7 +250,7 @@ _SPEAKER_FIRST = re.compile(
     r"(?:\w+\W){0,2}?(?:i|i'm|i've|we|we're|ich|wir|yo|je|j'|on|nous|soy|somos|tengo|tenemos|llevo|trabajo|vivo|moi)\b|.{0,4}(?:我(?!妈|爸|哥|姐|弟|妹|们?老板|朋友|同事|同学|的)|[私僕俺咱])"
 )
 """How a sentence begins whose subject is the speaker, beside a text that is worked on."""
-_MOMENT = re.compile(
+_TRANSIENT = re.compile(
     r"\b(?:yet|still|again|now|today|tonight|currently|at the mom\w*|at the min\w*|jetzt|grade?|gerade|heute|noch|hoy|ahora|otra vez|ya|maintenant|encore|aujourd'hui|en ce moment)\b|又|还没|今天|现在|今日|もう|また|まだ|さっき|今(?!年|でも)"
 )
 """Words of the moment: without a word of what lasts beside them, a sentence does not last."""
@@ -326,7 +326,7 @@ def _statements(sentence: str, at: int, known: set[str], *, is_request: bool) ->
             )
             or (
                 (conditional.search(low[indent:end]) or conditional.search(body))
-                and not _begins_with_order(word_hits(grammar.language, body))
+                and not _starts_with_order(word_hits(grammar.language, body))
             )
         ):
             continue
@@ -364,7 +364,7 @@ def _told_part(low: str, grammar: Grammar) -> tuple[int, int, int]:
     start = lead.end() if lead is not None else indent
     if lead is not None and lead["polite"]:
         return start, start, len(low)
-    asks = _CAN_YOU.match(low, start)
+    asks = _POLITE_REQUEST.match(low, start)
     if asks is not None and (_is_standing(low) or _names_language(low[asks.end() :], grammar)):
         return asks.end(), asks.end(), len(low)
     if (
@@ -454,7 +454,7 @@ def _lasts(sentence: str, body: str, grammar: Grammar, *, is_request: bool) -> b
         or (is_request and OCCUPATION.search(body))
         or (
             grammar.patterns["states"].match(body)
-            and not _MOMENT.search(body)
+            and not _TRANSIENT.search(body)
             and not _PASSES.search(sentence)
         )
     )
@@ -526,7 +526,7 @@ def _is_order(body: str, grammar: Grammar) -> bool:
     )
 
 
-def _begins_with_order(hits: Hits) -> bool:
+def _starts_with_order(hits: Hits) -> bool:
     """Return whether a sentence begins with a wish, or with "never" or the like and an act."""
     lasting, acts = hits.get("lasting", ()), hits.get("act", ())
     return 0 in hits.get("wish", ()) or (0 in lasting and 1 in acts)
@@ -535,9 +535,9 @@ def _begins_with_order(hits: Hits) -> bool:
 def _is_plain_order(body: str, grammar: Grammar) -> bool:
     """Return whether a sentence with a word of mockery or fiction begins as an order that lasts."""
     hits = word_hits(grammar.language, body)
-    begins = 0 in (*hits.get("act", ()), *hits.get("wish", ())) or _DOMAIN.match(body)
+    starts = 0 in (*hits.get("act", ()), *hits.get("wish", ())) or _DOMAIN.match(body)
     return (
-        (begins or (not grammar.whole_words and LASTING.search(body) is not None))
+        (starts or (not grammar.whole_words and LASTING.search(body) is not None))
         and "idiom" not in sentence_labels(grammar.language, body)
         and _is_order(body, grammar)
     )
@@ -553,7 +553,7 @@ def _is_lasting_wish(body: str, hits: Hits) -> bool:
 
 def _is_form(body: str, hits: Hits) -> bool:
     """Return whether a sentence says how something is to be: "For law: plain words"."""
-    if len(body) > STYLE_CHARS_MAX or body.endswith(("?", "？")) or _MOMENT.search(body):
+    if len(body) > STYLE_CHARS_MAX or body.endswith(("?", "？")) or _TRANSIENT.search(body):
         return False
     domain = _DOMAIN.match(body)
     if domain is not None:

@@ -46,7 +46,7 @@ WRITE_S_MAX: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedResource:
+class SubscribedResource:
     """The change key of a resource for one caller, and its state.
 
     It is polled for if its changes are not announced.
@@ -54,7 +54,7 @@ class WatchedResource:
 
     key: str
     poll: ChangePoll
-    is_polled: bool
+    needs_poll: bool
 
 
 class StoredSubscriptions(Protocol):
@@ -165,7 +165,7 @@ class ChangeNotifications:
             event = event_to_notification(ResourceUpdated(uri=uri), meta)
             is_read = await is_valid(sender) and await _send(context, event, in_response=True)
 
-    async def resource(self, sender: RequestSender, uri: str) -> WatchedResource:
+    async def resource(self, sender: RequestSender, uri: str) -> SubscribedResource:
         """Return a resource that this caller may watch; the errors are those of reading it."""
         one, arguments = self._resources.find(sender.caller, uri)
         stamps = one.resource.stamps
@@ -174,10 +174,10 @@ class ChangeNotifications:
                 "changes of this resource are not told", recovery="read it again when you need it"
             )
 
-        async def known(scope: Scope, args: Any) -> WatchedResource:
+        async def known(scope: Scope, args: Any) -> SubscribedResource:
             key = change_key(scope, one.canonical(args))
             poll = await ChangePoll.start(stamps, scope, args)
-            return WatchedResource(key, poll, not one.resource.has_notifications)
+            return SubscribedResource(key, poll, not one.resource.has_notifications)
 
         return await self._dispatch.perform(
             sender.caller,
@@ -242,9 +242,9 @@ class ChangeNotifications:
         return self._stored, sender.session
 
 
-def watch_resource(watch: Watch, uri: str, resource: WatchedResource) -> None:
+def watch_resource(watch: Watch, uri: str, resource: SubscribedResource) -> None:
     """Watch for changes of a resource under this URI."""
-    watch.add(uri, resource.key, resource.poll if resource.is_polled else None)
+    watch.add(uri, resource.key, resource.poll if resource.needs_poll else None)
 
 
 async def _notify(session: McpSession, watch: Watch) -> None:

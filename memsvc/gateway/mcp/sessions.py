@@ -46,7 +46,7 @@ log = structlog.get_logger("memsvc.mcp")
 SECRET: Final = "mcp sessions"  # noqa: S105 - the name of the secret that signs the ids
 OPEN_MAX: Final = 10_000
 """Sessions of a process that are known to be open without a look-up."""
-PRIMED_SINCE: Final = "2025-11-25"
+EMPTY_EVENT_SINCE: Final = "2025-11-25"
 """First version of the protocol whose clients take an event without a message, for its id."""
 WRITE_S_MAX: Final = 20.0
 _OWN: Final = "session"
@@ -130,13 +130,13 @@ class McpSessions:
         async with self._begin(caller) as tx:
             await mcp_sessions.unsubscribe(tx, session, uri)
 
-    async def take(
+    async def resume(
         self, caller: Caller, session: bytes, stream: int, *, is_new: bool
     ) -> SubscribedSession | None:
         """Return what a stream has to go on with; None when nothing is subscribed to."""
         now, until = self._times()
         async with self._begin(caller) as tx:
-            return await mcp_sessions.take(
+            return await mcp_sessions.resume(
                 tx, session, stream, is_new=is_new, now=now, expires_at=until
             )
 
@@ -214,7 +214,7 @@ class SessionStream:
         self._watch = watch
         self._session = session
         self._stream = sessions.new_stream()
-        self._polls: dict[str, ChangePoll] = {}
+        self._poll_by_uri: dict[str, ChangePoll] = {}
         self._stored: SubscribedSession | None = None
         self._changed: list[str] = []
 
@@ -226,7 +226,7 @@ class SessionStream:
         caller, session = self._sender.caller, self._session
         scope = Scope(caller.tenant, ALL_PROJECTS)
         self._watch.add(_OWN, change_key(scope, session_uri(session)))
-        stored = await self._sessions.take(caller, session, self._stream, is_new=True)
+        stored = await self._sessions.resume(caller, session, self._stream, is_new=True)
         if stored is None:
             if last:
                 raise no_session()
@@ -248,7 +248,7 @@ class SessionStream:
         caller, session = self._sender.caller, self._session
         while True:
             for uri in self._changed:
-                poll = self._polls[uri]
+                poll = self._poll_by_uri[uri]
                 number = await self._sessions.add_event(caller, session, self._stream, uri, poll)
                 if number is not None:
                     yield number, uri
@@ -266,7 +266,7 @@ class SessionStream:
     async def _refresh(self) -> bool:
         """Follow changed subscriptions; return False when the session went to another stream."""
         caller, session = self._sender.caller, self._session
-        stored = await self._sessions.take(caller, session, self._stream, is_new=False)
+        stored = await self._sessions.resume(caller, session, self._stream, is_new=False)
         if stored is None:
             return self._stored is None and not await self._sessions.has_ended(session)
         if stored.stream != self._stream:
@@ -277,20 +277,20 @@ class SessionStream:
     async def _follow(self, stored: SubscribedSession) -> None:
         """Watch what is subscribed to and no more, and note what has changed since it was sent."""
         self._stored = stored
-        for uri in self._polls.keys() - stored.subscriptions.keys():
+        for uri in self._poll_by_uri.keys() - stored.subscriptions.keys():
             self._watch.remove(uri)
-            del self._polls[uri]
-        for uri in stored.subscriptions.keys() - self._polls.keys():
+            del self._poll_by_uri[uri]
+        for uri in stored.subscriptions.keys() - self._poll_by_uri.keys():
             try:
                 resource = await self._notifications.resource(self._sender, uri)
             except MemsvcError as error:
                 log.debug("a resource is not heard of", code=error.code.value)
                 continue
             watch_resource(self._watch, uri, resource)
-            self._polls[uri] = resource.poll
+            self._poll_by_uri[uri] = resource.poll
             # an announced change may have come before it was watched for
             seen = stored.subscriptions[uri][0] == _stamp_text(resource.poll.last)
-            if not (seen and resource.is_polled):
+            if not (seen and resource.needs_poll):
                 self._changed.append(uri)
 
 
@@ -331,23 +331,23 @@ class SessionEndpoint:
             sent_in_time(send, WRITE_S_MAX) as send_in_time,
         ):
             stream = SessionStream(self._sessions, self._notifications, sender, watch, session)
-            missed = await stream.open(last)
-            is_primed = request.headers.get("mcp-protocol-version", "") >= PRIMED_SINCE
+            pending = await stream.open(last)
+            starts_with_event = request.headers.get("mcp-protocol-version", "") >= EMPTY_EVENT_SINCE
             first = stream.event if last is None else last
-            opening = b"id: %d\ndata:\n\n" % first if is_primed else b":\n\n"
-            parts = self._parts(stream, opening, missed)
+            opening = b"id: %d\ndata:\n\n" % first if starts_with_event else b":\n\n"
+            parts = self._parts(stream, opening, pending)
             await event_stream(parts)(scope, receive, send_in_time)
 
     async def _parts(
-        self, stream: SessionStream, opening: bytes, missed: list[tuple[int, str]]
+        self, stream: SessionStream, opening: bytes, pending: list[tuple[int, str]]
     ) -> AsyncIterator[bytes]:
         deadline = anyio.current_time() + self._limits.listen_s_max
         yield opening
-        for event in missed:
-            yield _message(*event)
+        for entry in pending:
+            yield _message(*entry)
         try:
-            async for happened in stream.events(deadline):
-                yield b":\n\n" if happened is None else _message(*happened)
+            async for event in stream.events(deadline):
+                yield b":\n\n" if event is None else _message(*event)
         except MemsvcError as error:  # the client comes back with its last event
             log.warning("a stream was ended by an error", code=error.code.value)
 

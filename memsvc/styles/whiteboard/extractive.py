@@ -69,7 +69,7 @@ _DECIDED: Final = regex.compile(
     regex.IGNORECASE,
 )
 # fmt: on
-_SPACELESS: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
+_UNSPACED: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _subject(plain: str, values: Values) -> str:
     )
     if position < 0:
         return ""
-    words_max = 3 if _SPACELESS.search(plain) else 1  # there a term is two characters
+    words_max = 3 if _UNSPACED.search(plain) else 1  # there a term is two characters
     return first if len(terms(plain[:position])) <= words_max else ""
 
 

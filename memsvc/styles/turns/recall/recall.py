@@ -228,7 +228,7 @@ class TurnRecall:
         if places or ranked.facts.ranked or ranked.facts.needs_all or request.takes_small_memory:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
-        ranked = ranked.judged_by([read.items[place].text for place in best if place in read.items])
+        ranked = ranked.for_texts([read.items[place].text for place in best if place in read.items])
         dropped = not_loaded(ranked, selected, request)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}

@@ -66,7 +66,7 @@ class RankedMatches:
         """Return whether items would be relevant enough to a question about work."""
         return self._about_work().confidence.total >= relevance.FLOOR
 
-    def judged_by(self, texts: Sequence[str]) -> Self:
+    def for_texts(self, texts: Sequence[str]) -> Self:
         """Return the same, or that of a question about work where its best texts are of such.
 
         There what a function does is no general knowledge."""
