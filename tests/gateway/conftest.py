@@ -137,7 +137,7 @@ def running(database: Database, clock: FakeClock) -> Running:
             version="1.2.3",
             checks={"database": database_check(where)} | changes.get("checks", {}),
             draining=draining,
-            publication=Published([], [], prompts=changes.get("prompts", ())),
+            published=Published([], [], prompts=changes.get("prompts", ())),
             changes=changes.get("heard"),
             sse=changes.get("sse"),
             routes=operations.job_routes(dispatch),
