@@ -48,6 +48,7 @@ from memsvc.gateway.oauth import TokenVerifier
 from memsvc.gateway.pipe_run import PipeTool
 from memsvc.gateway.rate_limits import RateLimits
 from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.gateway.search_tools import SearchTools
 from memsvc.gateway.storage_quota import StorageQuota
 from memsvc.package_files import version
 from memsvc.settings import Settings
@@ -238,6 +239,7 @@ def _merge(
     """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
+    tools += tools_of(SearchTools({tool.name: tool for tool in styles["turns"].tools}))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:

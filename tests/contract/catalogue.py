@@ -324,6 +324,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "tenant_jobs": {"project": "*", "state": "waiting", "limit": 10},
     "tenant_limits": {"project": "*"},
     "tenant_settle_job": {"project": "*", "id": 2**53, "action": "retry"},
+    "search": {"query": f"what of {MARK}"},
+    "fetch": {"id": f"file:/{MARK}/f.txt"},
     "find_tool": {"query": f"what reads the files of {MARK}"},
     "file_rename": {
         "project": "default",

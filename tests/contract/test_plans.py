@@ -29,6 +29,7 @@ WHOLE: dict[str, dict[str, str]] = {
     "memory_run_turn": {"facts": "as memory_before_turn"},
     "memory_commit_turn": {"facts": "as memory_before_turn"},
     "memory_shadow_compare": {"facts": "as memory_before_turn"},
+    "search": {"facts": "as memory_before_turn"},
     "memory_run_maintenance": {"facts": "all are consolidated"},
     "memory_list_dir_with_abstract": {"facts": "counted"},
     "memory_correct_fact": {"facts": "looked through for the one that is corrected"},

@@ -55,7 +55,7 @@ class OutcomeService:
     ) -> OutcomeReport:
         """Tell how it went when recalled blocks were used.
 
-        Above 0.5 they are reinforced, below 0.2 they fade faster, and confidence follows."""
+        Above 0.5 they are reinforced, below 0.2 they fade faster."""
         check(signal, weight)
         requested = list(dict.fromkeys(block_ids))
         if not requested:

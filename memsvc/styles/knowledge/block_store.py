@@ -65,7 +65,7 @@ class BlockStore:
     ) -> StoreResult:
         """Store a fact, preference, decision or observation worth keeping across sessions.
 
-        It can be recalled at once; sessions and consolidation are automatic."""
+        It can be recalled at once."""
         text, digest = content.strip(), digest_of(content)
         async with self._index.written(scope) as writing:
             tx = writing.tx
@@ -178,7 +178,7 @@ class BlockStore:
         destructive=True,
     )
     async def forget(self, scope: Scope, block_id: Annotated[BlockId, "the block"]) -> BlockRemoval:
-        """Give a block up for good: it is never recalled again, and its text is removed."""
+        """Give a block up for good: its text is removed."""
         short = block_id[:8]
         async with self._index.written(scope) as writing:
             superseded = await knowledge_blocks.superseded_by(writing.tx, INDEX_ID, block_id)

@@ -50,7 +50,7 @@ class CurateService:
 
     @knowledge_tool("elfmem_curate", title="Curate", needs=Permission.WRITE, over_quota=True)
     async def curate(self, scope: Scope) -> CurateReport:
-        """Archive blocks that have faded, prune weak edges, reinforce the strongest blocks.
+        """Archive blocks that have faded, prune weak edges, reinforce the strongest.
 
         Runs by itself behind consolidation; call it only if recall gets worse."""
         async with self._index.written(scope) as writing:

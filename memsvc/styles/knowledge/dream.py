@@ -120,7 +120,7 @@ class DreamService:
     ) -> DreamResult:
         """Consolidate what waits in the inbox: duplicates, contradictions, alignment, edges.
 
-        Takes up to half a minute where a model is configured."""
+        May take half a minute with a model."""
         until = asyncio.get_running_loop().time() + DREAM_S
         report = await self._run(
             scope, limit=DREAM_BLOCKS, by_rules=no_llm, until=until, progress=progress

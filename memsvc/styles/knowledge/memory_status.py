@@ -215,9 +215,7 @@ class StatusReader:
             int | None, Field(ge=1, le=LISTED_MAX), "blocks at the most; if not given 1000"
         ] = None,
     ) -> BlockList:
-        """List blocks that wait to be consolidated, the longest waiting first.
-
-        They can be recalled already."""
+        """List blocks that wait to be consolidated, the longest waiting first."""
         async with self._index.read(scope) as (tx, _):
             blocks = await knowledge_blocks.pending(tx, INDEX_ID, limit=max_count or LISTED_MAX)
         return _list(blocks, "Inbox empty.")

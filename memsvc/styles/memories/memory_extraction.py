@@ -123,8 +123,7 @@ class MemoryExtraction:
     ) -> AddedMemories:
         """Find what a conversation tells of a user and keep it as memories.
 
-        What changed is updated, what is no longer true is deleted, what is known already is left
-        alone."""
+        What changed is updated, what is no longer true is deleted."""
         check_size(metadata, self._options)
         if len(messages) > self._options.messages_max:
             raise invalid(f"messages may have {self._options.messages_max} items at the most")

@@ -284,11 +284,10 @@ class NotebookDocuments:
         """Replace all that a document of the notebook holds.
 
         Without id, it is the root, which should hold all that matters most. The document must
-        exist. Only [[id]] in the text of another document makes one: each document is linked by
-        exactly one other, and those below it never link back. A document that nothing links any
-        more is removed with all below it, and the answer says so; link it again and call
-        document_history and restore_document to bring its text back. Split a topic out only when
-        it is too large or complex, and keep the tree shallow."""
+        exist. Only [[id]] in the text of another document makes one: each is linked by exactly
+        one other, and those below it never link back. One that nothing links any more is removed
+        with all below it; link it again and call restore_document to bring its text back. Split
+        out only topics that are too large, and keep the tree shallow."""
         document = checked_id(id_)
         self._writer.check_size(content)
         async with self._writer.begin_write(scope) as tx:
@@ -344,7 +343,7 @@ class NotebookDocuments:
     ) -> DocumentWrite:
         """Put a document of the notebook, with all below it, below another one.
 
-        The link to it goes from the text of the one to the end of the other."""
+        The link to it moves to the end of the other."""
         document, known = checked_id(id_), document_id(parent)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
@@ -387,9 +386,9 @@ class NotebookDocuments:
             bool, "whether to cut it up, instead of saying how it would be cut"
         ] = False,
     ) -> DocumentSplit:
-        """Say how a long document of the notebook can be cut into documents below it.
+        """Say how a long document of the notebook can be cut into ones below it.
 
-        It is cut by its headings or else its paragraphs; with apply, do it."""
+        Cuts are at its headings or else its paragraphs; with apply, do it."""
         document = checked_id(id_)
         if not apply:
             text = (await self._reader.read(scope, document)).text

@@ -181,8 +181,8 @@ class NotebookReader:
     ) -> NotebookDocument:
         """Read one Markdown document of the notebook.
 
-        Without id it is the root, the main entry point: read it first, and always. [[id]] in a
-        text links the document id below it."""
+        Without id it is the root: read it first, and always. [[id]] in a text links the document
+        id below it."""
         document = checked_id(id_)
         async with self._database.begin(scope, read_only=True) as tx:
             if version is not None:

@@ -59,8 +59,8 @@ class OperationTools:
     async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
         """Begin a turn as memory_before_turn does, for simple clients.
 
-        Takes and answers the same, and a token with it. Ask the model with input_items, then give
-        the token and the answer to memory_commit_turn. Writes no memory."""
+        Ask the model with the input_items that it returns, then give the operation_token and the
+        answer to memory_commit_turn. Writes no memory."""
         turn = args.turn_id or new_turn_id(self._clock.now())
         current = [item.item for item in conversation_of(args, self._options).current]
         operation = TurnOperation(args.session_id, turn, args.user_id, current)
@@ -90,8 +90,7 @@ class OperationTools:
     ) -> AfterTurnResult:
         """Store the turn that memory_run_turn began, as memory_after_turn would.
 
-        Give its operation_token, the same project and the model's answer. Sent again with the same
-        answer, it is stored once."""
+        Name the same project. Sent again with the same answer, it is stored once."""
         answer = output_items_of(output_items, self._options)
         operation = await self._operations.read(scope, operation_token)
         stored = await self._memory.after_turn(

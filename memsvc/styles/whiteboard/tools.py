@@ -177,9 +177,9 @@ class BoardTools:
     ) -> BoardUpdate:
         """Bring new messages or events of a conversation into its whiteboard.
 
-        It is one page or two that say what matters, rewritten and not appended to. Answers when
-        the board is stored, which may take as long as a model thinks. Only the board is kept,
-        never the entries; without a model it is made of sentences of theirs."""
+        It is a page or two of what matters, rewritten and not appended to. Answers when the board
+        is stored, which may take as long as a model thinks. The entries are not kept; without a
+        model the board is made of their sentences."""
         chars = sum(len(one.content) for one in entries)
         cleaned = await run_in_thread(chars, entries_of, entries, self._options)
         async with _wait_reported(progress, self._options.deadline_s):
@@ -222,9 +222,7 @@ class BoardTools:
     async def delete(
         self, scope: Scope, user_id: UserId, conversation_id: ConversationId
     ) -> BoardDeletion:
-        """Delete a whiteboard for good, with all its versions.
-
-        Where there is none, nothing happens."""
+        """Delete a whiteboard for good, with all its versions."""
         return BoardDeletion(await self._updates.delete(scope, BoardId(user_id, conversation_id)))
 
     @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)

@@ -77,9 +77,9 @@ class FactTools:
             str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"
         ] = "",
     ) -> FactList:
-        """List what memory holds to be true for a session and a user, or what it held before.
+        """List what memory holds to be true for a session and a user, or held before.
 
-        It comes with where each was said, until when it held and what replaced it."""
+        Each comes with where it was said, until when it held and what replaced it."""
         now = self._clock.now()
         query = FactHistoryFilter(
             FactTier(tier) if tier else None,

@@ -84,8 +84,8 @@ class ImportTools:
     ) -> SessionImportResult:
         """Bring in a session that a client kept itself.
 
-        Give the text of its files (event logs, facts, state; the canonical layout or log.jsonl,
-        context.jsonl, memory_facts.jsonl, meta.json). Importing twice changes nothing."""
+        Give the text of its files: the canonical layout, or log.jsonl, context.jsonl,
+        memory_facts.jsonl, meta.json. Importing twice changes nothing."""
         records = await to_thread.run_sync(_parse_files, files)
         turns = 0
 

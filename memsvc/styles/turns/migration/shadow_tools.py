@@ -121,10 +121,9 @@ class ShadowTools:
         "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
     )
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
-        """Compare, in shadow mode, for a client that still keeps its memory itself.
+        """Compare, in shadow mode, what a client's own memory came to with memory_before_turn.
 
-        Give the arguments of memory_before_turn and what your own memory came to; get back what
-        differs. The comparison is kept without values."""
+        Takes its arguments too and returns what differs. The comparison is kept without values."""
         client_items = items_of(args.own_input_items, "own_input_items", self._options)
         prepared = await self._functions.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)

@@ -1,0 +1,259 @@
+"""search and fetch, as ChatGPT's connectors expect them, over all kinds of memory of a project."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Annotated, Any, Final
+from urllib.parse import quote, unquote
+
+from pydantic import Field
+
+from memsvc.core.errors import HTTP_STATUS, Code, MemsvcError
+from memsvc.core.items import text_of
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Permission, Scope
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext
+from memsvc.gateway.dispatch import validate
+
+SESSION: Final = "search"
+"""Session that turns are recalled for: nobody speaks in it."""
+LATEST: Final = 50
+"""How many of the latest sessions say whose turns are searched."""
+SPEAKERS_MAX: Final = 5
+"""How many speakers' turns are searched, and sessions of nobody known: those who spoke last."""
+FOUND_MAX: Final = 20
+TITLE_CHARS: Final = 80
+ITEMS_MAX: Final = 200
+"""Items of a turn that are read at once."""
+SESSIONS_TOOL, TURNS_TOOL, RECALL_TOOL = (
+    "memory_list_sessions",
+    "memory_list_turns",
+    "memory_before_turn",
+)
+Id = Annotated[str, Field(min_length=1, max_length=2048)]
+search_tool = partial(
+    tool,
+    needs=Permission.READ,
+    toolset="chatgpt",
+    base=AllProjectsArguments,
+    project="`*`: the key's only one, or default",
+    spans_projects=True,
+)
+"""Make a method a tool for connectors, which send no project."""
+
+
+@result
+class FoundReference:
+    id: Annotated[str, "for fetch"]
+    title: Annotated[str, "what it is"]
+    url: Annotated[str, "its URI, for citations"]
+
+
+@result
+class FoundReferences:
+    results: Annotated[list[FoundReference], "best first of each kind, in turn"]
+
+
+@result
+class FetchedText:
+    id: Annotated[str, "as given"]
+    title: Annotated[str, "what it is"]
+    text: Annotated[str, "all of it; a message over 32 KB ends in ..."]
+    url: Annotated[str, "its URI, for citations"]
+    metadata: Annotated[dict[str, str], "its kind, and where it is from"]
+
+
+class SearchTools:
+    """The two tools. They call others for their caller, but for what lists sessions and turns."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        """Take the lists of sessions and turns from these tools, where they are there."""
+        self._tools = tools
+
+    @search_tool("search", title="Search memory")
+    async def search(
+        self,
+        scope: Scope,
+        calls: ToolCalls,
+        query: Annotated[str, Field(max_length=2000), "words or a question"],
+    ) -> FoundReferences:
+        """Find what is remembered: past turns, files, documents, memories."""
+        if not query.strip():
+            raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
+        scope = _one_project(scope)
+        args = {"project": scope.project, "query": query, "limit": FOUND_MAX}
+        files = await _call(calls, "file_search", args)
+        documents = await _call(calls, "search_documents", args)
+        speakers = await self._speakers(scope)
+        turns = [await self._turns(scope, calls, query, *each) for each in speakers]
+        memories = [
+            await _call(calls, "memories_search", args | {"user_id": user})
+            for user in dict.fromkeys(user for _, user in speakers if user)
+        ]
+        kinds: list[Iterable[tuple[str, str]]] = [
+            chain.from_iterable(turns),
+            (
+                (f"file:{chunk['file_path']}", chunk["chunk_content"])
+                for chunk in files.get("chunks", ())
+            ),
+            ((f"document:{each['id']}", each["text"]) for each in documents.get("passages", ())),
+            (
+                (f"memory:{quote(each['user_id'], safe='')}/{each['id']}", each["memory"])
+                for found in memories
+                for each in found.get("results", ())
+            ),
+        ]
+        best = dict(pair for rank in zip_longest(*kinds) for pair in reversed(rank) if pair)
+        return FoundReferences(
+            [
+                FoundReference(name, _title(name, text), _url(scope, name))
+                for name, text in list(best.items())[:FOUND_MAX]
+            ]
+        )
+
+    @search_tool("fetch", title="Fetch from memory", logs=("id",))
+    async def fetch(
+        self,
+        scope: Scope,
+        calls: ToolCalls,
+        id_: Annotated[Id, Field(alias="id"), "from search"],
+    ) -> FetchedText:
+        """Read what search found."""
+        scope = _one_project(scope)
+        kind, _, name = id_.partition(":")
+        try:
+            text = await self._text(scope, calls, kind, name)
+        except MemsvcError as error:
+            if HTTP_STATUS[error.code] not in (400, 404):
+                raise
+            # the same for what is not there, is another's, or could never be
+            raise MemsvcError(Code.NOT_FOUND, "there is nothing of this id") from None
+        metadata = {"kind": kind, "project": scope.project}
+        return FetchedText(id_, _title(id_, text), text, _url(scope, id_), metadata)
+
+    async def _text(self, scope: Scope, calls: ToolCalls, kind: str, name: str) -> str:
+        """Return the text of a reference; NOT_FOUND for one to nothing that the caller sees."""
+        project = {"project": scope.project}
+        first, _, second = name.partition("/")
+        match kind:
+            case "file":
+                args = project | {"path": name}
+                return str((await _call(calls, "file_read", args, found=True))["content"])
+            case "document":
+                args = project | {"id": name}
+                return str((await _call(calls, "read_document", args, found=True))["text"])
+            case "memory":
+                args = project | {"user_id": unquote(first), "memory_id": second}
+                return str((await _call(calls, "memories_get", args, found=True))["memory"])
+            case "turn" if any(tool.name == RECALL_TOOL for tool in calls.tools()):
+                return await self._turn(scope, unquote(first), unquote(second))
+            case _:
+                raise MemsvcError(Code.NOT_FOUND, "there is no such kind")
+
+    async def _speakers(self, scope: Scope) -> list[tuple[str, str]]:
+        """Return the session to recall for and the person, of those who spoke last."""
+        if SESSIONS_TOOL not in self._tools:
+            return []
+        listed = await self._listed(SESSIONS_TOOL, scope, {"limit": LATEST})
+        speakers = [
+            (SESSION if each["user_id"] else each["session_id"], each["user_id"])
+            for each in listed["sessions"]
+        ]
+        named, unnamed = (
+            [each for each in dict.fromkeys(speakers) if bool(each[1]) is known][:SPEAKERS_MAX]
+            for known in (True, False)
+        )
+        return named + unnamed
+
+    async def _turns(
+        self, scope: Scope, calls: ToolCalls, query: str, session: str, user: str
+    ) -> list[tuple[str, str]]:
+        """Return references to what this person or session said of it, each turn once."""
+        args = {
+            "project": scope.project,
+            "session_id": session,
+            "user_id": user,
+            "current_input_text": query,
+            "explain": True,
+            "sources": ["turns"],
+        }
+        found = await _call(calls, RECALL_TOOL, args)
+        explanation = found.get("explanation") or {}
+        turns: dict[str, str] = {}
+        for each in explanation.get("candidates", ()):
+            if each["kind"] == "turn" and (each["shown"] or "session" not in each):
+                turn = each["ref"].rsplit("-", 2)[0]
+                place = each.get("session", session)
+                turns[f"turn:{quote(place, safe='')}/{quote(turn, safe='')}"] = place
+        return list(turns.items())
+
+    async def _turn(self, scope: Scope, session: str, turn: str) -> str:
+        """Return the messages of a turn, in order."""
+        items: list[dict[str, Any]] = []
+        args: dict[str, Any] = {"session_id": session, "turn_id": turn, "limit": ITEMS_MAX}
+        while True:
+            page = await self._listed(TURNS_TOOL, scope, args)
+            items += [item for item in page["items"] if item["turn_id"] == turn]
+            last = page["items"][-1]["turn_id"] if page["items"] else ""
+            if last != turn or not page["next_cursor"]:
+                break
+            args["cursor"] = page["next_cursor"]
+        if not items:
+            raise MemsvcError(Code.NOT_FOUND, "there is no such turn")
+        return "\n".join(f"{item['role']}: {_item_text(item)}" for item in reversed(items))
+
+    async def _listed(self, name: str, scope: Scope, args: dict[str, Any]) -> dict[str, Any]:
+        """Return what a list of sessions or turns has in a project that the caller may touch."""
+        listing = self._tools[name]
+        checked = validate(listing, {"project": scope.project} | args)
+        return listing.body(await listing.run(ToolContext(scope), checked))
+
+
+def _one_project(scope: Scope) -> Scope:
+    """Return the scope of one project: the named one, the key's only one, or the default."""
+    allowed = scope.allowed_projects
+    if scope.project != ALL_PROJECTS:
+        return scope
+    project = next(iter(allowed)) if allowed and len(allowed) == 1 else DEFAULT_PROJECT
+    if allowed is not None and project not in allowed:
+        raise MemsvcError(Code.PERMISSION_DENIED, "name one of the projects of this key")
+    return Scope(scope.tenant, project, allowed)
+
+
+def _item_text(item: Mapping[str, Any]) -> str:
+    """Return an item's text: where the list cut it, that of the stored item, if it is there."""
+    if not item["cut"]:
+        return str(item["text"])
+    return text_of(item["item"]) if item["item"] else f"{item['text']}..."
+
+
+async def _call(
+    calls: ToolCalls, name: str, args: dict[str, Any], *, found: bool = False
+) -> dict[str, Any]:
+    """Return the result of another tool.
+
+    Nothing where the caller has no such tool, or unless it is to be `found`, where nothing is.
+    """
+    outcome = await calls.call(name, args)
+    if outcome.error is None:
+        return dict(outcome.body)
+    if outcome.error.code is Code.NOT_FOUND and not found:
+        return {}
+    raise outcome.error
+
+
+def _title(name: str, text: str) -> str:
+    kind, _, rest = name.partition(":")
+    first = " ".join(text.split())[:TITLE_CHARS]
+    return f"{kind} {unquote(rest)}: {first}"
+
+
+def _url(scope: Scope, name: str) -> str:
+    kind, _, rest = name.partition(":")
+    match kind:
+        case "file":
+            return f"memsvc://{scope.project}/files{quote(rest)}"
+        case "turn":
+            return f"memsvc://{scope.project}/sessions/{rest.partition('/')[0]}"
+        case _:
+            return f"memsvc://{scope.project}/{kind}/{quote(rest, safe='/%')}"

@@ -1,0 +1,184 @@
+"""`search` and `fetch` find and read what a tenant has, in the form of ChatGPT's connectors."""
+
+from typing import Any, NoReturn
+from uuid import UUID
+
+import asyncpg
+import orjson
+import pytest
+from mcp import Client
+
+from memsvc.core.errors import HTTP_STATUS, Code, MemsvcError
+from memsvc.core.scope import Permission
+from memsvc.gateway import search_tools
+from memsvc.runtime import all_published
+from memsvc.store.database import Database
+from tests.e2e.sdk import connected, used
+from tests.gateway.served import served
+from tests.gateway.wired import wired
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.anyio
+
+SAID = "My cello teacher in Vienna is called Marta."
+UNKNOWN = (
+    "turn:s2/none",
+    "turn:none/t-1",
+    "turn:",
+    "turn:s%00/t-1",
+    "turn:s/" + "x" * 2000,
+    "odd:1",
+    "memory:ada/none",
+    "memory:",
+    "document:../root",
+    "file:relative",
+    "file:/../notes/cello.md",
+    "file:/notes",
+    "x",
+)
+"""Ids of nothing, and what could be no id."""
+OF_EACH_KIND = ("turn:s/t", "file:/notes.md", "document:root", f"memory:ada/{UUID(int=1)}")
+
+
+async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        served(database_urls, admin) as service,
+        wired(service.app) as url,
+        connected(url, "key-one") as one,
+        connected(url, "key-two") as two,
+    ):
+        for user, session in (("ada", "s/1"), ("", "s2")):
+            about = {"session_id": session, "user_id": user, "turn_id": "t-1"}
+            said = [{"role": "user", "content": f"{SAID} I am {user}."}]
+            answer = [{"role": "assistant", "content": "Noted."}]
+            await used(one, "memory_after_turn", **about, input_items=said, output_items=answer)
+        content = "# Cello\nThe strings are Larsen.\n"
+        await used(one, "file_write", project="default", path="/notes/cello.md", content=content)
+        await one.call_tool(
+            "update_document", {"id": "root", "content": "The cello is in the hall."}
+        )
+        facts = [{"role": "user", "content": "I like my cello more than my piano."}]
+        await used(one, "memories_add", user_id="ada", messages=facts)
+        found = await used(one, "search", query="cello")
+        kinds = {each["id"].partition(":")[0] for each in found["results"]}
+        assert kinds == {"turn", "file", "document", "memory"}
+        ids = [each["id"] for each in found["results"]]
+        assert {"turn:s%2F1/t-1", "turn:s2/t-1", "file:/notes/cello.md"} <= {*ids}
+        assert len({*ids}) == len(ids)
+        for each in found["results"]:
+            assert {*each} == {"id", "title", "url"}
+            answer = await one.call_tool("fetch", {"id": each["id"]})
+            body = answer.structured_content
+            assert {*body} == {"id", "title", "text", "url", "metadata"}
+            assert [orjson.loads(part.text) for part in answer.content] == [body]
+            assert (body["id"], body["url"]) == (each["id"], each["url"])
+            assert "ello" in body["text"]
+            theirs = await two.call_tool("fetch", {"id": each["id"]})
+            if each["id"] == "document:root":  # every notebook has one
+                assert "ello" not in str(theirs.structured_content)
+            else:
+                assert theirs.is_error
+        turn = await used(one, "fetch", id="turn:s%2F1/t-1")
+        assert turn["text"] == f"user: {SAID} I am ada.\nassistant: Noted."
+        assert (await used(two, "search", query="cello")) == {"results": []}
+        nothing = {(await refused(two, each)) for each in ids if each != "document:root"}
+        nothing |= {await refused(one, each) for each in UNKNOWN}
+        nothing |= {
+            await refused(one, each, project="other") for each in ids if each != "document:root"
+        }
+        assert nothing == {("NOT_FOUND", "there is nothing of this id")}
+        assert await used(one, "search", query="cello", project="other") == {"results": []}
+        assert (await one.call_tool("search", {"query": " "})).is_error
+
+
+async def refused(client: Client, reference: str, **more: str) -> tuple[str, str]:
+    """The error of a fetch, its code and message."""
+    answer = await client.call_tool("fetch", {"id": reference, **more})
+    assert answer.is_error, reference
+    error = orjson.loads(answer.content[0].text)
+    return error["code"], error["message"]
+
+
+async def test_a_key_searches_the_project_that_it_is_confined_to_and_no_other(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, wired(service.app) as url:
+        of_work = await service.key(projects=frozenset({"work"}))
+        of_two = await service.key(projects=frozenset({"work", "home"}))
+        unread = await service.key(permissions=frozenset({Permission.WRITE}))
+        turnless = await service.key(hidden_tools=frozenset({"memory_before_turn"}))
+        async with connected(url, "key-one") as one:
+            for project in ("default", "work"):
+                said = [{"role": "user", "content": f"{SAID} This is {project}."}]
+                about = {"project": project, "session_id": "s", "user_id": "ada", "turn_id": "t"}
+                await used(one, "memory_after_turn", **about, input_items=said, output_items=[])
+                file = {"project": project, "path": f"/{project}.md", "content": "a cello"}
+                await used(one, "file_write", **file)
+        async with connected(url, of_work) as client:
+            found = (await used(client, "search", query="cello"))["results"]
+            assert {"turn:s/t", "file:/work.md"} == {each["id"] for each in found}
+            assert {each["url"].split("/")[2] for each in found} == {"work"}
+            assert "This is work." in (await used(client, "fetch", id="turn:s/t"))["text"]
+            assert (await refused(client, "file:/default.md"))[0] == "NOT_FOUND"
+            for reference in ("file:/default.md", "turn:s/t"):
+                code, _ = await refused(client, reference, project="default")
+                assert code == "PERMISSION_DENIED"
+            denied = await client.call_tool("search", {"query": "cello", "project": "default"})
+            assert denied.is_error
+        async with connected(url, of_two) as client:
+            assert (await refused(client, "turn:s/t"))[0] == "PERMISSION_DENIED"
+            assert await used(client, "search", query="cello", project="work") == {"results": found}
+        async with connected(url, unread) as client:
+            assert (await refused(client, "turn:s/t"))[0] == "PERMISSION_DENIED"
+        async with connected(url, turnless) as client:
+            found = (await used(client, "search", query="cello"))["results"]
+            assert [each["id"] for each in found] == ["file:/default.md"]
+            assert (await refused(client, "turn:s/t"))[0] == "NOT_FOUND"
+
+
+async def test_a_long_turn_is_fetched_whole(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_tools, "ITEMS_MAX", 2)
+    texts = [f"{n} " + "cello and viola " * 400 + f"end {n}" for n in range(5)]
+    said = [{"role": "user", "content": text} for text in texts]
+    async with (
+        served(database_urls, admin) as service,
+        wired(service.app) as url,
+        connected(url, "key-one") as one,
+    ):
+        for turn in ("t1", "t2", "t3"):
+            about = {"session_id": "s", "turn_id": turn}
+            items = said if turn == "t2" else [{"role": "user", "content": f"Only {turn}."}]
+            await used(one, "memory_after_turn", **about, input_items=items, output_items=[])
+        assert (await used(one, "fetch", id="turn:s/t2"))["text"] == "\n".join(
+            f"user: {text}".strip() for text in texts
+        )
+        assert (await used(one, "fetch", id="turn:s/t1"))["text"] == "user: Only t1."
+
+
+async def test_an_outage_is_an_error_and_no_empty_answer(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = Code.UNAVAILABLE
+
+    def begin(*_: Any, **__: Any) -> NoReturn:
+        raise MemsvcError(failing, "the database is away")
+
+    asked = {"search": [{"query": "cello"}], "fetch": [{"id": each} for each in OF_EACH_KIND]}
+    async with served(database_urls, admin) as service, service.http() as http:
+        monkeypatch.setattr(Database, "begin", begin)
+        for failing in (Code.UNAVAILABLE, Code.RESOURCE_BUSY, Code.INTERNAL_ERROR):
+            for tool, bodies in asked.items():
+                for body in bodies:
+                    answer = await http.post(f"/api/tools/{tool}", json=body)
+                    assert answer.status_code == HTTP_STATUS[failing], body
+                    assert answer.json()["code"] == failing
+
+
+def test_they_are_a_set_of_their_own() -> None:
+    tools = [tool for tool in all_published().tools if tool.is_in({"chatgpt"})]
+    assert [tool.name for tool in tools] == ["search", "fetch"]
+    assert not any(tool.is_in({"agent"}) for tool in tools)
