@@ -48,7 +48,7 @@ test-citus: $(VENV)/.dev  ## run what holds on a Citus cluster (DSN: a superuser
 	MEMSVC_TEST_DSN='$(or $(DSN),$(error DSN is missing))' $(BIN)/python -m pytest -n 0 tests/contract/test_cluster.py $(ARGS)
 
 test-hosts: $(VENV)/.dev  ## run the newest Claude Code and Codex with hooks (needs npm; installs both in CACHE)
-	@command -v npm >/dev/null || { echo 'make test-hosts needs npm: https://nodejs.org'; exit 1; }
+	@command -v npm >/dev/null || { echo 'make test-hosts needs npm: see nodejs.org'; exit 1; }
 	@mkdir -p '$(CACHE)/hosts'
 	npm install --silent --no-audit --no-fund --prefix '$(CACHE)/hosts' $(HOSTS)
 	$(COMPILED) MEMSVC_TEST_HOSTS='$(CACHE)/hosts' $(BIN)/python -m pytest -n 0 -rP tests/hosts $(ARGS)
@@ -57,7 +57,7 @@ test-clients: $(VENV)/.dev  ## run the samples of the documentation with the new
 	$(COMPILED) MEMSVC_TEST_CLIENTS='$(CACHE)/clients' $(BIN)/python -m pytest -n 0 tests/e2e/test_client_packages.py $(ARGS)
 
 conformance: $(VENV)/.dev  ## run the official MCP suite and write docs/conformance.md (needs npm; installs it in CACHE)
-	@command -v npm >/dev/null || { echo 'make conformance needs npm: https://nodejs.org'; exit 1; }
+	@command -v npm >/dev/null || { echo 'make conformance needs npm: see nodejs.org'; exit 1; }
 	@mkdir -p '$(CACHE)/conformance'
 	npm install --silent --no-audit --no-fund --prefix '$(CACHE)/conformance' $(CONFORMANCE)
 	$(COMPILED) MEMSVC_TEST_NODE_MODULES='$(CACHE)/conformance' $(BIN)/python -m tests.conformance

@@ -74,8 +74,8 @@ async def test_the_routes_are_these_and_those_that_need_no_key_are_three(gateway
         ("/api/jobs/{id}", "DELETE"),
         ("/api/jobs/{id}/retry", "POST"),
         ("/healthz", "GET"),
-        ("/mcp", "POST"),
-        ("/mcp/", "POST"),
+        ("/mcp", "DELETE", "GET", "POST"),
+        ("/mcp/", "DELETE", "GET", "POST"),
         ("/metrics", "GET"),
         ("/readyz", "GET"),
     ]

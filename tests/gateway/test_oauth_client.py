@@ -108,6 +108,16 @@ class Kept:
         self.client = client_info
 
 
+class WithoutStreams(httpx2.ASGITransport):
+    """The app in this process; its stream of changes, which this transport could only read whole,
+    is refused, as a server without one refuses it."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET" and request.url.path == "/mcp":
+            return httpx2.Response(405, request=request)
+        return await super().handle_async_request(request)
+
+
 @pytest.mark.parametrize("wire", ["legacy", "2026-07-28"])
 async def test_a_client_without_a_token_finds_the_issuer_and_gets_one(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, wire: str
@@ -143,7 +153,7 @@ async def test_a_client_without_a_token_finds_the_issuer_and_gets_one(
         async with (
             served(database_urls, admin, auth=options) as service,
             httpx2.AsyncClient(
-                transport=httpx2.ASGITransport(service.app),
+                transport=WithoutStreams(service.app),
                 mounts={AUTHORITY: there},
                 auth=auth,
                 timeout=60,

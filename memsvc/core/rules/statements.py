@@ -487,9 +487,15 @@ def _is_about_speaker(body: str, grammar: Grammar) -> bool:
     return 0 in word_hits(grammar.language, body).get("me", ())
 
 
+_PART = re.compile(
+    r"\b(?:act|behave|talk|speak|answer|reply) as if\b|\bpretend\b|\btu (?:so )?als ob\b|\bfais comme si\b|\bhaz como si\b"
+)
+"""A part to be played is no instruction, whatever is said in it."""
+
+
 def _is_order(body: str, grammar: Grammar) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
-    if is_no_order(body):
+    if is_no_order(body) or _PART.search(body):
         return False
     patterns = grammar.patterns
     style = patterns["style"]
