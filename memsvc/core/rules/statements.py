@@ -528,8 +528,13 @@ def _is_order(body: str, grammar: Grammar) -> bool:
     if not (has_style or "lasting" in hits):
         return False
     return _has_imperative(body, hits, grammar) or (
-        has_style and min(*hits["style"], *hits["only"]) <= 1 and not _PREDICATE.search(body)
+        has_style
+        and min(*hits["style"], *hits["only"]) <= 1
+        and not (_PREDICATE.search(body) or _SPEAKER_SAYS.search(body))
     )
+
+
+_SPEAKER_SAYS = re.compile(r"\bi (?:like|love|hate|have|own|live|work|need)\b")
 
 
 def _starts_with_order(hits: Hits) -> bool:

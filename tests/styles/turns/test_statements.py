@@ -420,3 +420,7 @@ def test_a_path_is_no_value() -> None:
     assert {one.fact_id for one in found("So I live in /opt/app at run time.")} <= {
         "user_statement"
     }
+
+
+def test_what_somebody_likes_behind_a_number_is_no_instruction() -> None:
+    assert [one.fact_id for one in found("Question 3. I like thing 3.")] == ["user_like"]
