@@ -18,6 +18,7 @@ from benchmarks.report import Report, Table, read
 
 NAMES = (
     *("newcomer", "latency", "growth", "files", "console", "hooks", "faults"),
+    "hygiene",
     *("beliefs", "recall", "file_recall"),
 )
 """In this order. The comparisons with other programs are commands of their own: they need these

@@ -95,6 +95,7 @@ async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
                     f"I like {chatter.question()[:-1]}. {chatter.message()}",
                     chatter.message(),
                 ),
+                "memory_profile": lambda: call(client, "memory_profile", user_id=USER),
             },
             rounds=arguments.rounds,
             calls=arguments.calls,
@@ -180,6 +181,7 @@ def report(
         "before_turn p95, ms": measured.p95("before_turn"),
         "after_turn p50": found["after_turn"][0],
         "after_turn p95, ms": measured.p95("after_turn"),
+        "memory_profile p50": found["memory_profile"][0],
         "tools/list p50": of_lists["tools/list"][0],
         "16 clients, mixed calls a second": None if rates is None else rates[0] / rates[1],
     }

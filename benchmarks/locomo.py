@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+Category = int | str
+CATEGORIES: dict[Category, str] = dict(
+    enumerate(("multi-hop", "temporal", "open-domain", "single-hop", "adversarial"), 1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +25,18 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with the messages that answer it."""
+    """A question with the messages that answer it, and what else its set says: `answer` is "" where
+    it names none, `sessions` are those of the evidence where it names them itself, `rubric` what an
+    answer must have."""
 
     text: str
     evidence: frozenset[str]
-    category: int
+    category: Category
+    answer: str
+    name: str = ""
+    sessions: frozenset[str] = frozenset()
+    rubric: tuple[str, ...] = ()
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +97,14 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
         ]
     known = {message.dia_id for message in messages}
     questions = [
-        Question(asked["question"], frozenset(asked["evidence"]) & known, asked["category"])
-        for asked in sample["qa"]
+        Question(
+            asked["question"],
+            frozenset(asked["evidence"]) & known,
+            asked["category"],
+            str(asked.get("answer", "")),
+            f"{sample['sample_id']}/{number}",
+        )
+        for number, asked in enumerate(sample["qa"])
         if frozenset(asked["evidence"]) & known
     ]
     return Conversation(

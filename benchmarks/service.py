@@ -21,6 +21,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.gateway.mcp.http import TOOLSETS_HEADER
 
 WIRES = ("2026-07-28", "legacy")
 START_S = 120
@@ -41,11 +42,11 @@ class Service:
     async def client(
         self, *, key: str | None = None, wire: str = WIRES[0]
     ) -> AsyncIterator[Client]:
-        """An MCP client of the SDK."""
+        """An MCP client of the SDK. It is shown every tool: one that is not listed makes the SDK
+        ask for the list again at each call."""
+        headers = {"Authorization": f"Bearer {key or self.key}", TOOLSETS_HEADER: "all"}
         async with (
-            httpx2.AsyncClient(
-                headers={"Authorization": f"Bearer {key or self.key}"}, timeout=120
-            ) as http,
+            httpx2.AsyncClient(headers=headers, timeout=120) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=wire) as client,
         ):
             yield client

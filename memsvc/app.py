@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -16,19 +15,17 @@ from memsvc.console.dependencies import ConsoleDependencies, ConsoleOptions, Sig
 from memsvc.console.routes import console_app
 from memsvc.core.background import report_loop_delay
 from memsvc.core.call_context import NO_TRACER, Tracer
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
-from memsvc.core.tools import Published
-from memsvc.core.toolsets import Toolset
+from memsvc.core.tools import Published, Toolset
 from memsvc.core.urls import CONSOLE_PATH
-from memsvc.gateway import archive_routes, file_routes, memory_routes, openapi, operations, rest
-from memsvc.gateway.archive_routes import is_archive
+from memsvc.gateway import file_routes, memory_routes, openapi, operations, rest
 from memsvc.gateway.auth import Authenticator, RequireCaller
 from memsvc.gateway.call_accounting import CallLog, Retention
 from memsvc.gateway.credentials import Credentials
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.file_routes import is_upload
-from memsvc.gateway.gzip_encoding import GzipEncoding
+from memsvc.gateway.file_routes import is_archive, is_upload
 from memsvc.gateway.limits import (
     CheckHost,
     CheckPath,
@@ -37,22 +34,34 @@ from memsvc.gateway.limits import (
     LimitsOptions,
     MountApp,
     RequestId,
+    SseOptions,
 )
-from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint, challenge, protected_routes
+from memsvc.gateway.mcp.http import (
+    PROTOCOL_VERSIONS,
+    McpEndpoint,
+    SseEndpoint,
+    challenge,
+    protected_routes,
+)
 from memsvc.gateway.mcp.server import McpServerConfig
 from memsvc.gateway.mcp.sessions import McpSessions
-from memsvc.gateway.mcp.sse import SseEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.memory_routes import EventsEndpoint
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
-from memsvc.gateway.rest import CORS_HEADERS, PUBLIC_PATHS, REQUEST_ID, Check, run_check
+from memsvc.gateway.rest import (
+    CORS_HEADERS,
+    PUBLIC_PATHS,
+    REQUEST_ID,
+    Check,
+    GzipEncoding,
+    run_check,
+)
 from memsvc.gateway.schemas import input_schema
 from memsvc.gateway.server_card import NO_CARD, ServerCardOptions
 from memsvc.gateway.server_card import routes as card_routes
-from memsvc.gateway.sse_options import SseOptions
 from memsvc.package_files import version
 from memsvc.runtime import Runtime, build_runtime, checks_of, instructions
-from memsvc.settings import Settings
+from memsvc.settings import Settings, off_notices
 from memsvc.store import keys, server_secrets
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -111,6 +120,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         guides=published.guides,
         completions=published.completions,
         subscriptions=subscriptions,
+        sessions=sessions,
         administration=administration,
         toolsets=frozenset(toolsets),
     )
@@ -233,19 +243,19 @@ PREFLIGHT_AGE_S: Final = 7200
 """Seconds that a browser may cache a preflight: Chromium's maximum."""
 
 
+@frozen
 class Cors:
     """ASGI: answers preflights, which have no key, and adds CORS headers to every other response.
 
-    Refusals get them too. Origins were checked before: only requests of allowed ones come here.
+    Refusals get them too. Origins were checked before: only requests of allowed ones come here. The
+    origins of `public_paths` are not checked, so no page may read them.
     """
 
-    def __init__(self, app: ASGIApp, public_paths: frozenset[str]) -> None:
-        """Exempt `public_paths`: their origins are not checked, so no page may read them."""
-        self.app = app
-        self._public_paths = public_paths
+    app: ASGIApp
+    public_paths: frozenset[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._public_paths:
+        if scope["type"] != "http" or scope["path"] in self.public_paths:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
@@ -295,15 +305,15 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 _TRACEPARENT: Final = b"traceparent"
 
 
+@frozen
 class TraceRequests:
     """ASGI: makes a request part of the trace that its `traceparent` names, if any.
 
     The span has the route and never the path, which contains names that callers gave.
     """
 
-    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
-        self.app = app
-        self._tracer = tracer
+    app: ASGIApp
+    tracer: Tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in PUBLIC_PATHS:
@@ -313,7 +323,7 @@ class TraceRequests:
         parent = headers[0].decode("latin-1") if len(headers) == 1 else ""
         method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
         attributes = {"method": method, "request_id": scope[REQUEST_ID]}
-        with self._tracer.span("request", method, attributes, parent=parent) as span:
+        with self.tracer.span("request", method, attributes, parent=parent) as span:
 
             async def send_with_status(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -329,7 +339,7 @@ class TraceRequests:
                     span.note(route=scope["route"].path)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class App:
     """The ASGI app, to be served with its lifespan; its database; its worker, if it has one.
 
@@ -377,6 +387,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
                 checks=checks,
                 clock=parts.clock,
                 version=version(),
+                notices=off_notices(settings),
             ),
             draining=draining,
             states={"model": lambda: not parts.models.refused()} if parts.models.has_llm else {},
@@ -386,7 +397,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
                 *operations.job_routes(parts.dispatch),
                 *operations.tool_routes(parts.dispatch),
                 *file_routes.routes(parts.dispatch, parts.published.content, settings.limits),
-                *archive_routes.routes(parts.dispatch, parts.published.archives),
+                *file_routes.archive_routes(parts.dispatch, parts.published.archives),
                 *openapi.routes(parts.dispatch, version()),
             ],
             stream_routes=lambda subscriptions: memory_routes.routes(
@@ -429,6 +440,7 @@ def console(
     checks: Mapping[str, Check],
     clock: Clock,
     version: str,
+    notices: tuple[str, ...],
 ) -> ASGIApp | None:
     """Return the app at /console, or None when it is switched off."""
     if not options.enabled:
@@ -461,6 +473,7 @@ def console(
             is_closed=lambda session: server_secrets.is_session_closed(database, session),
             clock=clock,
             version=version,
+            notices=notices,
         ),
         options,
     )

@@ -10,7 +10,8 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ import httpx
 import orjson
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, invalid, unavailable
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 USAGE_STATUS: Final = 2
@@ -28,12 +29,21 @@ CONNECT_S_MAX: Final = 10.0
 ANSWER_S_MAX: Final = 300.0
 GRACE_S: Final = 25.0
 KEPT_ALIVE_S: Final = 60.0
+IDLE_S_MAX: Final = 60.0
+"""Seconds without even a comment after which a stream of events is considered broken."""
+RETRY_S: Final = 1.0
+RESUME_S_MAX: Final = 30.0
+"""Seconds in which a server has to be there again for the rest of an answer."""
+END_S_MAX: Final = 2.0
+TOO_MANY_REQUESTS: Final = 429
 
 PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32700, -32600, -32603
 LISTEN: Final = "subscriptions/listen"
 CANCELLED: Final = "notifications/cancelled"
+SUBSCRIBE: Final = "resources/subscribe"
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_SECONDS = re.compile("[0-9]{1,9}")
 _PLAIN_HEADER = re.compile(r"(?!\s)(?!=\?base64\?)[\x20-\x7e]*(?<!\s)")
 
 Message = dict[str, Any]
@@ -67,15 +77,13 @@ def endpoint(environment: Any) -> tuple[str, str]:
     except ValueError:
         usable = False
     if not usable:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT,
+        raise invalid(
             f"{URL_VARIABLE} is no URL of a server",
             recovery="such as http://127.0.0.1:8080",
         )
     key = environment.get(KEY_VARIABLE, "").strip()
     if not key:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT,
+        raise invalid(
             f"{KEY_VARIABLE} is not set",
             recovery=f"set it to a key of the server at {url}",
         )
@@ -99,10 +107,25 @@ async def _forward(address: str, key: str, tools: str, streams: StandardStreams)
         await bridge.finish(GRACE_S)
 
 
+@dataclass(slots=True)
+class _Position:
+    """Position in a stream of events, from which it resumes when the connection breaks."""
+
+    event_id: str = ""
+    retry_s: float = RETRY_S
+    retry_after_s: float = 0.0
+
+    async def wait(self) -> None:
+        """Wait until the server may be asked again."""
+        await asyncio.sleep(max(self.retry_s, self.retry_after_s))
+        self.retry_after_s = 0.0
+
+
 class Bridge:
     """Forwarder of one client's messages, each request on its own.
 
-    The server keeps nothing between two of them, so that its restart goes unnoticed.
+    The server keeps nothing between two of them but the subscriptions of a session, which any
+    replica resumes, so that its restart goes unnoticed.
     """
 
     def __init__(self, address: str, http: httpx.AsyncClient, streams: StandardStreams) -> None:
@@ -114,6 +137,7 @@ class Bridge:
         self._requests: dict[str, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
         self._notifications: set[asyncio.Task[None]] = set()
+        self._events_task: asyncio.Task[None] | None = None
 
     async def read(self) -> None:
         """Forward whatever comes in, until the input ends."""
@@ -134,7 +158,15 @@ class Bridge:
             await asyncio.wait(pending - self._listening, timeout=grace_s)
         for task in pending:
             task.cancel()
+        if self._events_task is not None:
+            self._events_task.cancel()
+            pending.add(self._events_task)
         await asyncio.gather(*pending, return_exceptions=True)
+        if self._events_task is not None:
+            with suppress(httpx.HTTPError):
+                await self._http.delete(
+                    self._address, headers=self._session_headers(), timeout=END_S_MAX
+                )
 
     async def _receive(self, line: bytes) -> None:
         try:
@@ -148,10 +180,14 @@ class Bridge:
                 await self._reject(
                     None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
                 )
-            return  # an answer: the server sends no requests, so it waits for none
+            else:
+                self._start_notification(line, message)  # an answer, which has none itself
+            return
         if "id" not in message:
             self._notify(line, message)
             return
+        if method == SUBSCRIBE and self._session is not None:
+            self._start_events()
         request_id = str(message["id"])
         task = asyncio.create_task(self._send_request(line, message))
         self._requests[request_id] = task
@@ -178,6 +214,14 @@ class Bridge:
             request_task.cancel()
             if self._session is None:
                 return
+        self._start_notification(line, message)
+
+    def _start_events(self) -> None:
+        """Hear of changes, which the server tells only who subscribed."""
+        if self._events_task is None or self._events_task.done():
+            self._events_task = asyncio.create_task(self._read_events())
+
+    def _start_notification(self, line: bytes, message: Message) -> None:
         task = asyncio.create_task(self._send_notification(line, message))
         self._notifications.add(task)
         task.add_done_callback(self._notifications.discard)
@@ -218,24 +262,22 @@ class Bridge:
             named = params.get(NAMED_BY.get(message["method"], ""))
             if isinstance(named, str):
                 headers["Mcp-Name"] = _header(named)
-        elif self._version is not None and message["method"] != "initialize":
-            headers["MCP-Protocol-Version"] = self._version
-            if self._session is not None:
-                headers["Mcp-Session-Id"] = self._session
+        elif message.get("method") != "initialize":
+            headers |= self._session_headers()
+        return headers
+
+    def _session_headers(self) -> dict[str, str]:
+        headers = {} if self._version is None else {"MCP-Protocol-Version": self._version}
+        if headers and self._session is not None:
+            headers["Mcp-Session-Id"] = self._session
         return headers
 
     async def _pass_on(self, request: Message, response: httpx.Response) -> None:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "text/event-stream" and response.is_success:
-            async for answer in _events(response.aiter_bytes()):
-                if self._is_answer(answer):
-                    await self._write(answer)
-                    return
-                await self._write(answer)
-            await self._fail(request, f"{self._address} ended its answer early")
+        if _is_stream(response):
+            await self._pass_on_stream(request, response)
             return
         body = await response.aread()
-        if response.is_success and kind == "application/json":
+        if response.is_success and _kind(response) == "application/json":
             self._store_version(request, body)
             self._store_session(request, response)
             await self._write(body)
@@ -247,6 +289,72 @@ class Bridge:
             )
         else:
             await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
+
+    async def _pass_on_stream(self, request: Message, response: httpx.Response) -> None:
+        """Write the messages of an answer, also when the connection breaks and is made again."""
+        position = _Position()
+        if await self._write_until_answer(response, position):
+            return
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + RESUME_S_MAX
+        while position.event_id and loop.time() < give_up_at:
+            await position.wait()
+            try:
+                async with self._open_events(position) as resumed:
+                    if _is_stream(resumed):
+                        give_up_at = loop.time() + RESUME_S_MAX
+                        if await self._write_until_answer(resumed, position):
+                            return
+                    elif _is_final(resumed):
+                        break
+            except httpx.HTTPError:
+                continue  # as long as the server restarts
+        await self._fail(
+            request, f"{self._address} ended its answer early; it may have been done: look first"
+        )
+
+    async def _write_until_answer(self, response: httpx.Response, position: _Position) -> bool:
+        """Write the messages of a stream; return whether the last of them was the answer."""
+        try:
+            async for message in _events(response.aiter_bytes(), position):
+                await self._write(message)
+                if self._is_answer(message):
+                    return True
+        except httpx.HTTPError:
+            if not position.event_id:
+                raise
+        return False
+
+    async def _read_events(self) -> None:
+        """Write what the server sends outside of answers, as long as there is the session."""
+        position = _Position()
+        while True:
+            try:
+                async with self._open_events(position) as response:
+                    if _is_stream(response):
+                        async for message in _events(response.aiter_bytes(), position):
+                            await self._write(message)
+                    elif _is_final(response):
+                        return
+            except httpx.HTTPError:
+                pass  # the server restarts, or its stream is over
+            except OSError:
+                return  # nobody reads any more
+            await position.wait()
+
+    @asynccontextmanager
+    async def _open_events(self, position: _Position) -> AsyncIterator[httpx.Response]:
+        headers = self._session_headers() | {"Accept": "text/event-stream"}
+        if position.event_id:
+            headers["Last-Event-ID"] = position.event_id
+        timeout = httpx.Timeout(IDLE_S_MAX, connect=CONNECT_S_MAX)
+        async with self._http.stream(
+            "GET", self._address, headers=headers, timeout=timeout
+        ) as response:
+            retry_after = response.headers.get("retry-after", "")
+            if _SECONDS.fullmatch(retry_after):
+                position.retry_after_s = min(float(retry_after), RESUME_S_MAX)
+            yield response
 
     def _store_version(self, request: Message, body: bytes) -> None:
         if request["method"] != "initialize":
@@ -268,7 +376,7 @@ class Bridge:
         return isinstance(read, dict) and ("result" in read or "error" in read)
 
     async def _fail(self, request: Message, message: str) -> None:
-        error = MemsvcError(Code.UNAVAILABLE, message)
+        error = unavailable(message)
         error_body = {"code": INTERNAL_ERROR, "message": message, "data": error.body()}
         with suppress(OSError):
             await self._write(
@@ -312,15 +420,38 @@ def _error_in(body: bytes) -> Message | None:
     return None
 
 
-async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the data of each event of a stream of server-sent events."""
+def _kind(response: httpx.Response) -> str:
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return response.is_success and _kind(response) == "text/event-stream"
+
+
+def _is_final(response: httpx.Response) -> bool:
+    """Return whether a refusal stays the same however often one asks."""
+    return response.is_client_error and response.status_code != TOO_MANY_REQUESTS
+
+
+async def _events(chunks: AsyncIterator[bytes], position: _Position) -> AsyncIterator[bytes]:
+    """Yield the messages of a stream of server-sent events, and note where it is."""
     rest = b""
+    event_id = position.event_id
     lines: list[bytes] = []
     async for chunk in chunks:
         *complete, rest = (rest + chunk).split(b"\n")
         for line in (one.removesuffix(b"\r") for one in complete):
-            if line.startswith(b"data:"):
-                lines.append(line.removeprefix(b"data:").removeprefix(b" "))
-            elif not line and lines:
-                yield b"\n".join(lines)
-                lines = []
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                lines.append(value)
+            elif name == b"id":
+                event_id = value.decode("latin-1")
+            elif name == b"retry" and value.isdigit():
+                position.retry_s = min(int(value) / 1000, RESUME_S_MAX)
+            elif not line:
+                message, lines = b"\n".join(lines), []
+                if message:
+                    yield message
+                position.event_id = event_id

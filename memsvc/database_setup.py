@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Event
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -11,11 +11,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import structlog
 
 from memsvc.adapters.postgres import EmbeddedPostgres
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter
 from memsvc.settings import Settings
+from memsvc.store.connections import Pooler
 from memsvc.store.database import Database
-from memsvc.store.pooler import Pooler
 from memsvc.store.revisions import Revisions, fingerprint, has_mark, migrate_in_process
 
 log = structlog.get_logger("memsvc.database_setup")
@@ -25,7 +26,7 @@ CHECK_BACKOFF_S_MAX: Final = 30.0
 """Interval between checks of the embedded server, and the longest one while it does not start."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DatabaseUrls:
     """URLs of the database for the application role and, if known here, for the owner."""
 
@@ -159,8 +160,7 @@ async def is_schema_current(database: Database, revisions: Revisions) -> bool:
 async def _check_schema(database: Database, revisions: Revisions) -> None:
     exists = await database.registry("SELECT to_regclass('alembic_version') IS NOT NULL AS there")
     if not exists[0]["there"] or not await is_schema_current(database, revisions):
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             f"the database is not at revision {revisions.head}, which this version of memsvc needs",
             recovery="set database.admin_url and run `memsvc migrate`, or start with"
             " database.admin_url set",

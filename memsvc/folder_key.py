@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import permission_denied, unavailable
 from memsvc.core.scope import ALL_PERMISSIONS, Permission
 from memsvc.core.urls import is_loopback
 from memsvc.gateway.auth import AuthOptions
@@ -36,8 +36,7 @@ async def load_key(database: Database, file: Path) -> str:
     while not (text := _read_secret(file)) and monotonic() < deadline:  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.05)
     if not text:
-        raise MemsvcError(
-            Code.PERMISSION_DENIED,
+        raise permission_denied(
             f"no API key was given, and there is none in {file}",
             recovery="set MEMSVC_API_KEY to one of the keys that were made, or make one with"
             " `memsvc key create`",
@@ -74,8 +73,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         # another server, started at the same time, was first
         if isinstance(error, FileExistsError):
             return await first_key(database, file, now)
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             f"cannot write {file}: {error.strerror}",
             recovery="set data_dir to a folder to write to",
         ) from error

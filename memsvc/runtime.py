@@ -6,7 +6,6 @@ The one file that knows every style, and the models that the settings name.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -31,6 +30,7 @@ from memsvc.administration.purge import PurgeLevel
 from memsvc.administration.usage_tools import EffectiveLimits, Kind, TenantLimit
 from memsvc.core.call_context import Tracer
 from memsvc.core.errors import SettingsError
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
@@ -46,10 +46,9 @@ from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.oauth import TokenVerifier
 from memsvc.gateway.pipe_run import PipeTool
-from memsvc.gateway.rate_limits import RateLimits
+from memsvc.gateway.rate_limits import RateLimits, StorageQuota
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.gateway.search_tools import SearchTools
-from memsvc.gateway.storage_quota import StorageQuota
 from memsvc.package_files import version
 from memsvc.settings import Settings
 from memsvc.store import vectors
@@ -76,7 +75,7 @@ if TYPE_CHECKING:
     from memsvc.adapters.model_client import ModelClient
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Models:
     """Models that the settings name, as the styles use them; memsvc works without any."""
 
@@ -132,6 +131,7 @@ def published(
             embedding=embedding,
             llm=models.turn_llm,
             budget=budget,
+            policy=settings.policy,
             passages={
                 source: style.passages
                 for source, style in styles.items()
@@ -185,6 +185,7 @@ def _files(
         llm=models.llm,
         budget=budget,
         owner_versions={WHITEBOARD: settings.whiteboard.history_kept},
+        policy=settings.policy,
     )
     return files if settings.settings.mcp.tools.file_io.enabled else Published([], files.jobs)
 
@@ -225,10 +226,10 @@ def settle_s(settings: Settings) -> float:
 def owners(database: Database, clock: Clock) -> Owners:
     """Return the owners of all styles: what disabled ones stored before is still there."""
     turns, memories = TurnOwners(database, clock), MemoryOwners(database)
-    boards_of_user = partial(whiteboard_tools.boards_of_user, database)
+    boards = partial(whiteboard_tools.boards_of_user, database)
     return {
         PurgeLevel.SESSION: (turns.of_session, memories.of_session),
-        PurgeLevel.USER: (turns.of_user, boards_of_user, memories.of_user),
+        PurgeLevel.USER: (turns.of_user, boards, memories.of_user),
         PurgeLevel.PATH: (files_at,),
     }
 
@@ -239,7 +240,8 @@ def _merge(
     """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
-    tools += tools_of(SearchTools({tool.name: tool for tool in styles["turns"].tools}))
+    turn_tools = {tool.name: tool for tool in styles["turns"].tools if tool.name not in on.disabled}
+    tools += tools_of(SearchTools(turn_tools))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:
@@ -425,7 +427,7 @@ def instructions() -> str:
     return resources("memsvc").joinpath("instructions.md").read_text("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Runtime:
     """Services behind every entry point."""
 
@@ -460,7 +462,7 @@ class Runtime:
             await asyncio.sleep(0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedRuntime:
     """Services that every process needs, whether it serves or only runs jobs."""
 
@@ -499,11 +501,9 @@ async def build_runtime(
         tracer, models = shared.tracer, shared.models
         tokens = O200kCounter()
         catalogue_parts = publish(database, settings, clock, tokens, metrics, models)
-        worker = None
+        worker, jobs = None, catalogue_parts.jobs
         if settings.worker.enabled:
-            worker = worker_of(
-                settings, app_url, database, clock, metrics, catalogue_parts.jobs, tracer=tracer
-            )
+            worker = worker_of(settings, app_url, database, clock, metrics, jobs, tracer=tracer)
         calls = call_log(database, metrics, clock, settings.audit)
         catalogue = Catalogue(catalogue_parts.tools)
         rates = RateLimits(database, settings.limits.rates, metrics)
@@ -522,6 +522,7 @@ async def build_runtime(
             tracer=tracer,
             slow_ms=settings.audit.slow_ms,
             quota=StorageQuota(database, clock, settings.limits.stored.quota),
+            policy=settings.policy,
         )
         changes = Changes(settings.database.direct_url or app_url)
         issued = TokenVerifier(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None

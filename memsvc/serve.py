@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from typing import Final
@@ -18,7 +18,7 @@ from memsvc.database_setup import DatabaseUrls, database_starting, migrate_datab
 from memsvc.folder_key import KEY_FILE, first_key
 from memsvc.gateway.rest import Draining
 from memsvc.process import Notify, begin, ready, taken_over
-from memsvc.settings import Settings
+from memsvc.settings import Settings, off_notices
 from memsvc.web_server import claimed, configured, local_host, url_host
 
 OPEN_WARNING: Final = """\
@@ -60,6 +60,7 @@ async def _serve(
             *key,
             console=settings.console.enabled,
             is_open=settings.auth.mode == "open",
+            notices=off_notices(settings),
         )
         config = configured(
             app.asgi,
@@ -132,14 +133,20 @@ class _Server(uvicorn.Server):
 
 
 def ready_message(
-    host: str, port: int, key: str, key_note: str, *, console: bool, is_open: bool
+    host: str,
+    port: int,
+    key: str,
+    key_note: str,
+    *,
+    console: bool,
+    is_open: bool,
+    notices: Sequence[str] = (),
 ) -> str:
     """Return the ready line, the console's address, and what to paste into an MCP client."""
     url = f"http://{url_host(local_host(host))}:{port}"
     server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     snippet = json.dumps({"mcpServers": {"memsvc": server}}, indent=2, ensure_ascii=False)
     console_line = f"For people: {url}{CONSOLE_PATH}\n" if console else ""
+    notice_lines = "".join(f"{notice}\n" for notice in notices)
     warning = OPEN_WARNING if is_open and not is_loopback(host) else ""
-    return (
-        f"ready {url}/mcp\n\n{warning}{key_note}\n{console_line}For an MCP client:\n\n{snippet}\n"
-    )
+    return f"ready {url}/mcp\n\n{warning}{key_note}\n{console_line}{notice_lines}For an MCP client:\n\n{snippet}\n"

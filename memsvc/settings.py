@@ -4,13 +4,14 @@ These are the command line, the environment, the YAML file and the defaults, in 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_origin
 
 import orjson
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
@@ -22,7 +23,9 @@ from pydantic_settings import (
 )
 
 from memsvc.adapters.options import (
+    EMBEDDINGS_OFF,
     MODEL_PREFIXES,
+    RERANK_OFF,
     EmbeddingOptions,
     ModelOptions,
     RerankOptions,
@@ -31,15 +34,16 @@ from memsvc.adapters.options import (
 from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.console.dependencies import ConsoleOptions
 from memsvc.core.errors import SettingsError
-from memsvc.core.toolsets import Toolsets
+from memsvc.core.options import Options
+from memsvc.core.secrets import PolicyOptions
+from memsvc.core.tools import Toolsets
 from memsvc.core.validation_messages import suggest_name, validation_message
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.call_accounting import AuditOptions
-from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.limits import LimitsOptions, SseOptions
 from memsvc.gateway.metrics import MetricsOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.gateway.server_card import ServerCardOptions
-from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.knowledge.options import KnowledgeOptions
@@ -79,10 +83,8 @@ _SOURCES: ContextVar[tuple[PydanticBaseSettingsSource, ...]] = ContextVar("sourc
 """The environment and the file while `load` reads them; elsewhere nothing but arguments counts."""
 
 
-class Switch(BaseModel):
+class Switch(Options):
     """One switch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="whether these tools are there")
 
@@ -95,10 +97,8 @@ class AdminSwitch(Switch):
     )
 
 
-class ToolSwitches(BaseModel):
+class ToolSwitches(Options):
     """Switches of the tools."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     memory: Switch = Field(
         Switch(), description="turn memory: memory_before_turn, memory_after_turn and their kin"
@@ -124,10 +124,8 @@ class ToolSwitches(BaseModel):
     disabled: tuple[str, ...] = Field((), description="single tools that are not there, by name")
 
 
-class McpOptions(BaseModel):
+class McpOptions(Options):
     """The MCP tools and turn memory."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tools: ToolSwitches = Field(ToolSwitches(), description="which tools are there")
     toolset: Toolsets = Field(
@@ -138,10 +136,8 @@ class McpOptions(BaseModel):
     memory: TurnOptions = Field(TurnOptions(), description="turn memory")
 
 
-class ToolSettings(BaseModel):
+class ToolSettings(Options):
     """Settings that operators of MCP memory tools look for under `settings`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mcp: McpOptions = Field(McpOptions(), description="the MCP tools")
 
@@ -212,6 +208,9 @@ class Settings(BaseSettings):
     )
     embeddings: EmbeddingOptions = Field(
         EmbeddingOptions(), description="search by meaning", repr=False
+    )
+    policy: PolicyOptions = Field(
+        PolicyOptions(), description="what may be stored, whichever tool stores it"
     )
     model: ModelOptions = Field(
         ModelOptions(), description="a model that reads and writes", repr=False
@@ -295,6 +294,13 @@ class Settings(BaseSettings):
         return self
 
 
+def off_notices(settings: Settings) -> tuple[str, ...]:
+    """Return a line for each kind of search by a model that is off, with how to turn it on."""
+    embeddings = () if settings.embeddings.provider else (f"Embeddings: {EMBEDDINGS_OFF}",)
+    rerank = () if settings.rerank.endpoint else (f"Reranker: {RERANK_OFF}",)
+    return embeddings + rerank
+
+
 class StrictSource(EnvSettingsSource):
     """The variables of an environment, `errors` for those of ours that are no settings.
 
@@ -334,13 +340,16 @@ def _json_list(text: str) -> str:
     return text
 
 
-def load(file: Path, environment: Mapping[str, str], **overrides: Any) -> Settings:
-    """Load the settings.
+def load(
+    file: Path, environment: Mapping[str, str], *user_files: Path, **overrides: Any
+) -> Settings:
+    """Load the settings; those of `user_files` come before those of `file`.
 
     Raises SettingsError with all problems at once, none of which shows a value.
     """
     variables = StrictSource(environment)
-    token = _SOURCES.set((variables, InitSettingsSource(Settings, _read(file))))
+    files = [InitSettingsSource(Settings, _read(one)) for one in (*user_files, file)]
+    token = _SOURCES.set((variables, *files))
     try:
         settings = Settings(**_without_empty(overrides))
     except ValidationError as error:
@@ -384,6 +393,48 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict | None):
         raise SettingsError([f"{file}: must hold keys and values"])
     return {str(name): value for name, value in _without_empty(values or {}).items()}
+
+
+def with_values(text: str, section: str, values: dict[str, str | int]) -> str:
+    """Return the text of a YAML file with these values in a section, and all else as it was.
+
+    Raises SettingsError for a file into which they cannot be put so, as it uses anchors, say.
+    """
+    before = yaml.safe_load(text) or {}
+    expected = before | {section: (before.get(section) or {}) | values}
+    with suppress(yaml.YAMLError):
+        written = text
+        for name, value in values.items():
+            written = _with_value(written, section, name, orjson.dumps(value).decode())
+        if yaml.safe_load(written) == expected:
+            return written
+    listing = ", ".join(f"{name}: {value}" for name, value in values.items())
+    raise SettingsError([f"{section} must be edited by hand in this file: {listing}"])
+
+
+def _with_value(text: str, section: str, name: str, value: str) -> str:
+    node = _child(yaml.compose(text), section)
+    if node is None:
+        end = "" if not text or text.endswith("\n") else "\n"
+        return f"{text}{end}{section}:\n  {name}: {value}\n"
+    start, end_index = node.start_mark.index, node.end_mark.index
+    if isinstance(node, yaml.MappingNode) and node.value:
+        child = _child(node, name)
+        if child is None and node.flow_style:
+            start, end_index, value = start + 1, start + 1, f"{name}: {value}, "
+        elif child is None:
+            value = f"{name}: {value}\n{' ' * node.start_mark.column}"
+            end_index = start
+        else:
+            start, end_index = child.start_mark.index, child.end_mark.index
+    else:
+        value = f"{{{name}: {value}}}"
+    return f"{text[:start]}{'' if text[start - 1] in ' {' else ' '}{value}{text[end_index:]}"
+
+
+def _child(node: yaml.Node | None, name: str) -> Any:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((child for key, child in pairs if key.value == name), None)
 
 
 def _field(path: list[str]) -> FieldInfo | None:

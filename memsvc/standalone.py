@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from memsvc.core.errors import Code, MemsvcError, SettingsError
+from memsvc.core.errors import Code, MemsvcError, SettingsError, invalid, unavailable
 from memsvc.core.paths import decode_segment, encode_segment
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
@@ -171,9 +171,7 @@ def serve_notebook(environment: Mapping[str, str], *, all_tools: bool) -> None:
     try:
         (folder / HIDDEN).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise MemsvcError(
-            Code.UNAVAILABLE, f"Failed to create data directory: {error.strerror}"
-        ) from error
+        raise unavailable(f"Failed to create data directory: {error.strerror}") from error
     settings = _settings(folder / HIDDEN, template)
     sync = FolderSync(DocumentFolder(folder, folder / HIDDEN), settings.notebook)
     names = None if all_tools else TOOLS
@@ -185,9 +183,7 @@ def serve_notebook(environment: Mapping[str, str], *, all_tools: bool) -> None:
 
 def _required(environment: Mapping[str, str], name: str) -> str:
     if name not in environment:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT, f"Environment variable {name} is required but not found"
-        )
+        raise invalid(f"Environment variable {name} is required but not found")
     return environment[name]
 
 
@@ -204,9 +200,7 @@ def _settings(data_dir: Path, template: str) -> Settings:
             settings=ALL_LISTED,
         )
     except SettingsError as error:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}"
-        ) from None
+        raise invalid(f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}") from None
 
 
 def _published(  # noqa: PLR0917 - the arguments of `published`, after those bound here
@@ -249,7 +243,7 @@ class FolderSync:
     async def begin(self, parts: Runtime, caller: Caller) -> None:
         """Import the files at the first start, and write those that are missing or stale."""
         scope = Scope(caller.tenant, DEFAULT_PROJECT)
-        async with parts.database.begin(scope, read_only=True) as tx:
+        async with parts.database.begin_read(scope) as tx:
             is_new = not await document_tree.count(tx, INDEX_NAME)
         if is_new:
             await self._import(parts, scope)
@@ -322,7 +316,7 @@ class FolderSync:
         """Return the texts of documents whose files are stale or missing, and the names of all."""
         written = await asyncio.to_thread(self._folder.written)
         texts: dict[str, bytes] = {}
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             names = list(await document_tree.read_all(tx, INDEX_NAME))
             stored = await style_files.find(tx, [path_of(name) for name in names])
             for name in names:

@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memsvc.adapters.standard_streams import StandardStreams
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.folder_key import KEY_FILE, load_key, visible_key_file
 from memsvc.gateway.auth_challenge import UnknownKeyError
 from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, McpServerConfig
+from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.stdio import StdioEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.package_files import version
@@ -19,7 +21,7 @@ from memsvc.settings import Settings
 from memsvc.worker import Worker
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerProfile:
     """Properties of the server that its client sees, and what is prepared before it answers."""
 
@@ -29,7 +31,7 @@ class ServerProfile:
     prepare: Callable[[Runtime, Caller], Awaitable[None]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stdio:
     """The endpoint of the client, and the worker that runs beside it, if there is one.
 
@@ -59,6 +61,7 @@ async def opened(
     profile: ServerProfile,
 ) -> AsyncIterator[Stdio]:
     """Open the service for the client at the other end of the streams, with all that it needs."""
+    settings = _stdio_settings(settings)
     # only the server of a remote database knows whether keys opened tenants without being listed
     host = "" if settings.database.url else LOOPBACK_HOSTS[0]
     async with (
@@ -89,6 +92,7 @@ async def opened(
             guides=parts.published.guides,
             completions=parts.published.completions,
             subscriptions=subscriptions,
+            sessions=McpSessions(parts.database, parts.clock, parts.changes, settings.limits),
             name=profile.name,
             administration=settings.settings.mcp.tools.admin.over_mcp,
             toolsets=frozenset(settings.settings.mcp.toolset),
@@ -111,3 +115,14 @@ async def opened(
             grace_s=settings.shutdown_grace_s,
         )
         yield Stdio(endpoint, subscriptions, parts.worker, parts.warm)
+
+
+def _stdio_settings(settings: Settings) -> Settings:
+    """Return settings with which a call waits for a slot as long as it may run.
+
+    Its client is the only one: nobody is served sooner when it is refused."""
+    slots = settings.limits.slots
+    wait_ms = max(slots.wait_ms, round(1000 * slots.call_s))
+    slots = slots.model_copy(update={"wait_ms": wait_ms})
+    limits = settings.limits.model_copy(update={"slots": slots})
+    return settings.model_copy(update={"limits": limits})

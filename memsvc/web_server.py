@@ -16,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import MemsvcError, invalid, invalid_content, payload_too_large, unavailable
 from memsvc.gateway.limits import LimitsOptions
 
 KEEP_ALIVE_S = 75
@@ -88,7 +88,7 @@ def _listen_error(host: str, port: int, error: OSError) -> MemsvcError:
             )
         case _:
             reason, recovery = "is no address of this machine", "choose another address with --host"
-    return MemsvcError(Code.UNAVAILABLE, f"{url_host(host)}:{port} {reason}", recovery=recovery)
+    return unavailable(f"{url_host(host)}:{port} {reason}", recovery=recovery)
 
 
 def url_host(host: str) -> str:
@@ -185,15 +185,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _too_large(self) -> None:
         limits_text = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
-        error = MemsvcError(
-            Code.PAYLOAD_TOO_LARGE, f"the head of a request may have {limits_text} at the most"
-        )
+        error = payload_too_large(f"the head of a request may have {limits_text} at the most")
         self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
 
     def _on_timeout(self) -> None:
         self._head_timer = None
         message = f"the head of the request did not come within {self.limits.head_s:g} s"
-        self._reject(HTTPStatus.REQUEST_TIMEOUT, MemsvcError(Code.INVALID_CONTENT, message))
+        self._reject(HTTPStatus.REQUEST_TIMEOUT, invalid_content(message))
 
     def _reject(self, status: HTTPStatus, error: MemsvcError) -> None:
         """Close the connection; say why, unless that would end up within another response."""

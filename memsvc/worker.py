@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from time import perf_counter
@@ -14,15 +14,16 @@ from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.errors import RetryRequested
 from pgqueuer.domain.models import Job as Picked
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memsvc.core.background import wait_for_event
 from memsvc.core.call_context import NO_TRACER, TimeSliceError, Tracer, call_scope
 from memsvc.core.errors import RETRYABLE, Code, ExclusiveLockError, MemsvcError
+from memsvc.core.options import Options
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Job
-from memsvc.store import jobs, queue
+from memsvc.store import jobs, mcp_sessions, queue
 from memsvc.store.backlog import Backlog, prune_log, read_backlog
 from memsvc.store.database import Database
 from memsvc.store.jobs import Claim, Ref
@@ -38,10 +39,8 @@ PRUNE_INTERVAL_S = 3600.0
 LOCKED, RETURNED, SLICE_OVER = "busy", "handed back", "slice over"
 
 
-class WorkerOptions(BaseModel):
+class WorkerOptions(Options):
     """Options of the worker."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(
         True, description="whether `memsvc serve` runs jobs too; else run `memsvc worker` beside it"
@@ -331,6 +330,7 @@ class Worker:
                 Scope(tenant, ALL_PROJECTS), read_only=True
             ) as tx:
                 schedule = await jobs.pending_jobs(tx, intervals, now)
+            await self._remove_expired(tenant, now)
             failed = [
                 one
                 for one in schedule.pending
@@ -341,6 +341,12 @@ class Worker:
                 min_interval_s if schedule.next_s is None else min(schedule.next_s, min_interval_s)
             )
             self._check_at[tenant] = now + timedelta(seconds=0 if failed else next_s)
+
+    async def _remove_expired(self, tenant: bytes, now: datetime) -> None:
+        """Remove what clients left that went without a word; a purge removes it anyway."""
+        with suppress(ExclusiveLockError):
+            async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS)) as tx:
+                await mcp_sessions.remove_expired(tx, now)
 
     async def _enqueue_sweep(
         self, tenant: bytes, project: str, name: str, intervals: dict[str, int]

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.frozen import frozen
 from memsvc.gateway import rest
 from memsvc.gateway.limits import RequestId
 from memsvc.gateway.metrics import Metrics, MetricsOptions
@@ -17,7 +17,7 @@ from memsvc.settings import Settings
 from memsvc.worker import Worker
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerApp:
     """The worker alone, and the ASGI app that reports its state."""
 

@@ -48,18 +48,6 @@ KEY: Final = "tenant"
 MODIFYING: Final = ("InsertStmt", "UpdateStmt", "DeleteStmt")
 
 
-MADE: Final = frozenset(("export.put", "derived_index.put_rows"))
-BROADCAST: Final = MADE | frozenset((
-    *("calls.insert_calls", "tenant_purge.close_units", "derived.put_done_turns", "derived.put_facts", "facts.apply"),
-    *("files.append", "files.create", "files.rewrite", "guard.purge_turns", "index._put", "index.merge_fresh", "append_log.append"),
-    *("append_log.replace", "block_outcomes.add_outcome", "style_files.put", "memories.add_event", "document_tree.change"),
-    *("quotas.add_bytes", "quotas.add_rate_usage", "recalls.insert", "derived_index._insert", "sessions.finish_turn"),
-))  # fmt: skip
-"""The functions whose statements still let every node take part in a write, so that one that is
-down stops the writes of all: none is added, and one that is written anew goes from here. Those of
-MADE are made of arguments."""
-
-
 @cache
 def faults(sql: str) -> tuple[str, ...]:
     """What is wrong with a statement, if anything is."""
@@ -85,6 +73,8 @@ def _broadcasts(statement: Node) -> Iterator[str]:
         yield "has INSERT within WITH"
     for one in inserts:
         rows = one["selectStmt"]
+        if "valuesLists" not in rows and parts_of(statement):
+            yield "has WITH before INSERT ... SELECT"
         if "valuesLists" not in rows and not anchored(rows):
             yield (
                 f"inserts into {one['relation']['relname']} what is not anchored on a row of"

@@ -23,6 +23,7 @@ import structlog
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.gateway.logs import configure_logging
+from memsvc.store.connections import open_pool
 from memsvc.store.database import Database, DatabaseOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
@@ -84,8 +85,17 @@ async def empty_urls(server: TestServer) -> AsyncIterator[DatabaseUrls]:
 
 @pytest.fixture
 async def database(database_urls: DatabaseUrls, meter: RecordingMeter) -> AsyncIterator[Database]:
-    """The pool of the application role, as the service has it."""
-    database = await Database.open(database_urls.app, DatabaseOptions(pool_min=1), meter)
+    """The pool of the application role, as the service has it. What `Database.open` checks of a
+    role and its tables held in the template."""
+    options = DatabaseOptions(pool_min=1)
+    pool = await open_pool(
+        database_urls.app,
+        options.pool_min,
+        options.pool_max,
+        command_timeout_s=options.statement_timeout_ms / 1000 + 5,
+        prepared=options.prepared_statements,
+    )
+    database = Database(pool, options, meter)
     yield database
     await database.close()
 

@@ -9,12 +9,13 @@ from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import Code
 from memsvc.core.ports import Embedder, Llm, Reranker
 from memsvc.core.scope import Caller, Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tools import Job, Published
 from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
-from memsvc.gateway.storage_quota import StorageQuota
+from memsvc.gateway.rate_limits import StorageQuota
 from memsvc.runtime import Models, published
 from memsvc.settings import Settings, ToolSettings
 from memsvc.store.database import Database
@@ -130,6 +131,7 @@ def catalogue(
     llm: Llm | None = None,
     pipe: PipeOptions | None = None,
     whiteboard: WhiteboardOptions | None = None,
+    policy: PolicyOptions | None = None,
 ) -> Published:
     """All tools of the service, and all its jobs."""
     whole = Settings()
@@ -140,6 +142,7 @@ def catalogue(
         "memories": memories,
         "limits": limits,
         "whiteboard": whiteboard,
+        "policy": policy,
     }
     switches = whole.settings.mcp.tools.model_copy(update={"mcp_pipe": pipe or PipeOptions()})
     memory = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
@@ -172,5 +175,8 @@ def open_door(
     quota = None
     if (limits := options.get("limits")) is not None:
         quota = StorageQuota(database, clock, limits.stored.quota)
-    dispatch = Dispatch(Catalogue(offered.tools), calls, meter, clock, tracer=tracer, quota=quota)
+    policy = options.get("policy") or PolicyOptions()
+    dispatch = Dispatch(
+        Catalogue(offered.tools), calls, meter, clock, tracer=tracer, quota=quota, policy=policy
+    )
     return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs, offered.background)

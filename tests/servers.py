@@ -128,15 +128,18 @@ class TestServer:
         self.app = f"{self._prefix}_app"
         self.template = f"{self._prefix}_template"
 
-    async def prepare(self, *, relax: bool) -> None:
+    async def prepare(self, *, relax: bool, workers: int | None = None) -> None:
         """Roles and the migrated template; `relax` gives durability up, where the server is ours
-        alone."""
+        alone. Of a cluster's workers, only the first `workers` take part."""
         run = self._superuser.execute
         if relax:
             self._strategy = "FILE_COPY"  # an eighth of the time, where a checkpoint costs nothing
             for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                 await run(f"ALTER SYSTEM SET {setting} = off")
             await run("SELECT pg_reload_conf()")
+            await run("SET scram_iterations = 1")  # as tests connect thousands of times
+            who = urlsplit(self._superuser_dsn)
+            await run(f"ALTER ROLE {who.username} PASSWORD '{who.password}'")
         for role in (self.owner, self.app):
             await run(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
         for timeout in (
@@ -149,7 +152,9 @@ class TestServer:
                 "SELECT count(*) FROM pg_extension WHERE extname = 'citus'"
             ):
                 nodes = await connection.fetch(
-                    "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0"
+                    "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 ORDER BY nodeid"
+                    " LIMIT $1",
+                    workers,
                 )
                 self.nodes = [f"{node['nodename']}:{node['nodeport']}" for node in nodes]
                 self._strategy = "FILE_COPY"
@@ -165,7 +170,8 @@ class TestServer:
                 await connection.execute("CREATE EXTENSION vector")
         await migrate(urls.admin, self.app)
         if self.nodes:
-            await shard_all_tables(urls.superuser, self.app, shards=SHARDS, report=lambda _: None)
+            shards = max(SHARDS, 2 * (workers or 0))
+            await shard_all_tables(urls.superuser, self.app, shards=shards, report=lambda _: None)
 
     async def _on_all(self, sql: str) -> None:
         for superuser in self._everywhere:

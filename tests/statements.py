@@ -13,10 +13,13 @@ import pytest
 
 import memsvc.store
 from memsvc.store.database import Database, Tx
-from tests.citus_rules import BROADCAST, broadcasts, faults
+from tests.citus_rules import broadcasts, faults
 
 STORE: Final = Path(memsvc.store.__file__).parent
-RUNS: Final = {Tx: ("fetch", "fetchrow", "fetchval", "execute", "unbound"), Database: ("registry",)}
+RUNS: Final = {
+    Tx: ("fetch", "fetchrow", "fetchval", "execute", "execute_each", "unbound"),
+    Database: ("registry",),
+}
 NAMES: Final = frozenset(name for names in RUNS.values() for name in names)
 
 
@@ -81,5 +84,5 @@ class Watch:
         return [
             f"{place}: {fault}: {sql}"
             for place, sql in new
-            for fault in (*faults(sql), *(() if place in BROADCAST else broadcasts(sql)))
+            for fault in (*faults(sql), *broadcasts(sql))
         ]

@@ -16,9 +16,9 @@ import pytest
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.call_context import NO_TRACER, TimeSliceError, call_scope, step_done
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import Scope
+from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Job
-from memsvc.store import backlog, jobs
+from memsvc.store import backlog, jobs, mcp_sessions
 from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
 from memsvc.store.keys import remember_tenant
@@ -510,6 +510,29 @@ async def test_what_is_being_purged_keeps_nothing_else_from_being_swept(
         assert [one for one, _ in runs.of] == [scope]
         await admin.execute("DELETE FROM purges")
         await runs.reach(3)
+
+
+async def test_what_clients_left_is_removed_when_it_has_expired(
+    database: Database, scope: Scope, working: Working, admin: asyncpg.Connection
+) -> None:
+    await remember_tenant(database, scope.tenant, clock.now())
+    now = clock.now()
+    async with database.begin_tenant(Scope(scope.tenant, ALL_PROJECTS)) as tx:
+        for name, hours in (("gone", -1), ("kept", 1)):
+            times = {"now": now - timedelta(days=1), "expires_at": now + timedelta(hours=hours)}
+            session = name.encode()
+            await mcp_sessions.add_question(tx, session, name, **times)
+            limits = {"sessions_max": 2, "uris_max": 1}
+            await mcp_sessions.subscribe(tx, session, "memory://a/b", "stamp", **times, **limits)
+
+    async def left() -> bool:
+        questions = await admin.fetch("SELECT question FROM mcp_questions")
+        sessions = await admin.fetch("SELECT session_hash FROM mcp_sessions")
+        return [row[0] for row in questions + sessions] == ["kept", b"kept"]
+
+    assert not await left()
+    async with working(Job(name="sweep", run=Runs(), interval_s=3600)):
+        await until(left)
 
 
 async def test_what_the_queue_noted_goes_when_it_is_old_but_for_jobs_that_are_there(

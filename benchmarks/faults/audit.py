@@ -29,14 +29,19 @@ class Found:
 
 
 async def audit(
-    ground: Ground, acknowledged: Acknowledged, trial: Trial, *, sample: int = 40
+    ground: Ground,
+    acknowledged: Acknowledged,
+    trial: Trial,
+    *,
+    sample: int = 40,
+    rows: bool = True,
 ) -> None:
-    """Compare, and tell the trial. The server of the ground must run."""
+    """Compare, and tell the trial. The server of the ground must run. Without `rows` only answers
+    are judged, and not whether derived rows are those that this version would make."""
     found = Found()
     for tenant in TENANTS:
         async with Caller(ground.url, tenant, "rest", ground.seen) as caller:
             await _audit_tenant(caller, tenant, acknowledged.turns[tenant], found, sample)
-    told = await asyncio.to_thread(checked, ground)
     trial.note("turns acknowledged", acknowledged.count)
     trial.note(
         "events, facts, turns looked up", f"{found.events}, {found.facts}, {found.looked_up}"
@@ -51,7 +56,9 @@ async def audit(
         trial.equal(what, found.faults[what], 0)
     trial.equal("facts lost or twice", found.faults["facts lost or twice"], 0)
     trial.equal("turns not found by recall", found.faults["turns not found by recall"], 0)
-    trial.equal("rows that differ (maintain --check)", told["differences"], 0)
+    if rows:
+        told = await asyncio.to_thread(checked, ground)
+        trial.equal("rows that differ (maintain --check)", told["differences"], 0)
     trial.equal("turns refused for good", len(acknowledged.refused), 0)
     trial.remarks += acknowledged.refused[:5]
 

@@ -6,13 +6,16 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from benchmarks.faults import all_styles
+from benchmarks.faults.all_styles import Rounds
 from benchmarks.faults.audit import audit
-from benchmarks.faults.calling import Seen
-from benchmarks.faults.serving import Ground, command, postgres, ready
+from benchmarks.faults.calling import OK, TEMPORARY, Caller, Seen
+from benchmarks.faults.serving import Ground, checked, command, postgres, ready
 from benchmarks.faults.trial import Trial
-from benchmarks.faults.writing import Acknowledged, Writers
+from benchmarks.faults.writing import Acknowledged, Writers, spoken
 from memsvc.package_files import migrations_dir
 from memsvc.store.migrate import current_revision
 from memsvc.store.revisions import Revisions
@@ -20,13 +23,17 @@ from tests.e2e.process import CHECKOUT, free_port
 
 AT_ONCE = 4
 TURNS = 60
+ROUNDS = 6
+AGAIN_EVERY = 7
+DERIVED_FROM_TEXTS = frozenset({"entries", "facts"})
+"""Rows that a version may derive from the same texts otherwise than the one before."""
 BACK = ("--even-with-loss", "--down-to")
 _APPLIED = re.compile(r"\b\d{4}\b")
 
 
 async def rolled(folder: Path, *, old: str | None) -> Trial:
-    """Upgrade and go back, under writers. `old` is a revision of git; else the one before the
-    newest migration."""
+    """Upgrade and go back, under writers of every style. `old` is a revision of git; else the one
+    before the newest migration."""
     revision, checkout = await asyncio.to_thread(_checked_out, folder / "old", old)
     trial = Trial(f"a rolling upgrade from {revision[:12]}, under writers of both versions")
     before = {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1"}
@@ -36,32 +43,7 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
             old_server = await ground.serve(**before)
             old_head = await current_revision(database.urls.app_url)
             trial.note("revisions", f"{old_head} to {Revisions.read_package().head}")
-            first = Writers(ground, writers=4)
-            async with first.running() as acknowledged:
-                await acknowledged.reaches(TURNS)
-                applied = await _migrated_at_once(ground)
-                trial.equal(
-                    "revisions that were applied twice",
-                    sum(times > 1 for times in applied.values()),
-                    0,
-                )
-                trial.equal(
-                    "revision afterwards",
-                    await current_revision(database.urls.app_url),
-                    Revisions.read_package().head,
-                )
-                trial.equal(
-                    "the old version is ready on the new schema", await ready(ground.url), True
-                )
-                port = free_port()
-                await ground.serve_beside(port)
-                second = Writers(ground, writers=8, url=f"http://127.0.0.1:{port}", first=4)
-                async with second.running() as beside:
-                    await acknowledged.reaches(acknowledged.count + TURNS)
-                    await beside.reaches(TURNS)
-                trial.equal(
-                    "calls that the old version failed on the new schema", _failed(ground.seen), 0
-                )
+            turns, rounds = await _exchanged(ground, old_head, trial)
             await asyncio.to_thread(old_server.stop)
             again = await ground.serve(**before, MEMSVC_DATABASE__ADMIN_URL="")
             trial.equal(
@@ -71,14 +53,15 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
             )
             await asyncio.to_thread(again.stop)
             await ground.serve()
-            await audit(ground, _both(acknowledged, beside), trial)
+            await _sent_again(ground, turns, trial)
+            await _answered(ground, turns, rounds, "of the new version, nothing rebuilt", trial)
+            await _reread(ground, trial)
+            await audit(ground, turns, trial)
+            await all_styles.audit(ground, rounds, trial)
             await ground.end()
-            down = await asyncio.to_thread(
-                command, ground, "migrate", *BACK, str(old_head), "--data-dir", str(ground.data_dir)
-            )
-            trial.equal("exit code of going down", down.returncode, 0)
-            trial.remarks += [down.stderr[-500:]] if down.returncode else []
+            await _migrated_down(ground, old_head, trial)
             back = await ground.serve(**before)
+            await _answered(ground, turns, rounds, "of the old version, gone back to", trial)
             third = Writers(ground, writers=12, first=8)
             async with third.running() as later:
                 await later.reaches(TURNS)
@@ -88,11 +71,12 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
             )
             trial.equal("exit code of going up again", up.returncode, 0)
             await ground.serve()
+            both = _both(turns, later)
+            await _answered(ground, both, rounds, "after going down and up", trial)
             after = Trial("")
-            await audit(ground, _both(acknowledged, beside, later), after)
-            trial.equal(
-                "faults after going down and up", sum(not one.held for one in after.figures), 0
-            )
+            await _reread(ground, after)
+            await audit(ground, both, after)
+            _judge_faults(after, "faults after going down and up", trial)
             ground.judge_answers(trial)
         finally:
             await ground.end()
@@ -102,6 +86,76 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
         AT_ONCE,
     )
     return trial
+
+
+async def _exchanged(
+    ground: Ground, old_head: str | None, trial: Trial
+) -> tuple[Acknowledged, tuple[Rounds, Rounds]]:
+    """Migrate up and down again under the old server, with the new one beside it in between."""
+    first = Writers(ground, writers=4)
+    async with (
+        all_styles.writing(ground, ground.url, "old") as old_rounds,
+        first.running() as acknowledged,
+    ):
+        await acknowledged.reaches(TURNS)
+        applied = await _migrated_at_once(ground)
+        trial.equal(
+            "revisions that were applied twice",
+            sum(times > 1 for times in applied.values()),
+            0,
+        )
+        trial.equal(
+            "revision afterwards",
+            await current_revision(ground.variables["MEMSVC_DATABASE__URL"]),
+            Revisions.read_package().head,
+        )
+        trial.equal("the old version is ready on the new schema", await ready(ground.url), True)
+        port = free_port()
+        new_server = await ground.serve_beside(port)
+        url = f"http://127.0.0.1:{port}"
+        second = Writers(ground, writers=8, url=url, first=4)
+        async with (
+            all_styles.writing(ground, url, "new") as new_rounds,
+            second.running() as beside,
+        ):
+            await acknowledged.reaches(acknowledged.count + TURNS)
+            await beside.reaches(TURNS)
+            await new_rounds.reaches(ROUNDS)
+        trial.equal("calls that the old version failed on the new schema", _failed(ground.seen), 0)
+        await asyncio.to_thread(new_server.stop)
+        await _migrated_down(ground, old_head, trial)
+        await acknowledged.reaches(acknowledged.count + TURNS)
+        await old_rounds.reaches(old_rounds.count + ROUNDS)
+        wrong = _failed(ground.seen, TEMPORARY)
+        trial.equal("calls not answered or told to be sent again, up and down", wrong, 0)
+        await _migrated_at_once(ground)
+    return _both(acknowledged, beside), (old_rounds, new_rounds)
+
+
+async def _migrated_down(ground: Ground, revision: str | None, trial: Trial) -> None:
+    """Take the schema back to a revision, whoever serves meanwhile."""
+    down = await asyncio.to_thread(
+        command, ground, "migrate", *BACK, str(revision), "--data-dir", str(ground.data_dir)
+    )
+    trial.equal("exit code of going down", down.returncode, 0)
+    trial.remarks += [down.stderr[-500:]] if down.returncode else []
+
+
+async def _reread(ground: Ground, trial: Trial) -> None:
+    """Let the new version derive anew what it reads in texts otherwise than the old one; the audit
+    then finds no difference. What says that a turn is stored is never made anew."""
+    told = await asyncio.to_thread(checked, ground)
+    kinds: Counter[str] = Counter()
+    for project in told["projects"]:
+        kinds.update(project["differences"])
+    trial.note("rows that the new version derives otherwise", str(dict(kinds)))
+    kept = sum(times for kind, times in kinds.items() if kind not in DERIVED_FROM_TEXTS)
+    trial.equal("rows of turns and sessions that differ", kept, 0)
+    trial.note("answers until then", ground.seen.told())
+    rebuilt = await asyncio.to_thread(
+        command, ground, "maintain", "--rebuild", "--all", "--data-dir", str(ground.data_dir)
+    )
+    trial.equal("exit code of rebuilding", rebuilt.returncode, 0)
 
 
 def _checked_out(place: Path, old: str | None) -> tuple[str, Path]:
@@ -161,8 +215,38 @@ async def _started_at_once(ground: Ground) -> int:
         await ground.end()
 
 
-def _failed(seen: Seen) -> int:
-    return sum(times for code, times in seen.codes.items() if code not in {"ok", "RESOURCE_BUSY"})
+def _failed(seen: Seen, allowed: Collection[str] = ("RESOURCE_BUSY",)) -> int:
+    return sum(times for code, times in seen.codes.items() if code not in {OK, *allowed})
+
+
+async def _sent_again(ground: Ground, turns: Acknowledged, trial: Trial) -> None:
+    """Send acknowledged turns once more to the new version, which finds each done; whoever is told
+    otherwise, the audit finds a turn twice."""
+    refused = 0
+    for tenant, sessions in turns.turns.items():
+        async with Caller(ground.url, tenant, "rest", ground.seen) as caller:
+            for turn, session in sorted(sessions.items())[::AGAIN_EVERY]:
+                answer = await caller.until_answered(
+                    "memory_after_turn", **spoken(tenant, turn, session)
+                )
+                refused += answer.code != OK or answer.body["stored_items"] != 2
+    trial.equal("turns refused or stored otherwise when sent again", refused, 0)
+
+
+async def _answered(
+    ground: Ground, turns: Acknowledged, rounds: Sequence[Rounds], when: str, trial: Trial
+) -> None:
+    """Judge what public tools answer just then, whatever derived rows are to be made anew."""
+    found = Trial("")
+    await audit(ground, turns, found, rows=False)
+    await all_styles.audit(ground, rounds, found)
+    _judge_faults(found, f"faults in answers {when}", trial)
+
+
+def _judge_faults(found: Trial, what: str, trial: Trial) -> None:
+    faults = [one for one in found.figures if not one.held]
+    trial.equal(what, len(faults), 0)
+    trial.remarks += [f"{what}: {one.what}: {one.value}" for one in faults] + found.remarks
 
 
 def _both(*many: Acknowledged) -> Acknowledged:

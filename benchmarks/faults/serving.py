@@ -146,7 +146,11 @@ class Postgres:
 
 def kill_postgres(data_dir: Path) -> int:
     """Kill the postmaster of a data folder with all its children; how many processes that were."""
-    first = int((data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+    return kill_family(int((data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
+
+
+def kill_family(first: int) -> int:
+    """Kill a process with all its children; how many processes that were."""
     os.kill(first, signal.SIGSTOP)  # so that it starts no more of them
     family = [first, *_children(first)]
     for pid in family:

@@ -114,10 +114,12 @@ class Writers:
                     self.acknowledged.changed.notify_all()
                 turn += 1
                 if turn % READ_EVERY == 0:
-                    await caller.call(
+                    answer = await caller.call(
                         "memory_before_turn",
                         session_id=session,
                         user_id=USER,
                         current_input="What tea do I like?",
                     )
+                    if answer.code == OK and not answer.body["recall_fact_ids"]:
+                        self._ground.seen.wrong["memory_before_turn: an empty memory"] += 1
                 await asyncio.sleep(self._pause_s)

@@ -6,10 +6,10 @@ from typing import Any
 
 from benchmarks.peers.timing import GROWTH, told
 from benchmarks.peers.trial import KEPT, KILLS, Trial
-from benchmarks.recall import CUTS, Scores
 from benchmarks.report import Figure, Report, Table
+from benchmarks.scores import CUTS, Scores
 
-ALL, MULTI_HOP = 0, 1
+MULTI_HOP = 1
 
 
 def report(trials: Sequence[Trial], messages: int) -> Report:
@@ -19,10 +19,10 @@ def report(trials: Sequence[Trial], messages: int) -> Report:
     if failed:
         tables.append(Table("Not measured to the end", ["peer", "why"], failed))
     figures = [
-        Figure(f"{trial.peer.name}, {way}", mean(scores.recall[10, ALL]))
+        Figure(f"{trial.peer.name}, {way}", scores.mean("recall@10"))
         for trial in trials
         for way, scores in trial.scores.items()
-        if scores.rank
+        if scores.results
     ]
     return Report(
         "peers", "recall@10 beside others", tables, figures, more={"peers": _figures(trials)}
@@ -36,7 +36,9 @@ def _figures(trials: Sequence[Trial]) -> dict[str, Any]:
             "used": trial.peer.used,
             "users apart": trial.peer.separation,
             "failed": trial.failed,
-            "recall": {way: _scored(scores) for way, scores in trial.scores.items() if scores.rank},
+            "recall": {
+                way: _scored(scores) for way, scores in trial.scores.items() if scores.results
+            },
             "ms, p50 and p95": {
                 f"{what} at {size}": told(trial, what, size) for what, size in trial.ms
             },
@@ -47,14 +49,12 @@ def _figures(trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def _scored(scores: Scores) -> dict[str, float | int | None]:
-    one: dict[str, float | int | None] = {"questions": len(scores.rank[ALL])}
-    hops = scores.recall.get((10, MULTI_HOP))
+    one: dict[str, float | int | None] = {"questions": len(scores.results)}
     return (
         one
-        | {f"recall@{cut}": mean(scores.recall[cut, ALL]) for cut in CUTS}
+        | {name: scores.mean(name) for name in (*(f"recall@{cut}" for cut in CUTS), "MRR")}
         | {
-            "MRR": mean(scores.rank[ALL]),
-            "multi-hop recall@10": mean(hops) if hops else None,
+            "multi-hop recall@10": scores.mean("recall@10", MULTI_HOP),
             "off-topic that find nothing": mean(scores.silent) if scores.silent else None,
         }
     )
@@ -65,7 +65,7 @@ def _recall(trials: Sequence[Trial]) -> Table:
     columns = ["questions", *(f"recall@{cut}" for cut in CUTS), "MRR", "multi-hop recall@10"]
     columns.append("off-topic that find nothing")
     for trial in trials:
-        scored = {way: _scored(scores) for way, scores in trial.scores.items() if scores.rank}
+        scored = {way: _scored(scores) for way, scores in trial.scores.items() if scores.results}
         rows += [
             [trial.peer.name, way, *(one[name] for name in columns)] for way, one in scored.items()
         ]

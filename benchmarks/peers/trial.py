@@ -16,7 +16,8 @@ from benchmarks.peers.child import PeerError
 from benchmarks.peers.embeddings import Endpoint
 from benchmarks.peers.environment import environment, installed_bytes
 from benchmarks.peers.store import Ground, Peer, Store, Turn
-from benchmarks.recall import OFF_TOPIC, SCORED, Scores
+from benchmarks.recall import OFF_TOPIC, SCORED
+from benchmarks.scores import Result, Scores, Shown
 
 BROKEN = (PeerError, OSError, RuntimeError, TimeoutError, AssertionError)
 """What a peer may fail with, ours among them; anything else is a fault of the benchmark."""
@@ -100,7 +101,8 @@ async def recall(
                 :questions
             ]:
                 found = (await store.search(USER, question.text, way)).messages
-                scores.add(question, found, set())
+                shown = Shown(found, set(found))
+                scores.results.append(Result(conversation.name, question, shown, shown))
             for text in off_topic:
                 scores.silent.append(not (await store.search(USER, text, way)).entries)
 

@@ -14,8 +14,8 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from memsvc.adapters.endpoint import Endpoint
-from memsvc.adapters.options import DIMENSIONS_MAX, EmbeddingOptions
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.adapters.options import DIMENSIONS_MAX, EmbeddingOptions, read_key
+from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.ports import Embedder
 
 SECTION: Final = "embeddings"
@@ -42,7 +42,8 @@ class HttpEmbedder:
     @classmethod
     def endpoint(cls, options: EmbeddingOptions) -> Endpoint:
         """Return the endpoint of the options; the caller closes it."""
-        return Endpoint(SECTION, f"{options.base_url}/embeddings", options.api_key)
+        key = read_key(SECTION, options.api_key)
+        return Endpoint(SECTION, f"{options.base_url}/embeddings", key)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, in batches, each with retries."""
@@ -269,9 +270,7 @@ class LocalEmbedder:
             with anyio.fail_after(self._options.question_timeout_ms / 1000):
                 (vector,) = await self._in_thread([self._options.question(text)], self._questions)
         except TimeoutError as error:
-            raise MemsvcError(
-                Code.UNAVAILABLE, "the local model is too slow just now", retry_after_s=1.0
-            ) from error
+            raise unavailable("the local model is too slow just now", retry_after_s=1.0) from error
         return vector
 
     async def _in_thread(self, texts: list[str], limiter: CapacityLimiter) -> list[list[float]]:
@@ -319,15 +318,15 @@ def _prepare(tokenizer: Any) -> None:
 
 
 def _load_error(message: str, recovery: str) -> MemsvcError:
-    return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)
+    return invalid(message, recovery=recovery)
 
 
 @asynccontextmanager
 async def embedder(options: EmbeddingOptions) -> AsyncIterator[Embedder | None]:
     """Open the embedder, or None without a provider; its resources are closed with the block.
 
-    Raises INVALID_ARGUMENT when a local model cannot be loaded; an endpoint is not called before it
-    is needed.
+    Raises INVALID_ARGUMENT when a local model cannot be loaded or a key read; an endpoint is not
+    called before it is needed.
     """
     match options.provider:
         case "":

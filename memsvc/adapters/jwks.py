@@ -7,7 +7,6 @@ triggers another fetch, at limited intervals and for a limited time.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Literal
@@ -17,6 +16,8 @@ import jwt
 import orjson
 import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from memsvc.core.frozen import frozen
 
 log = structlog.get_logger("memsvc.oauth")
 
@@ -28,7 +29,7 @@ KEY_ID_CHARS_MAX: Final = 256
 HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublicKey:
     """A key, and the one algorithm that it verifies."""
 

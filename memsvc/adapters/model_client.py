@@ -27,7 +27,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from memsvc.adapters.options import ModelOptions
-from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError, unavailable
 from memsvc.core.ports import Meter, Output
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
@@ -188,9 +188,7 @@ class ModelClient:
         )
 
     def _unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
-        return MemsvcError(
-            Code.UNAVAILABLE, f"the {self._section} endpoint {what}", retry_after_s=retry_after_s
-        )
+        return unavailable(f"the {self._section} endpoint {what}", retry_after_s=retry_after_s)
 
     def _wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
         return MemsvcError(

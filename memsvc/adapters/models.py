@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 
 from memsvc.adapters.endpoint import Endpoint
-from memsvc.adapters.options import KEYS, ModelOptions, RerankOptions
+from memsvc.adapters.options import KEYS, ModelOptions, RerankOptions, read_key
 from memsvc.core.call_context import current_call
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Embedder, Llm, Meter, Output, Reranker
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ async def llm(
         return
     if not options.key and (urlsplit(options.base_url).hostname or "") in _DEFAULT_HOSTS:
         variable = KEYS[options.model.partition(":")[0]]
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT,
+        raise invalid(
             f"the model of {section} has no key",
             recovery=f"set {section}.api_key or {variable}",
         )
@@ -50,8 +50,7 @@ def _client(options: ModelOptions, meter: Meter, section: str) -> "ModelClient":
     try:
         from memsvc.adapters.model_client import ModelClient  # noqa: PLC0415
     except ImportError as error:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT,
+        raise invalid(
             "a model needs packages that are missing",
             recovery="install memsvc[model]",
         ) from error
@@ -72,40 +71,41 @@ async def reranker(options: RerankOptions) -> AsyncIterator[Reranker | None]:
     if not options.endpoint:
         yield None
         return
-    async with Endpoint(SECTION, options.endpoint, options.api_key) as endpoint:
+    key = read_key(SECTION, options.api_key)
+    async with Endpoint(SECTION, options.endpoint, key) as endpoint:
         yield HttpReranker(endpoint, options)
 
 
+@frozen
 class HttpReranker:
     """The `Reranker` that calls an endpoint, once, within its time limit."""
 
-    def __init__(self, endpoint: Endpoint, options: RerankOptions) -> None:
-        self._endpoint = endpoint
-        self._options = options
+    endpoint: Endpoint
+    options: RerankOptions
 
     async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return scores in the order of the texts; any failure is UNAVAILABLE."""
         if not texts:
             return []
         body = {
-            "model": self._options.model,
+            "model": self.options.model,
             "query": _sent(question),
             "documents": [_sent(text) for text in texts],
             "top_n": len(texts),
         }
         try:
-            answer = await self._endpoint.post(
+            answer = await self.endpoint.post(
                 body,
-                timeout_s=self._options.timeout_ms / 1000,
+                timeout_s=self.options.timeout_ms / 1000,
                 answer_bytes_max=ANSWER_BYTES_BASE + len(texts) * RESULT_BYTES_MAX,
             )
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
                 raise
-            raise MemsvcError(Code.UNAVAILABLE, error.message, recovery=error.recovery) from error
+            raise unavailable(error.message, recovery=error.recovery) from error
         scores = _scores(answer, len(texts))
         if scores is None:
-            raise self._endpoint.unavailable("answered other results than one score for each text")
+            raise self.endpoint.unavailable("answered other results than one score for each text")
         return scores
 
 
@@ -173,21 +173,21 @@ class InstrumentedEmbedder:
             return await self._embedder.embed_question(text)
 
 
+@frozen
 class InstrumentedReranker:
     """The same reranker, measured and counted."""
 
-    def __init__(self, reranker: Reranker, meter: Meter) -> None:
-        self._reranker = reranker
-        self._meter = meter
+    reranker: Reranker
+    meter: Meter
 
     async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return a score for each text."""
         started, status = perf_counter(), "error"
         try:
             with current_call().timer("model", "rerank", texts=len(texts)):
-                scores = await self._reranker(question, texts)
+                scores = await self.reranker(question, texts)
             status = "success"
         finally:
-            self._meter.add("memsvc_rerank_calls_total", status=status)
-            self._meter.add("memsvc_rerank_duration_ms", (perf_counter() - started) * 1000)
+            self.meter.add("memsvc_rerank_calls_total", status=status)
+            self.meter.add("memsvc_rerank_duration_ms", (perf_counter() - started) * 1000)
         return scores

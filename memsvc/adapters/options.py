@@ -3,12 +3,14 @@
 import os
 import re
 from hashlib import blake2b
+from pathlib import Path
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from memsvc.core.urls import absolute_url
+from memsvc.core.errors import invalid
+from memsvc.core.options import AbsoluteUrl, Options
 
 KEYS: Final = {
     "openai": "OPENAI_API_KEY",
@@ -21,13 +23,16 @@ _CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
 DEFAULT_API_HOST: Final = "api.openai.com"
 DIMENSIONS_MAX: Final = 8192
 SIGNAL_PATH: Final = "/v1/traces"
+KEY_ABOUT: Final = "key of the endpoint, or where it is: env:NAME, file:PATH; empty: none is sent"
+EMBEDDINGS_OFF: Final = (
+    "off, search goes by words: `memsvc embeddings use openai|ollama|URL|FOLDER` adds meaning"
+)
+RERANK_OFF: Final = "off, `memsvc reranker use cohere|URL` lets a model reorder what was found"
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
 
 
-class ModelOptions(BaseModel):
+class ModelOptions(Options):
     """Options of the language model; without one, summaries and facts go by rules."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field(
         "",
@@ -36,7 +41,7 @@ class ModelOptions(BaseModel):
         description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or"
         " anthropic:NAME; empty: none",
     )
-    base_url: str = Field(
+    base_url: AbsoluteUrl = Field(
         "",
         description="URL of an endpoint that speaks the same, /v1 left out or not; empty: the"
         " provider's own",
@@ -52,11 +57,6 @@ class ModelOptions(BaseModel):
     retries: int = Field(
         2, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
     )
-
-    @field_validator("base_url")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
 
     @property
     def endpoint_url(self) -> str:
@@ -89,20 +89,38 @@ class ModelOptions(BaseModel):
         return self.api_key or os.environ.get(KEYS.get(self.model.partition(":")[0], ""), "")
 
 
-class EmbeddingOptions(BaseModel):
-    """Options of embeddings; without a provider, recall and search go by words."""
+def read_key(section: str, text: str) -> str:
+    """Return the key that `api_key` of a section is, or that its variable or file holds.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Raises INVALID_ARGUMENT where there is none.
+    """
+    kind, _, place = text.partition(":")
+    if kind == "env":
+        key = os.environ.get(place, "").strip()
+    elif kind == "file":
+        try:
+            key = Path(place).read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            key = ""
+    else:
+        return text
+    if not (key and key.isascii() and key.isprintable()):
+        raise invalid(f"{section}.api_key is {text}, where no key is", recovery="put the key there")
+    return key
+
+
+class EmbeddingOptions(Options):
+    """Options of embeddings; without a provider, recall and search go by words."""
 
     provider: Literal["", "openai", "local"] = Field(
         "",
         description="openai: an endpoint that speaks OpenAI's embeddings; local: a model in"
         " folder; empty: none",
     )
-    base_url: str = Field(
+    base_url: AbsoluteUrl = Field(
         "https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out"
     )
-    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
+    api_key: str = Field("", repr=False, description=KEY_ABOUT)
     model: str = Field(
         "text-embedding-3-small", min_length=1, max_length=200, description="model to ask for"
     )
@@ -129,11 +147,6 @@ class EmbeddingOptions(BaseModel):
         "", max_length=1000, description="put before each question, such as `query: `"
     )
     folder: str = Field("", description="folder of the local model: tokenizer.json and model.onnx")
-
-    @field_validator("base_url")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -165,30 +178,21 @@ class EmbeddingOptions(BaseModel):
         return "/".join(parts)
 
 
-class RerankOptions(BaseModel):
+class RerankOptions(Options):
     """Options of the reranking of search results by a model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    endpoint: str = Field(
+    endpoint: AbsoluteUrl = Field(
         "", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none"
     )
     model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="model to ask for")
-    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
+    api_key: str = Field("", repr=False, description=KEY_ABOUT)
     timeout_ms: int = Field(6000, ge=1, description="how long a search waits for the better order")
 
-    @field_validator("endpoint")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
 
-
-class TracingOptions(BaseModel):
+class TracingOptions(Options):
     """Options of traces."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    endpoint: str = Field(
+    endpoint: AbsoluteUrl = Field(
         "",
         description=f"URL of an OTLP collector over HTTP, {SIGNAL_PATH} left out or not; empty:"
         " none",
@@ -210,11 +214,6 @@ class TracingOptions(BaseModel):
         le=1_000_000,
         description="spans that wait at the most; older ones are lost",
     )
-
-    @field_validator("endpoint")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
 
     @field_validator("headers")
     @classmethod

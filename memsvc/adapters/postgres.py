@@ -13,13 +13,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from memsvc.adapters import postgres_setup as setup
-from memsvc.adapters.postgres_archive import MARK_FILE
+from memsvc.adapters.backup_folder import MARK_FILE
 from memsvc.adapters.postgres_cluster import (
     POLL_S,
     START_WAIT_S,
@@ -34,7 +34,8 @@ from memsvc.adapters.postgres_setup import (
     server_user_of,
     write,
 )
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import conflict
+from memsvc.core.frozen import frozen
 
 if sys.platform != "win32":
     import fcntl
@@ -47,7 +48,7 @@ START_ATTEMPTS: Final = 4
 RETRY_S: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmbeddedUrls:
     """Connection strings over the Unix socket, with passwords, hence hidden in the repr.
 
@@ -140,8 +141,7 @@ class EmbeddedPostgres:
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._start_lock():
                 if self._folder.exists() and any(self._folder.iterdir()):
-                    raise MemsvcError(
-                        Code.CONFLICT,
+                    raise conflict(
                         f"there is a database in {self._folder}",
                         recovery="name another data folder, or move that one away",
                     )

@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,16 +21,18 @@ from memsvc.adapters.backup_folder import (
     DATA,
     LOCK_FILE,
     LOG,
+    MARK_FILE,
     NAME_FORMAT,
     TEMP_PREFIX,
     Backup,
     DroppedBackups,
+    archived_to,
     backups_in,
     drop_old,
     locked,
+    recovery_settings,
 )
 from memsvc.adapters.postgres import EmbeddedPostgres
-from memsvc.adapters.postgres_archive import MARK_FILE, archived_to, recovery_settings
 from memsvc.adapters.postgres_cluster import POLL_S, PostgresCluster, program_dir
 from memsvc.adapters.postgres_setup import (
     EmbeddedPostgresError,
@@ -41,7 +42,8 @@ from memsvc.adapters.postgres_setup import (
     set_owner,
     write,
 )
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import conflict, invalid, invalid_content, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 
 ARCHIVED_WAIT_S: Final = 60.0
@@ -115,16 +117,13 @@ class Backups:
         """
         backups = backups_in(self.folder)
         if until is not None and not (self.folder / LOG).is_dir():
-            raise MemsvcError(
-                Code.NOT_FOUND,
+            raise not_found(
                 f"no log is kept in {self.folder}: only its backups can be had, without --at",
             )
         candidates = [one for one in backups if until is None or one.ended_at <= until]
         if not candidates:
             oldest = backups[0].ended_at.isoformat()
-            raise MemsvcError(
-                Code.NOT_FOUND, f"the oldest backup in {self.folder} was done at {oldest}"
-            )
+            raise not_found(f"the oldest backup in {self.folder} was done at {oldest}")
         self._server.create_from(
             lambda place, user: self._replay(candidates[-1], until, place, user)
         )
@@ -149,8 +148,7 @@ class Backups:
             if _TARGET_MISSING_TEXT not in str(error):
                 raise
             last = _LAST_CHANGE.search(str(error))
-            raise MemsvcError(
-                Code.NOT_FOUND,
+            raise not_found(
                 f"the log in {self.folder} ends before that time"
                 + (f", with a change of {last[1]} UTC" if last else ""),
                 recovery="leave --at out to take all that there is",
@@ -167,7 +165,7 @@ class Backups:
         """Yield the running cluster of the data folder."""
         folder = self._data_dir / "postgres"
         if not folder.exists():
-            raise MemsvcError(Code.NOT_FOUND, f"there is no database in {self._data_dir}")
+            raise not_found(f"there is no database in {self._data_dir}")
         self._password = urlsplit(self._server.start().superuser_url).password or ""
         try:
             yield PostgresCluster(folder, server_user_of(folder))
@@ -181,20 +179,18 @@ class Backups:
         known = self.folder / CLUSTER_FILE
         # a first backup that was interrupted at once leaves only the lock
         if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
-            raise MemsvcError(Code.CONFLICT, f"{self.folder} holds something else than backups")
+            raise conflict(f"{self.folder} holds something else than backups")
         user = server_user_of(self._data_dir / "postgres")
         with locked(self.folder):
             identity = _identity(cluster)
             if known.exists() and known.read_text("utf-8").strip() != identity:
-                raise MemsvcError(
-                    Code.CONFLICT,
+                raise conflict(
                     f"{self.folder} holds backups of another database, or of this one before it"
                     " was restored",
                     recovery="name another folder",
                 )
             if log and known.exists() and archived_to(self._data_dir) != self.folder:
-                raise MemsvcError(
-                    Code.CONFLICT,
+                raise conflict(
                     f"{self.folder} holds backups already",
                     recovery="name a new folder",
                 )
@@ -277,7 +273,7 @@ def _identity(cluster: PostgresCluster) -> str:
 def _check(data: Path, cluster: PostgresCluster) -> None:
     """Read a whole copy, its log too; INVALID_CONTENT where it is not as it was written."""
     if found := find_errors(data):
-        raise MemsvcError(Code.INVALID_CONTENT, f"{data} is no whole copy: {found}")
+        raise invalid_content(f"{data} is no whole copy: {found}")
     wal = wal_range(data)
     where = (f"--path={data / 'pg_wal'}", f"--timeline={wal.timeline}")
     cluster.run("pg_waldump", "--quiet", *where, f"--start={wal.start}", f"--end={wal.end}")
@@ -297,7 +293,7 @@ CHECKSUMS: Final = "SHA256"
 _SEGMENT_BITS: Final = 24
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WalRange:
     """The log that a copy needs to be complete, from `start` to `end` on a timeline."""
 

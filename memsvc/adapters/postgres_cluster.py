@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from memsvc.adapters import postgres_setup as setup
-from memsvc.adapters.postgres_archive import archive_settings
+from memsvc.adapters.backup_folder import archive_settings
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError, ServerUser, set_owner, write
 
 START_WAIT_S: Final = 120.0

@@ -4,11 +4,11 @@ import os
 import secrets
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.frozen import frozen
 
 MAJOR_VERSION: Final = "18"
 DATABASE: Final = "memsvc"
@@ -132,12 +132,13 @@ def new_passwords() -> dict[str, str]:
 
 
 if sys.platform != "win32":
+    import fcntl
     import pwd
 
 SYSTEM_USER: Final = "pgserver"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerUser:
     """The operating system user of PostgreSQL where memsvc runs as root, which that refuses."""
 
@@ -151,8 +152,20 @@ def server_user_of(folder: Path) -> ServerUser | None:
         return None
     if folder.exists() and (owner := folder.stat()).st_uid != 0:
         return ServerUser(owner.st_uid, owner.st_gid)
+    # One process at a time: another's user is found before it is there for everybody.
+    lock = os.open("/etc", os.O_RDONLY)
     try:
-        entry = pwd.getpwnam(SYSTEM_USER)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        entry = _system_user()
+    finally:
+        os.close(lock)
+    return ServerUser(entry.pw_uid, entry.pw_gid)
+
+
+def _system_user() -> "pwd.struct_passwd":
+    """Return the entry of SYSTEM_USER, which is added where there is none."""
+    try:
+        return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         command = [
             "useradd",
@@ -169,8 +182,7 @@ def server_user_of(folder: Path) -> ServerUser | None:
                 f"PostgreSQL does not run as root, and the user {SYSTEM_USER} could not be added:"
                 " add it, run memsvc as an ordinary user, or set database.url to a server"
             ) from error
-        entry = pwd.getpwnam(SYSTEM_USER)
-    return ServerUser(entry.pw_uid, entry.pw_gid)
+    return pwd.getpwnam(SYSTEM_USER)
 
 
 def open_to(user: ServerUser, folder: Path, program_dir: Path) -> None:

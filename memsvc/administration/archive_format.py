@@ -9,7 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from math import isfinite
 from typing import Annotated, Any, Final, NotRequired
@@ -28,8 +28,9 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, invalid_content
 from memsvc.core.facts import Evidence, FactState, FactTier
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project, encode_segment
 from memsvc.store.context import SummaryPosition
 from memsvc.store.export import Column, Table
@@ -128,8 +129,7 @@ def manifest_of(content: bytes, revision: str) -> ArchiveManifest:
     INVALID_CONTENT if it holds none, and for an archive newer than this memsvc or than this
     database, whose schema `revision` is given.
     """
-    too_new = MemsvcError(
-        Code.INVALID_CONTENT,
+    too_new = invalid_content(
         "this archive was made by a newer memsvc",
         recovery="restore it with that version, or a newer one",
     )
@@ -172,7 +172,7 @@ _ALLOWED_VALUES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
 """Words to which a column is limited."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveRows:
     """Rows of one table, with the columns that each has a value for."""
 
@@ -234,7 +234,7 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Arc
 
 def wrong(member: str, what: str) -> MemsvcError:
     """Return the error for an invalid archive."""
-    return MemsvcError(Code.INVALID_CONTENT, f"{member}: {what}")
+    return invalid_content(f"{member}: {what}")
 
 
 class InvalidValueError(Exception):

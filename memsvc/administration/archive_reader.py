@@ -11,7 +11,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from memsvc.administration import archive_format
@@ -34,7 +33,8 @@ from memsvc.administration.archive_format import (
     wrong,
 )
 from memsvc.core import tar
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, invalid_content, payload_too_large
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_path, is_kept
 from memsvc.core.tar import Member
 from memsvc.store.export import CALLS, JOBS, PLAIN, Block, Column, ExportBlock, ExportStream, Table
@@ -61,13 +61,10 @@ def expand(archive: BinaryIO, bytes_max: int) -> Callable[[int], bytes]:
         try:
             found = source.read(size_bytes)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise MemsvcError(
-                Code.INVALID_CONTENT, "the archive cannot be expanded, or ends too early"
-            ) from error
+            raise invalid_content("the archive cannot be expanded, or ends too early") from error
         left_bytes -= len(found)
         if left_bytes < 0:
-            raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE,
+            raise payload_too_large(
                 f"an archive may hold {bytes_max} bytes when it is expanded",
                 recovery="raise archives.expanded_bytes_max, or export project by project",
             )
@@ -112,7 +109,7 @@ class ArchiveMembers:
     def content(self, member: tar.Member, bytes_max: int) -> bytes:
         """Return the content of a member. PAYLOAD_TOO_LARGE if it exceeds the limit of its kind."""
         if member.size_bytes > bytes_max:
-            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{member.name} may hold {bytes_max} bytes")
+            raise payload_too_large(f"{member.name} may hold {bytes_max} bytes")
         return self.read(member.size_bytes)
 
     def read(self, size_bytes: int) -> bytes:
@@ -134,9 +131,7 @@ class ArchiveMembers:
     def _member(self) -> tar.Member:
         member = self._reader.member()
         if member is None:
-            raise MemsvcError(
-                Code.INVALID_CONTENT, f"the archive ends without {END}: it is not whole"
-            )
+            raise invalid_content(f"the archive ends without {END}: it is not whole")
         return member
 
     def _check(self, member: tar.Member) -> None:
@@ -174,7 +169,7 @@ _JOBS: Final = Table(
 _SIZE_BITS: Final = 31
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowsStep:
     """Rows of a table of a project.
 
@@ -186,7 +181,7 @@ class RowsStep:
     caller_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamsStep:
     """Streams of files, by incarnation."""
 
@@ -194,7 +189,7 @@ class StreamsStep:
     streams: list[tuple[Any, ExportStream]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlocksStep:
     """Blocks of files."""
 
@@ -205,7 +200,7 @@ class BlocksStep:
 ArchiveStep = ArchiveManifest | RowsStep | StreamsStep | BlocksStep
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ArchivedFile:
     """A file, which determines the names and order of its contents."""
 
@@ -333,8 +328,7 @@ def _first(members: ArchiveMembers) -> Member:
             raise
         first = None
     if first is None or first.name != MANIFEST:
-        raise MemsvcError(
-            Code.INVALID_CONTENT,
+        raise invalid_content(
             "this is no memsvc archive: it does not begin with a manifest",
             recovery="send what `memsvc export` or GET /api/archive wrote",
         )

@@ -17,11 +17,20 @@ from memsvc.administration.archive_reader import (
     StreamsStep,
     TenantArchiveReader,
 )
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import (
+    MemsvcError,
+    conflict,
+    invalid,
+    payload_too_large,
+    permission_denied,
+    quota_exceeded,
+    resource_busy,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Result
-from memsvc.store import derived_index, export, jobs, quotas, usage
+from memsvc.store import derived_index, export, jobs, usage
 from memsvc.store.database import Database, Tx
 from memsvc.store.export import CALLS, JOBS, Table
 from memsvc.store.locks import Lock
@@ -34,7 +43,7 @@ JOBS_MAX: Final = 200_000
 """Jobs in one archive: the queue is shared by all tenants."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileQuotas:
     """Quotas of callers' files and, in `stored`, of the whole tenant after a restore.
 
@@ -73,7 +82,7 @@ class _RolledBackError(Exception):
     """Rolls back the writes of a check."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestoreOutcome:
     """Outcome of a restore."""
 
@@ -163,7 +172,7 @@ class ArchiveRestore:
                 if check_only:
                     raise _RolledBackError
                 for name, project_tx in load.transactions.items():
-                    await quotas.add_bytes(
+                    await usage.add_bytes(
                         project_tx,
                         contents[name].caller_bytes,
                         project_bytes_max=self._allowed.project_bytes_max,
@@ -190,18 +199,20 @@ class ArchiveRestore:
         new_bytes = sum(
             found[name].caller_bytes for name in load.transactions if name not in replaced
         )
-        await quotas.check_tenant_quota(
+        await usage.check_tenant_quota(
             tx, new_bytes, tenant_bytes_max=self._allowed.tenant_bytes_max
         )
         content_bytes = sum(found[name].rows["content_bytes"] for name in load.transactions)
-        await self._refuse_beyond(tx, content_bytes, without=replaced.values())
+        await self._check_quota(tx, content_bytes, without=replaced.values())
+        for part in load.transactions.values():
+            await export.set_restored(part, manifest.archive, self._clock.now())
         while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
             await load.write(step)
         for name, part in load.transactions.items():
             await self._finish(part, manifest, found[name])
-        await self._refuse_beyond(tx, 0, without=replaced.values())
+        await self._check_quota(tx, 0, without=replaced.values())
 
-    async def _refuse_beyond(self, tx: Tx, more_bytes: int, *, without: Collection[str]) -> None:
+    async def _check_quota(self, tx: Tx, more_bytes: int, *, without: Collection[str]) -> None:
         """Raise QUOTA_EXCEEDED where so many more bytes would pass the tenant's quota.
 
         What the projects `without` hold is left out.
@@ -216,27 +227,26 @@ class ArchiveRestore:
     async def _finish(self, tx: Tx, manifest: ArchiveManifest, found: ProjectContent) -> None:
         now = self._clock.now()
         await derived_index.build(tx)
-        await export.set_restored(tx, manifest.archive, now)
         for name, subject in sorted({*found.jobs, *((name, "") for name in self._sweep_jobs)}):
             if name in self._known_jobs:
                 await jobs.enqueue(tx, name, subject, now=now)
 
 
+@frozen
 class _Load:
     """Writer of an archive's steps to its target projects."""
 
-    def __init__(self, transactions: Mapping[str, Tx], tables: Mapping[str, Table]) -> None:
-        self.transactions = transactions
-        self._tables = tables
+    transactions: Mapping[str, Tx]
+    tables: Mapping[str, Table]
 
     async def write(self, step: ArchiveStep) -> None:
         """Write one step."""
         if isinstance(step, ArchiveManifest) or (tx := self.transactions.get(step.project)) is None:
             return
         if isinstance(step, StreamsStep):
-            await export.put_streams(tx, self._tables["streams"], step.streams)
+            await export.put_streams(tx, self.tables["streams"], step.streams)
         elif isinstance(step, BlocksStep):
-            await export.put_blocks(tx, self._tables["blocks"], step.blocks)
+            await export.put_blocks(tx, self.tables["blocks"], step.blocks)
         elif (rows := step.rows).table.name not in (CALLS, JOBS):
             await export.put(tx, rows.table, rows.columns, rows.rows)
 
@@ -257,8 +267,7 @@ async def _state(
 
 
 def _conflict(project: str) -> MemsvcError:
-    return MemsvcError(
-        Code.CONFLICT,
+    return conflict(
         f"the project {project} holds something already",
         recovery="restore into another project, or purge this one first",
     )
@@ -273,9 +282,7 @@ async def _lock_projects(tx: Tx, transactions: Sequence[Tx]) -> None:
         if not many:
             await project_tx.lock(Lock("project", ""))
         if await export.is_closed(project_tx):
-            raise MemsvcError(
-                Code.RESOURCE_BUSY, "this project is being purged just now", retry_after_s=2.0
-            )
+            raise resource_busy("this project is being purged just now", retry_after_s=2.0)
 
 
 def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, ProjectContent]]:
@@ -298,8 +305,7 @@ def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, 
             if step.rows.table.name == JOBS:
                 jobs_left -= len(step.rows.rows)
                 if jobs_left < 0:
-                    raise MemsvcError(
-                        Code.PAYLOAD_TOO_LARGE,
+                    raise payload_too_large(
                         f"an archive may hold {JOBS_MAX} jobs that wait",
                         recovery="export again once fewer wait, or project by project",
                     )
@@ -324,15 +330,12 @@ def _targets(manifest: ArchiveManifest, scope: Scope) -> dict[str, str]:
         return {manifest.projects[0]: scope.project}
     for project in manifest.projects:
         if scope.allowed_projects is not None and project not in scope.allowed_projects:
-            raise MemsvcError(
-                Code.PERMISSION_DENIED, "this key may not touch every project of this archive"
-            )
+            raise permission_denied("this key may not touch every project of this archive")
     return {project: project for project in manifest.projects}
 
 
 def _over_quota(project: str, size_bytes: int, bytes_max: int) -> MemsvcError:
-    return MemsvcError(
-        Code.QUOTA_EXCEEDED,
+    return quota_exceeded(
         f"a project's files may hold {bytes_max} bytes, and those of {project} hold {size_bytes}",
         recovery="raise files.project_bytes_max",
     )

@@ -1,34 +1,334 @@
 """Purge of a tenant, a project, a user, a session or a path, permanently: tenant_purge."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from memsvc.administration.purge_steps import (
-    PurgeNames,
-    PurgeRun,
-    PurgeSteps,
-    names_of_path,
-    names_of_session,
-    names_of_user,
+from memsvc.core.errors import invalid, permission_denied
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import (
+    SESSIONS_ROOT,
+    USERS_ROOT,
+    check_identifier,
+    check_path,
+    encode_segment,
 )
-from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.paths import check_identifier, check_path
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import NamedProjectArguments
-from memsvc.store import backlog, projects, tenant_purge, vectors
+from memsvc.core.tools import Accepted, NamedProjectArguments
+from memsvc.core.validation_messages import LOGGED_CHARS_MAX, safe_text
+from memsvc.store import (
+    backlog,
+    changes,
+    documents,
+    index,
+    ownership,
+    projects,
+    recalls,
+    tenant_purge,
+    usage,
+    vectors,
+)
 from memsvc.store.database import Database, Tx
+from memsvc.store.index import index_id_of
+from memsvc.store.locks import TREE_LOCK
 from memsvc.store.ownership import OwnerData, Owners
 from memsvc.store.queue import QUEUE
 from memsvc.store.tables import TABLES, purge_order
-from memsvc.store.tenant_purge import TableRows
+from memsvc.store.tenant_purge import PurgeFile, TableRows
+
+_PATHS: Final = ("path", "path_prefix", "from_path", "to_path", "old_path", "new_path")
+"""The logged arguments that name a path."""
+_ROOT: Final = "substring(arguments ->> '{0}' FROM '^/[^/]+/[^/]+')"
+"""The directory of a session or a user that a path is at or in."""
+
+
+@frozen
+class PurgeNames:
+    """Names of what is purged: sessions, rows of the call log, the path of files, the user.
+
+    `sessions` are unencoded.
+    """
+
+    sessions: Sequence[str]
+    calls: TableRows
+    path: str
+    user: str = ""
+
+    def recalls(self, until: datetime) -> list[TableRows]:
+        """Return the recall traces of these sessions and of this user."""
+        named = {"session": tuple(self.sessions), "user_id": (self.user,) if self.user else ()}
+        return [
+            TableRows("recalls", (column,), names, until)
+            for column, names in named.items()
+            if names
+        ]
+
+
+async def names_of_user(database: Database, scope: Scope, user: str) -> PurgeNames:
+    """Return the names of a user, of sessions of this user alone, their files, and boards."""
+    found = await ownership.sessions_of(database, scope, user, shared=False)
+    boards = f"{USERS_ROOT}/{encode_segment(user)}"
+    names = [f"user:{_as_logged(user)}", f"path:{_as_logged(boards)}", *_session_names(found)]
+    return PurgeNames(found, _calls(names), boards, user)
+
+
+def names_of_session(session: str) -> PurgeNames:
+    """Return the names of a session and of its files."""
+    return PurgeNames([session], _calls(_session_names([session])), "")
+
+
+def names_of_path(path: str) -> PurgeNames:
+    """Return the names of a path and of all paths below it.
+
+    The log truncates long paths: of a truncated one, all that begin alike are purged.
+    """
+    end = len(path) + 1
+    columns = [
+        one
+        for name in _PATHS
+        for one in (f"arguments ->> '{name}'", f"left(arguments ->> '{name}', {end})")
+    ]
+    names = [_as_logged(path)] if end > LOGGED_CHARS_MAX else [path, f"{path}/"]
+    return PurgeNames([], TableRows("calls", tuple(columns), tuple(names)), path)
+
+
+def _calls(names: Sequence[str]) -> TableRows:
+    paths = [f"'path:' || {_ROOT.format(name)}" for name in _PATHS]
+    called = [
+        f"'{name}:' || normalize(btrim(arguments ->> '{name}_id'))" for name in ("session", "user")
+    ]
+    return TableRows("calls", (*called, *paths), tuple(names))
+
+
+def _session_names(sessions: Sequence[str]) -> list[str]:
+    names = [f"session:{_as_logged(session)}" for session in sessions]
+    return names + [
+        f"path:{_as_logged(f'{SESSIONS_ROOT}/{encode_segment(session)}')}" for session in sessions
+    ]
+
+
+def _as_logged(name: str) -> str:
+    """Return a name as the call log holds it."""
+    return safe_text(name, LOGGED_CHARS_MAX)
+
+
+ROWS_PER_STEP: Final = 2000
+FILES_PER_STEP: Final = 100
+BLOCKS_PER_STEP: Final = 500
+CHUNKS_PER_STEP: Final = 128
+
+
+class PurgeRun:
+    """One purge in progress: deletes rows and counts them, or with `dry_run` only counts them."""
+
+    def __init__(self, database: Database, purge: UUID, *, dry_run: bool) -> None:
+        self._database = database
+        self.purge = purge
+        self.dry_run = dry_run
+        self.counts: Counter[str] = Counter()
+        self.resumed = False
+
+    async def delete_rows(
+        self,
+        scope: Scope,
+        row_sets: Sequence[TableRows],
+        *,
+        closed: bool = True,
+        whole_tenant: bool = False,
+    ) -> None:
+        """Delete rows, some thousand per transaction; `closed`: nobody else writes them."""
+        for rows in row_sets:
+            if self.dry_run:
+                async with self._database.begin(
+                    scope, read_only=True, whole_tenant=whole_tenant
+                ) as tx:
+                    self.counts[rows.table] += await tenant_purge.count(tx, rows)
+                continue
+            after: tenant_purge.RowKey | None = None
+            while True:
+                async with self._database.begin(
+                    scope, purging=closed, whole_tenant=whole_tenant
+                ) as tx:
+                    if closed:
+                        await tenant_purge.lock_purge(tx, self.purge)
+                    deleted, after = await tenant_purge.erase(
+                        tx, rows, after=after, limit=ROWS_PER_STEP
+                    )
+                self.counts[rows.table] += deleted
+                if after is None:
+                    break
+
+
+class PurgeSteps:
+    """Removal of what an owner has in one project."""
+
+    def __init__(self, database: Database, clock: Clock, scope: Scope, run: PurgeRun) -> None:
+        self._database = database
+        self._clock = clock
+        self._scope = scope
+        self._run = run
+        self._counts = run.counts
+
+    async def run(self, owner_data: OwnerData) -> None:
+        """Remove all of it; or, in a dry run, count it."""
+        if self._run.dry_run:
+            await self._count(owner_data)
+            return
+        if owner_data.locks:
+            await self._close(owner_data)
+        for step in owner_data.purge_steps:
+            while await self._step(step):
+                pass
+        await self._run.delete_rows(self._scope, await self._rows(owner_data))
+        for directory in owner_data.directories:
+            await self._files(owner_data, directory)
+        await self._open(owner_data)
+
+    async def names(self, names: PurgeNames, *, until: datetime | None = None) -> None:
+        """Remove what logs and traces say of the purged names.
+
+        Their rows in the call log, mentions in recall traces of others and, where these were
+        written late, their own traces from `until` or before.
+        """
+        traces = names.recalls(until) if until is not None else []
+        await self._run.delete_rows(self._scope, [names.calls, *traces], closed=False)
+        sessions, path = frozenset(names.sessions), names.path
+        if self._run.dry_run:
+            return
+        while True:
+            async with self._database.begin(self._scope) as tx:
+                if (
+                    await recalls.remove_candidates(tx, sessions, path, limit=ROWS_PER_STEP)
+                    < ROWS_PER_STEP
+                ):
+                    return
+
+    async def _close(self, owner_data: OwnerData) -> None:
+        now = self._clock.now()
+        async with self._database.begin(self._scope, locks=owner_data.locks, purging=True) as tx:
+            units = tenant_purge.units_of(tx, owner_data.locks)
+            self._run.resumed |= await tenant_purge.close_units(tx, units, self._run.purge, now=now)
+            for directory in owner_data.directories:
+                while (
+                    len(await tenant_purge.hide_files(tx, directory, now=now, limit=FILES_PER_STEP))
+                    == FILES_PER_STEP
+                ):
+                    pass
+            refs, queued = await backlog.forget_jobs(tx, owner_data.jobs)
+        self._counts.update({"job_refs": refs, QUEUE: queued})
+
+    async def _step(self, step: ownership.PurgeStep) -> int:
+        async with self._database.begin(self._scope, locks=step.locks, purging=True) as tx:
+            await tenant_purge.lock_purge(tx, self._run.purge)
+            deleted = await step.step(tx)
+        self._counts.update(deleted)
+        return deleted.total()
+
+    async def _rows(self, owner_data: OwnerData) -> list[TableRows]:
+        async with self._database.begin_read(self._scope) as tx:
+            has_vectors = await vectors.available(tx)
+        owners: list[tuple[str, str | int]] = [
+            *(("book", index_id_of(name)) for name in owner_data.index_names),
+            *owner_data.owners,
+        ]
+        return [
+            TableRows(table, column, value)
+            for column, value in owners
+            for table in purge_order(owner=column, vectors=has_vectors)
+        ]
+
+    async def _files(self, owner_data: OwnerData, path: str) -> None:
+        """Remove the files at a path and below it.
+
+        Where nothing is fenced off, callers are at work there: the tree is locked for each step,
+        and their quota is returned with it.
+        """
+        while not owner_data.locks:
+            async with self._database.begin(self._scope, locks=[TREE_LOCK]) as tx:
+                hidden = await tenant_purge.hide_files(
+                    tx, path, now=self._clock.now(), limit=FILES_PER_STEP
+                )
+                size_bytes = sum(file.size_bytes for file in hidden)
+                await usage.add_bytes(tx, -size_bytes, project_bytes_max=0, now=self._clock.now())
+            if len(hidden) < FILES_PER_STEP:
+                break
+        while True:
+            async with self._database.begin_read(self._scope) as tx:
+                files = await tenant_purge.deleted_files(tx, path, limit=FILES_PER_STEP)
+            if not files:
+                return
+            await self._delete_files(owner_data, files)
+
+    async def _delete_files(self, owner_data: OwnerData, files: Sequence[PurgeFile]) -> None:
+        if owner_data.documents_index:
+            for file in files:
+                while await self._delete_chunks(owner_data.documents_index, file):
+                    pass
+        file_ids = [file.incarnation for file in files]
+        while True:
+            async with self._begin(owner_data) as tx:
+                blocks = await tenant_purge.erase_blocks(tx, file_ids, limit=BLOCKS_PER_STEP)
+            self._counts["blocks"] += blocks
+            if blocks < BLOCKS_PER_STEP:
+                break
+        async with self._begin(owner_data) as tx:
+            if owner_data.locks:
+                await tenant_purge.lock_purge(tx, self._run.purge)
+            job_keys = [
+                (name, file_id.hex) for name in owner_data.file_jobs for file_id in file_ids
+            ]
+            refs, queued = await backlog.forget_jobs(tx, job_keys)
+            deleted = dict(await tenant_purge.erase_files(tx, file_ids))
+        self._counts.update(deleted | {"job_refs": refs, QUEUE: queued})
+
+    async def _delete_chunks(self, index_name: str, file: PurgeFile) -> int:
+        async with self._database.begin(self._scope, purging=True) as tx:
+            await index.hold(tx, index_id_of(index_name))
+            chunks = await documents.list_chunks(
+                tx, index_name, file.incarnation.hex, limit=CHUNKS_PER_STEP
+            )
+            await documents.remove(tx, index_name, chunks)
+            if chunks and await vectors.available(tx):
+                await vectors.forget(tx, index_id_of(index_name), [chunk.entry for chunk in chunks])
+        self._counts["entries"] += len(chunks)
+        return len(chunks)
+
+    async def _open(self, owner_data: OwnerData) -> None:
+        """Run the last steps and let writers in again."""
+        locks = [lock for step in owner_data.last for lock in step.locks]
+        async with self._database.begin(self._scope, locks=locks, purging=True) as tx:
+            if owner_data.locks:
+                await tenant_purge.lock_purge(tx, self._run.purge)
+            for step in owner_data.last:
+                while (deleted := await step.step(tx)).total():
+                    self._counts.update(deleted)
+            for uri in owner_data.changed:
+                await changes.notify(tx, uri)
+            await tenant_purge.release(tx, self._run.purge)
+
+    def _begin(self, owner_data: OwnerData) -> AbstractAsyncContextManager[Tx]:
+        return self._database.begin(self._scope, purging=bool(owner_data.locks))
+
+    async def _count(self, owner_data: OwnerData) -> None:
+        async with self._database.begin_read(self._scope) as tx:
+            for step in (*owner_data.purge_steps, *owner_data.last):
+                self._counts.update(await step.count(tx))
+            for directory in owner_data.directories:
+                name = owner_data.documents_index
+                index_id = index_id_of(name) if name else None
+                self._counts.update(
+                    await tenant_purge.count_files(tx, directory, index_id=index_id)
+                )
+            refs, queued = await backlog.forget_jobs(tx, owner_data.jobs, dry_run=True)
+            self._counts.update({"job_refs": refs, QUEUE: queued})
+        await self._run.delete_rows(self._scope, await self._rows(owner_data))
 
 
 class PurgeLevel(StrEnum):
@@ -41,7 +341,7 @@ class PurgeLevel(StrEnum):
     PATH = "path"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PurgeTarget:
     """Target of a purge: what has this name at this level, in the scope's project or in all (`*`).
 
@@ -72,23 +372,21 @@ class PurgeResult:
     complete: Annotated[bool, "whether all of it is gone"]
 
 
+@frozen
 class Purge:
     """The tool tenant_purge: short transactions, with writers of the same fenced off meanwhile.
 
     Writes to it meanwhile are refused (RESOURCE_BUSY) or, at a path, purged too; later ones create
     it anew. RESOURCE_BUSY when a writer holds it for too long, or when another purge has taken
     over. An interrupted purge resumes when it is requested once more. `owners` know what belongs to
-    a user, to a session, and to a path.
+    a user, to a session, and to a path; other processes flush their batches of writes within
+    `settle_s`.
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, owners: Owners, *, settle_s: float
-    ) -> None:
-        """Store the parts; other processes flush their batches of writes within `settle_s`."""
-        self._database = database
-        self._clock = clock
-        self._owners = owners
-        self._settle_s = settle_s
+    database: Database
+    clock: Clock
+    owners: Owners
+    settle_s: float
 
     @tool(
         "tenant_purge",
@@ -101,12 +399,15 @@ class Purge:
         logs=("level",),
         idempotent=True,
         destructive=True,
+        removes=lambda args: not args.dry_run,
+        shown=frozenset({"name"}),
         spans_projects=True,
         is_admin=True,
     )
     async def purge(
         self,
         scope: Scope,
+        accepted: Accepted,
         level: Annotated[
             PurgeLevel,
             "what goes: the tenant, the project, or of the project a user, session or path",
@@ -124,13 +425,13 @@ class Purge:
         All goes that is derived from it and all that it was. Answers with a receipt: how many rows
         of which table went."""
         target = purge_target(scope, level, name)
-        if not dry_run and confirm != name_of(scope, target):
+        if not (dry_run or accepted or confirm == name_of(scope, target)):
             raise invalid(
                 "confirm must be the name of what goes",
                 recovery="ask with dry_run, which tells the name",
             )
-        purge, started_at = uuid4(), self._clock.now()
-        purge_run = PurgeRun(self._database, self._clock, purge, dry_run=dry_run)
+        purge, started_at = uuid4(), self.clock.now()
+        purge_run = PurgeRun(self.database, purge, dry_run=dry_run)
         match target.level:
             case PurgeLevel.TENANT:
                 await self._purge_all(Scope(scope.tenant, ALL_PROJECTS), purge_run)
@@ -146,7 +447,7 @@ class Purge:
             dry_run,
             purge_run.resumed,
             started_at,
-            self._clock.now(),
+            self.clock.now(),
             dict(sorted((+purge_run.counts).items())),
             not dry_run,
         )
@@ -159,10 +460,8 @@ class Purge:
         """
         finished: list[tuple[PurgeSteps, PurgeNames]] = []
         async for project in self._projects(scope):
-            steps, names = (
-                PurgeSteps(self._database, self._clock, project, run),
-                await self._names(project, target),
-            )
+            steps = PurgeSteps(self.database, self.clock, project, run)
+            names = await self._names(project, target)
             await steps.names(names)
             async for owner_data in self._ownership(project, target):
                 await steps.run(owner_data)
@@ -174,16 +473,16 @@ class Purge:
 
     async def _flush_pending(self) -> datetime:
         """Wait until all pending batches of writes are written; return when the wait began."""
-        started_at = self._clock.now()
-        await asyncio.sleep(self._settle_s)
-        for flush in [*self._database.flush_callbacks]:
+        started_at = self.clock.now()
+        await asyncio.sleep(self.settle_s)
+        for flush in [*self.database.flush_callbacks]:
             await flush()
         return started_at
 
     async def _names(self, scope: Scope, target: PurgeTarget) -> PurgeNames:
         match target.level:
             case PurgeLevel.USER:
-                return await names_of_user(self._database, scope, target.name)
+                return await names_of_user(self.database, scope, target.name)
             case PurgeLevel.SESSION:
                 return names_of_session(target.name)
             case _:
@@ -196,14 +495,14 @@ class Purge:
             return
         after = ""
         while True:
-            async with self._database.begin_tenant(scope, read_only=True) as tx:
+            async with self.database.begin_tenant(scope, read_only=True) as tx:
                 found = await projects.next_project(tx, after)
             if found is None:
                 return
             yield Scope(scope.tenant, after := found)
 
     async def _ownership(self, scope: Scope, target: PurgeTarget) -> AsyncIterator[OwnerData]:
-        for owner in self._owners[target.level]:
+        for owner in self.owners[target.level]:
             async for owner_data in owner(scope, target.name):
                 yield owner_data
 
@@ -211,11 +510,11 @@ class Purge:
         """Purge all of a project, or of the tenant: table by table, as the schema lists them."""
         of_project = scope.project != ALL_PROJECTS
         if not run.dry_run:
-            async with self._database.begin_closing(scope) as tx:
+            async with self.database.begin_closing(scope) as tx:
                 run.resumed = await tenant_purge.close_units(
-                    tx, [tenant_purge.WHOLE], run.purge, now=self._clock.now()
+                    tx, [tenant_purge.WHOLE], run.purge, now=self.clock.now()
                 )
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             order = purge_order(vectors=await vectors.available(tx))
         for table in order:
             # what was closed is opened at the end
@@ -237,7 +536,7 @@ class Purge:
     def _begin(
         self, scope: Scope, run: PurgeRun, *, of_project: bool
     ) -> AbstractAsyncContextManager[Tx]:
-        return self._database.begin(
+        return self.database.begin(
             scope,
             read_only=run.dry_run,
             purging=not run.dry_run,
@@ -245,7 +544,7 @@ class Purge:
         )
 
     async def _projects_row(self, scope: Scope, run: PurgeRun) -> None:
-        async with self._database.begin(scope, purging=True) as tx:
+        async with self.database.begin(scope, purging=True) as tx:
             await tenant_purge.lock_purge(tx, run.purge)
             run.counts["projects"] += await tenant_purge.count(tx, TableRows("projects"))
             await tenant_purge.release_usage(tx)
@@ -272,7 +571,7 @@ def purge_target(scope: Scope, level: PurgeLevel, name: str) -> PurgeTarget:
     if level is PurgeLevel.TENANT and not all_projects:
         raise invalid("a tenant is all of its projects: project must be *")
     if all_projects and scope.allowed_projects is not None:
-        raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch all projects")
+        raise permission_denied("this key may not touch all projects")
     match level:
         case PurgeLevel.USER | PurgeLevel.SESSION:
             return PurgeTarget(level, check_identifier(name, "name"))

@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import (
+    MemsvcError,
+    conflict,
+    invalid,
+    not_found,
+    permission_denied,
+    quota_exceeded,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller, Permission
 from memsvc.store import keys
@@ -30,6 +38,7 @@ class KeyProperties:
     toolsets: frozenset[str] | None = None
 
 
+@frozen
 class TenantKeys:
     """Management of a tenant's keys for a caller.
 
@@ -37,13 +46,12 @@ class TenantKeys:
     only keys confined to some of these.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+    database: Database
+    clock: Clock
 
     async def list_keys(self, caller: Caller) -> list[ApiKey]:
         """Return the keys visible to the caller, oldest first, revoked and expired ones too."""
-        tenant_keys = await keys.list_keys(self._database, caller.tenant)
+        tenant_keys = await keys.list_keys(self.database, caller.tenant)
         return [key for key in tenant_keys if _is_within(key.projects, caller.projects)]
 
     async def create(self, caller: Caller, properties: KeyProperties) -> NewKey:
@@ -51,7 +59,7 @@ class TenantKeys:
 
         It does not outlive the caller's key. PERMISSION_DENIED for more than that.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         _check_expiry(properties, now)
         key_grant = _with_defaults(
             properties,
@@ -69,7 +77,7 @@ class TenantKeys:
         )
         _check_grant(caller, key_grant)
         _check_end(caller, key_grant.expires_at)
-        async with change_keys(self._database, caller.tenant) as changes:
+        async with change_keys(self.database, caller.tenant) as changes:
             _check_capacity(changes, now)
             return await _add(changes, key_grant, now)
 
@@ -82,13 +90,11 @@ class TenantKeys:
         over, if it was valid that long. CONFLICT where the old key is invalid already, and as in
         `revoke`: a caller that expires makes a key that does too.
         """
-        now = self._clock.now()
-        async with change_keys(self._database, caller.tenant) as changes:
+        now = self.clock.now()
+        async with change_keys(self.database, caller.tenant) as changes:
             old = _managed(caller, changes, key_id)
             if not old.is_valid(now):
-                raise MemsvcError(
-                    Code.CONFLICT, "this key was revoked or has expired", recovery="make another"
-                )
+                raise conflict("this key was revoked or has expired", recovery="make another")
             _check_capacity(changes, now)
             created = await _add(
                 changes, replace(_grant_of(old), expires_at=caller.expires_at), now
@@ -105,8 +111,8 @@ class TenantKeys:
 
         CONFLICT when no other would be left to manage keys permanently, unless `even_last`.
         """
-        now = self._clock.now()
-        async with change_keys(self._database, caller.tenant) as changes:
+        now = self.clock.now()
+        async with change_keys(self.database, caller.tenant) as changes:
             key = _managed(caller, changes, key_id)
             if key.revoked_at is not None:
                 return key
@@ -120,14 +126,12 @@ class TenantKeys:
         PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked
         key.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         _check_expiry(properties, now)
-        async with change_keys(self._database, caller.tenant) as changes:
+        async with change_keys(self.database, caller.tenant) as changes:
             key = _managed(caller, changes, key_id)
             if key.revoked_at is not None:
-                raise MemsvcError(
-                    Code.CONFLICT, "this key was revoked, for good", recovery="make another"
-                )
+                raise conflict("this key was revoked, for good", recovery="make another")
             key_grant = _with_defaults(
                 properties,
                 label=key.label,
@@ -155,7 +159,7 @@ class TenantKeys:
             return await _put(changes, key, updated, now, even_last=even_last)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KeyGrant:
     """Rights and properties of a key."""
 
@@ -221,9 +225,7 @@ def _check_end(caller: Caller, expires_at: datetime | None) -> None:
 
 
 def _not_allowed(what: str) -> MemsvcError:
-    return MemsvcError(
-        Code.PERMISSION_DENIED, f"a key cannot give, or manage a key that has, {what}"
-    )
+    return permission_denied(f"a key cannot give, or manage a key that has, {what}")
 
 
 def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
@@ -234,16 +236,14 @@ def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
     """
     key = changes.find(key_id)
     if not _is_within(key.projects, caller.projects):
-        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+        raise not_found("there is no such key")
     _check_grant(caller, _grant_of(key))
     return key
 
 
 def _check_capacity(changes: KeyChanges, now: datetime) -> None:
     if sum(key.is_valid(now) for key in changes.keys) >= KEYS_MAX:
-        raise MemsvcError(
-            Code.QUOTA_EXCEEDED, f"a tenant may have {KEYS_MAX} keys", recovery="revoke some"
-        )
+        raise quota_exceeded(f"a tenant may have {KEYS_MAX} keys", recovery="revoke some")
 
 
 async def _add(changes: KeyChanges, key_grant: _KeyGrant, now: datetime) -> NewKey:
@@ -269,8 +269,7 @@ async def _put(
 
 
 def _last_manager(recovery: str) -> MemsvcError:
-    return MemsvcError(
-        Code.CONFLICT,
+    return conflict(
         "this is the tenant's last key that may manage its keys, touch all projects and does not"
         " expire",
         recovery=recovery,

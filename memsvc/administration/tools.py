@@ -1,19 +1,237 @@
-"""Everything that the administration of a tenant publishes, assembled."""
+"""Everything that the administration of a tenant publishes, and the tools about API keys."""
 
 from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, StringConstraints
 
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.archive_tools import ArchiveOptions, ArchiveTransfer
-from memsvc.administration.call_tools import CallLogReader, JobTools
-from memsvc.administration.key_tools import KeyTools
 from memsvc.administration.purge import Purge
-from memsvc.administration.tenant_keys import TenantKeys
-from memsvc.administration.usage_tools import EffectiveLimits, LimitReader, UsageTools
+from memsvc.administration.tenant_keys import KeyProperties, TenantKeys
+from memsvc.administration.usage_tools import (
+    CallLogReader,
+    EffectiveLimits,
+    JobTools,
+    LimitReader,
+    UsageTools,
+)
+from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
-from memsvc.core.tool_methods import tools_of
-from memsvc.core.tools import Published
+from memsvc.core.scope import Caller, Permission
+from memsvc.core.timestamp import Timestamp
+from memsvc.core.tool_methods import admin_tool, result, tools_of
+from memsvc.core.tools import Published, TenantArguments, Toolset
 from memsvc.store.database import Database
+from memsvc.store.keys import ApiKey
 from memsvc.store.ownership import Owners
+
+OVERLAP_HOURS = 24.0
+Label = Annotated[
+    str,
+    StringConstraints(
+        strip_whitespace=True, min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$"
+    ),
+]
+ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+ProjectName = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=128),
+    AfterValidator(check_project),
+]
+KeyLabel = Annotated[Label | None, "what the call log shows for the key"]
+KeyPermissions = Annotated[
+    list[Permission] | None,
+    Field(min_length=1, max_length=3),
+    "what it may do; none that your key lacks",
+]
+KeyProjects = Annotated[
+    list[ProjectName] | None,
+    Field(min_length=1, max_length=100),
+    "confine it to these projects",
+]
+HiddenTools = Annotated[
+    list[ToolName] | None,
+    Field(max_length=500),
+    "tools that are not there for it, by name; all that your key hides are among them",
+]
+KeyToolsets = Annotated[
+    list[Toolset] | None,
+    Field(max_length=20),
+    "what its clients list unless they ask for others; empty: what the settings say",
+]
+KeyEnd = Annotated[Timestamp | None, "when it ends; not later than your key"]
+KeyId = Annotated[UUID, "the key, by the id that keys_list shows"]
+EvenLast = Annotated[bool, "also where no other key could manage the tenant's keys for good"]
+key_tool = partial(
+    admin_tool,
+    needs=Permission.ADMIN,
+    base=TenantArguments,
+    project="not looked at: keys are the tenant's",
+    logs=("key_id",),
+)
+
+
+@result
+class ListedKey:
+    key_id: Annotated[UUID, "what the key is known by; not the key itself, which is stored nowhere"]
+    label: Annotated[str, "what the call log shows for it"]
+    state: Annotated[Literal["valid", "expired", "revoked"], "whether it opens anything"]
+    permissions: Annotated[list[Permission], "what it may do"]
+    projects: Annotated[list[str] | None, "the projects that it is confined to; null: all"]
+    hidden_tools: Annotated[list[str], "tools that are not there for it"]
+    created_at: Annotated[datetime, "when it was made"]
+    expires_at: Annotated[datetime | None, "when it ends; null: never"]
+    revoked_at: Annotated[datetime | None, "when it was revoked; null: it was not"]
+    last_used_at: Annotated[
+        datetime | None, "when it was last used, half a minute late; null: never"
+    ]
+    is_yours: Annotated[bool, "whether it is the key of this call"]
+    toolsets: Annotated[list[str], "what its clients list; empty: what the settings say"]
+
+
+@result
+class KeyList:
+    keys: Annotated[list[ListedKey], "the keys, oldest first"]
+
+
+@result
+class KeyChange:
+    key: Annotated[ListedKey, "the key as it is now"]
+
+
+@result
+class CreatedKey:
+    text: Annotated[str, "the new key itself: shown this once and stored nowhere"]
+    key: Annotated[ListedKey, "what the new key may"]
+
+
+@result
+class RotatedKey(CreatedKey):
+    old: Annotated[ListedKey, "the old key, with the time at which it ends"]
+
+
+@frozen
+class KeyTools:
+    """The tools over a tenant's keys."""
+
+    keys: TenantKeys
+    clock: Clock
+
+    @key_tool("keys_list", title="List API keys", read_only=True, idempotent=True)
+    async def list_keys(self, caller: Caller) -> KeyList:
+        """List the tenant's API keys: what each may, until when, and when it was last used."""
+        return KeyList([self._listed(caller, key) for key in await self.keys.list_keys(caller)])
+
+    @key_tool("keys_create", title="Make an API key")
+    async def create(  # noqa: PLR0917 - one for each argument
+        self,
+        caller: Caller,
+        label: KeyLabel = None,
+        permissions: KeyPermissions = None,
+        projects: KeyProjects = None,
+        hidden_tools: HiddenTools = None,
+        expires_at: KeyEnd = None,
+        toolsets: KeyToolsets = None,
+    ) -> CreatedKey:
+        """Make an API key of the same tenant, which may no more than yours.
+
+        It is shown this once."""
+        properties = _properties(label, permissions, projects, hidden_tools, expires_at, toolsets)
+        created = await self.keys.create(caller, properties)
+        return CreatedKey(created.text, self._listed(caller, created.key))
+
+    @key_tool("keys_rotate", title="Rotate an API key", destructive=True)
+    async def rotate(
+        self,
+        caller: Caller,
+        key_id: KeyId,
+        overlap_hours: Annotated[
+            float, Field(ge=0, le=8760), "how long the old key goes on opening"
+        ] = OVERLAP_HOURS,
+    ) -> RotatedKey:
+        """Make a key that may what another may, and let that one end when an overlap is over."""
+        created, old = await self.keys.rotate(caller, key_id, timedelta(hours=overlap_hours))
+        return RotatedKey(
+            created.text, self._listed(caller, created.key), self._listed(caller, old)
+        )
+
+    @key_tool("keys_revoke", title="Revoke an API key", idempotent=True, destructive=True)
+    async def revoke(self, caller: Caller, key_id: KeyId, even_last: EvenLast = False) -> KeyChange:
+        """Let an API key open nothing any more, at once and for good."""
+        return KeyChange(
+            self._listed(caller, await self.keys.revoke(caller, key_id, even_last=even_last))
+        )
+
+    @key_tool("keys_update", title="Change an API key", idempotent=True, destructive=True)
+    async def update(  # noqa: PLR0913 - one for each argument
+        self,
+        caller: Caller,
+        *,
+        label: KeyLabel = None,
+        permissions: KeyPermissions = None,
+        projects: KeyProjects = None,
+        hidden_tools: HiddenTools = None,
+        expires_at: KeyEnd = None,
+        toolsets: KeyToolsets = None,
+        key_id: KeyId,
+        all_projects: Annotated[bool, "confine it to no projects any longer"] = False,
+        never_expires: Annotated[bool, "let it end no longer"] = False,
+        even_last: EvenLast = False,
+    ) -> KeyChange:
+        """Change the label, rights or end of an API key; its text and what is not given stay."""
+        if all_projects and projects is not None:
+            raise invalid("arguments say projects or all_projects, not both")
+        if never_expires and expires_at is not None:
+            raise invalid("arguments say expires_at or never_expires, not both")
+        properties = replace(
+            _properties(label, permissions, projects, hidden_tools, expires_at, toolsets),
+            all_projects=all_projects,
+            never_expires=never_expires,
+        )
+        key = await self.keys.update(caller, key_id, properties, even_last=even_last)
+        return KeyChange(self._listed(caller, key))
+
+    def _listed(self, caller: Caller, key: ApiKey) -> ListedKey:
+        is_valid = key.is_valid(self.clock.now())
+        return ListedKey(
+            key.key_id,
+            key.label,
+            "revoked" if key.revoked_at is not None else "valid" if is_valid else "expired",
+            sorted(key.permissions),
+            None if key.projects is None else sorted(key.projects),
+            sorted(key.hidden_tools),
+            key.created_at,
+            key.expires_at,
+            key.revoked_at,
+            key.last_used_at,
+            key.key_id == caller.key_id,
+            sorted(key.toolsets),
+        )
+
+
+def _properties(
+    label: str | None,
+    permissions: list[Permission] | None,
+    projects: list[str] | None,
+    hidden_tools: list[str] | None,
+    expires_at: datetime | None,
+    toolsets: list[Toolset] | None,
+) -> KeyProperties:
+    return KeyProperties(
+        label=label,
+        permissions=None if permissions is None else frozenset(permissions),
+        projects=None if projects is None else frozenset(projects),
+        hidden_tools=None if hidden_tools is None else frozenset(hidden_tools),
+        expires_at=expires_at,
+        toolsets=None if toolsets is None else frozenset(toolsets),
+    )
 
 
 def published(  # noqa: PLR0913 - one name a part, most of them by keyword
@@ -40,7 +258,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     tenant_archives = ArchiveTransfer(
         database, clock, archives, file_quotas, known_jobs=known_jobs, sweep_jobs=sweep_jobs
     )
-    nouns = (
+    tool_sets = (
         tenant_archives,
         KeyTools(TenantKeys(database, clock), clock),
         CallLogReader(database, clock, calls_kept_days),
@@ -50,7 +268,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         UsageTools(database, clock, calls_per_day, file_quotas.stored),
     )
     return Published(
-        tools=[tool for noun in nouns for tool in tools_of(noun)],
+        tools=[tool for tool_set in tool_sets for tool in tools_of(tool_set)],
         jobs=[],
         archives=tenant_archives,
     )

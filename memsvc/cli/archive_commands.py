@@ -21,7 +21,7 @@ from memsvc.cli.tool_client import (
     failure,
     server_of,
 )
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import invalid, unavailable
 from memsvc.core.scope import ALL_PROJECTS
 
 PATH: Final = "/api/archive"
@@ -76,8 +76,7 @@ async def export_archive(
                     file.write(chunk)
                     size_bytes += len(chunk)
     except httpx.HTTPError as error:
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             f"the archive ended early ({type(error).__name__})",
             recovery="run it once more",
         ) from error

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 import httpx
@@ -12,6 +12,8 @@ import orjson
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embeddings import embedder
+from memsvc.adapters.options import EMBEDDINGS_OFF
+from memsvc.cli.model_commands import check_reranker
 from memsvc.cli.options import settings_of
 from memsvc.cli.tool_client import (
     Config,
@@ -24,6 +26,7 @@ from memsvc.cli.tool_client import (
     server_of,
 )
 from memsvc.core.errors import MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.urls import is_loopback
 from memsvc.database_setup import database_urls, is_schema_current, migrate_database
 from memsvc.folder_key import visible_key_file
@@ -32,8 +35,8 @@ from memsvc.gateway.metrics import Metrics
 from memsvc.settings import Settings
 from memsvc.store import keys, vectors
 from memsvc.store.backlog import read_backlog
+from memsvc.store.connections import CANNOT_CONNECT, Pooler, shares_by_transaction
 from memsvc.store.database import Database
-from memsvc.store.pooler import CANNOT_CONNECT, Pooler, shares_by_transaction
 from memsvc.store.revisions import Revisions
 from memsvc.variables import KEY_VARIABLE
 
@@ -42,7 +45,7 @@ WAITING_S_MAX: Final = 3600.0
 ROLE_TIMEOUT_S: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckResult:
     """Result of one check; `recovery` is what to do where it is not `ok`."""
 
@@ -269,9 +272,13 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
         "set model.api_key or the provider's variable",
     )
     try:
+        yield CheckResult("reranker", True, await check_reranker(settings.rerank))
+    except MemsvcError as error:
+        yield CheckResult("reranker", False, error.message, error.recovery or "")
+    try:
         async with embedder(settings.embeddings) as embedding_client:
             if embedding_client is None:
-                yield CheckResult("embeddings", True, "none: search goes by words")
+                yield CheckResult("embeddings", True, EMBEDDINGS_OFF)
                 return
             vector = await embedding_client.embed_question("Does this work?")
             yield CheckResult(

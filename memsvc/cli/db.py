@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,6 +15,7 @@ from memsvc.adapters.postgres_backups import Backups, stop_archive
 from memsvc.cli.options import settings_of
 from memsvc.cli.tool_client import CommandOutput, Config, DataDir, Json, show
 from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.folder_key import KEY_FILE
 from memsvc.settings import Settings
@@ -40,7 +40,7 @@ def distribute(
     """
     from memsvc.store import shard_setup  # noqa: PLC0415 - heavy, for this command alone
 
-    def tell(step: shard_setup.ShardStep) -> None:
+    def report(step: shard_setup.ShardStep) -> None:
         print(f"-- {step.description}")
         for statement in step.statements:
             print(f"{statement};", flush=True)
@@ -57,7 +57,7 @@ def distribute(
             )
         asyncio.run(
             shard_setup.shard_all_tables(
-                urls.admin, role, shards=shards, dry_run=dry_run, report=tell
+                urls.admin, role, shards=shards, dry_run=dry_run, report=report
             )
         )
 
@@ -173,7 +173,7 @@ def restore(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _BackupRow:
     backup: Backup
     missing: int

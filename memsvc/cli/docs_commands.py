@@ -15,8 +15,7 @@ from pydantic.fields import FieldInfo
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
 from memsvc.core.resources import Guide, Prompt
-from memsvc.core.tools import Published, Tool
-from memsvc.core.toolsets import TOOLSETS
+from memsvc.core.tools import TOOLSETS, Published, Tool
 from memsvc.gateway.metrics import describe_metrics
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.runtime import all_published
@@ -54,8 +53,9 @@ required, or is optional. Timestamps are RFC 3339 in UTC.
 
 `/mcp` and `memsvc stdio` list `agent`, `/sse` `whiteboard`, unless told otherwise: `/mcp?tools=agent,files`, the header
 `X-Memsvc-Tools: all`, `memsvc stdio --tools all`, the key's `toolsets`, `settings.mcp.toolset`. Every tool can be called
-by name, found by `find_tool` and run in `mcp_pipe`, listed or not. Administrative tools are listed where
-`settings.mcp.tools.admin.over_mcp` is on. Tokens (o200k_base) are of names, descriptions and schemas of arguments.
+by name, found by `find_tool` and run in `mcp_pipe`, listed or not; those marked administrative, which the console, the
+command line and `POST /api/tools/NAME` call, only where `settings.mcp.tools.admin.over_mcp` is on.
+Tokens (o200k_base) are of names, descriptions and schemas of arguments.
 
 | toolset | tools | tokens | which |
 | --- | --- | --- | --- |
@@ -115,10 +115,12 @@ DESCRIPTIONS: Final[dict[Code, str]] = {
     Code.RATE_LIMITED: "too many calls; wait `retry_after_s`",
     Code.RESOURCE_BUSY: "somebody else is writing the same thing, or there is no room just now"
     " (then 503); send the same call again",
+    Code.SECRET_REFUSED: "this holds a secret, which `policy.secrets` refuses to store",
     Code.CONFLICT: "this turn id is stored already with other content",
     Code.VERSION_CONFLICT: "the file or document is no longer at the expected version; read it"
     " again",
     Code.PRECONDITION_REQUIRED: "the call needs a precondition such as `expected_version`",
+    Code.NOT_ACCEPTED: "the client's user was asked first and did not agree, or not in time",
     Code.UNAVAILABLE: "the database or the model cannot be reached just now; nothing was written that"
     " is not stored whole; `retryable` is false where the model's endpoint refuses its key or the"
     " request",
@@ -258,7 +260,7 @@ def _tool(tool: Tool, arguments: Mapping[str, str], results: Mapping[str, str]) 
     yield f"## {tool.name}\n"
     yield f"{tool.description}\n"
     yield (
-        f"Needs `{tool.permission.value}`;"
+        f"Needs `{tool.permission.value}`;{' administrative,' if tool.is_admin else ''}"
         f" {', '.join(hints) or 'neither read-only nor idempotent'}.{_answer_note(tool)}\n"
     )
     yield from _members("Arguments", arguments_of(tool), arguments)
@@ -341,7 +343,8 @@ the first of these that has it:
 2. the environment: `{PREFIX}` and the setting's path in capitals, joined by two underscores: `{PREFIX}AUTH__MODE` for
    `auth.mode`. A list is JSON, or words between commas.
    {_SHORT};
-3. the YAML file: `--config FILE` or `{PREFIX}CONFIG`, else the shipped `config/memsvc.yaml`, which holds the defaults;
+3. the YAML file: `--config FILE` or `{PREFIX}CONFIG`, else `memsvc.yaml` of the data folder, which `memsvc embeddings use`
+   writes, and the shipped `config/memsvc.yaml`, which holds the defaults;
 4. the default.
 
 An unknown name or a value that is not allowed stops the start with exit code 2 and a line for each problem. No message

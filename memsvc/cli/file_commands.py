@@ -17,7 +17,7 @@ from memsvc.cli.tool_client import (
     local_bytes,
     using_memory,
 )
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, not_found
 
 commands = typer.Typer(help="Files: what is kept in a project's file store.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ async def ls(
 
 def no_file(path: str) -> MemsvcError:
     """Return NOT_FOUND that names the path, which answers of the server do not."""
-    return MemsvcError(Code.NOT_FOUND, f"there is no file {path}", recovery="see `memsvc files ls`")
+    return not_found(f"there is no file {path}", recovery="see `memsvc files ls`")
 
 
 @using_memory(commands)

@@ -60,7 +60,8 @@ def install(
     files = HookFiles(os.environ | {name: value for name, value in given.items() if value})
     settings = files.settings()
     settings = settings._replace(
-        url=settings.url.rstrip("/").removesuffix("/mcp"), key=settings.key or _folder_key()
+        url=settings.url.rstrip("/").removesuffix("/mcp"),
+        key=settings.key or (FOLDER_KEY.read_text("utf-8").strip() if FOLDER_KEY.exists() else ""),
     )
     if not settings.key and not remove:
         raise invalid("no key was given", recovery=f"set {KEY_VARIABLE}, or give --key")
@@ -88,10 +89,6 @@ def _print_updates(updates: list[FileUpdate], *, dry_run: bool) -> None:
     for file, before, after, _ in updates:
         state = "unchanged" if before == after else "removed" if after is None else "written"
         print(f"{state}{' (dry run)' if dry_run else ''}: {file}")
-
-
-def _folder_key() -> str:
-    return FOLDER_KEY.read_text("utf-8").strip() if FOLDER_KEY.exists() else ""
 
 
 def _command(scope: Scope) -> str:

@@ -18,16 +18,15 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.cli.options import Owner, owner_of, settings_of, with_database
 from memsvc.cli.tool_client import Config, DataDir
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import invalid, invalid_path, not_found, unavailable
 from memsvc.core.paths import check_identifier, check_project, decode_segment
 from memsvc.core.scope import DEFAULT_PROJECT, Scope
 from memsvc.settings import Settings
 from memsvc.store.database import Database
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy
-from memsvc.styles.turns.migration.import_tools import import_result
-from memsvc.styles.turns.migration.session_import import ImportReport, SessionImport
-from memsvc.styles.turns.migration.shadow_tools import report
+from memsvc.styles.turns.migration.session_import import ImportReport, SessionImport, import_result
+from memsvc.styles.turns.migration.shadow import report
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
@@ -108,9 +107,7 @@ def session_name(name: str) -> str:
     """Return the session that a folder is named after; `%` starts an encoded byte."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
-        raise MemsvcError(
-            Code.INVALID_PATH, "a session's folder has a name that no session can have"
-        )
+        raise invalid_path("a session's folder has a name that no session can have")
     return check_identifier(session, "the name of a session's folder")
 
 
@@ -127,14 +124,10 @@ def _content(path: Path) -> bytes:
         )
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise MemsvcError(
-                    Code.INVALID_PATH, "a file of the folder was replaced while it was read"
-                )
+                raise invalid_path("a file of the folder was replaced while it was read")
             return file.read()
     except OSError as error:
-        raise MemsvcError(
-            Code.UNAVAILABLE, f"{path.name}: cannot be read: {error.strerror}"
-        ) from error
+        raise unavailable(f"{path.name}: cannot be read: {error.strerror}") from error
 
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
@@ -276,7 +269,7 @@ def shadow_report(
 
     found = with_database(settings, work)
     if not found["turns"]:
-        raise MemsvcError(Code.NOT_FOUND, "no turn of this project was ever compared")
+        raise not_found("no turn of this project was ever compared")
     if as_json:
         print(orjson.dumps(found).decode())
         return

@@ -27,7 +27,7 @@ from memsvc.cli.tool_client import (
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Permission
-from memsvc.core.toolsets import parse_toolsets
+from memsvc.core.tools import parse_toolsets
 from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.variables import URL_VARIABLE

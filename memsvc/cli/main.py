@@ -52,12 +52,18 @@ COMMANDS: Final = {
         "check_commands:doctor",
         "Check the settings, the database and the models or, with --url, a running server.",
     ),
+    "embeddings": ("model_commands:embeddings", "Search by meaning: turned on and off."),
+    "reranker": ("model_commands:rerank", "A model that reorders what was found: on and off."),
     "maintain": (
         "maintenance_commands:maintain",
         (
             "Maintain sessions; with --check or --rebuild, compare derived rows with their source"
             " files."
         ),
+    ),
+    "audit": (
+        "audit_command:audit",
+        "Count duplicates, echoes, secrets and what is out of date, here or in another's export.",
     ),
     "purge": (
         "admin_commands:purge",
@@ -99,26 +105,26 @@ COMMANDS: Final = {
         "host_commands:hook",
         "Answer a hook of a host, whose JSON is on standard input; it never fails.",
     ),
-    "remember": ("knowledge_commands:remember", "Store knowledge for future retrieval."),
+    "remember": ("elfmem:remember", "Store knowledge for future retrieval."),
     "recall": (
-        "knowledge_commands:recall",
+        "elfmem:recall",
         "Retrieve relevant knowledge, rendered for prompt injection.",
     ),
-    "status": ("knowledge_commands:status", "System health and suggested next action."),
+    "status": ("elfmem:status", "System health and suggested next action."),
     "outcome": (
-        "knowledge_commands:outcome",
+        "elfmem:outcome",
         "Record domain outcome signal [0.0-1.0] to update block confidence.",
     ),
     "curate": (
-        "knowledge_commands:curate",
+        "elfmem:curate",
         "Archive decayed blocks, prune weak edges, reinforce top knowledge.",
     ),
     "guide": (
-        "knowledge_commands:guide",
+        "elfmem:guide",
         "Show documentation for a specific operation, or the full overview; no database is needed.",
     ),
     "knowledge": (
-        "knowledge_commands:commands",
+        "elfmem:knowledge",
         "Knowledge: blocks that fade unless they prove useful.",
     ),
     "memories": ("memory_commands:commands", "Memories: what is known of a user."),

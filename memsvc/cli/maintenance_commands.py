@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
@@ -10,24 +9,23 @@ import typer
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli.options import Owner, owner_of, settings_of, with_database
+from memsvc.cli.options import Owner, owner_of, scopes_of, settings_of, with_database
 from memsvc.cli.tool_client import Config, DataDir
-from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.paths import check_identifier, check_project
+from memsvc.core.errors import invalid, not_found
+from memsvc.core.paths import check_identifier
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import run_tool
 from memsvc.core.tools import Tool
 from memsvc.gateway.metrics import Metrics
 from memsvc.runtime import Models, published
 from memsvc.settings import Settings
-from memsvc.store import keys, projects
+from memsvc.store import keys
 from memsvc.store.database import Database
 from memsvc.styles.files.indexing import FILE_INDEX
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME as NOTEBOOK
 from memsvc.styles.notebook.notebook_writer import TreeRebuild as NotebookRebuilding
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 
-PROJECTS_A_PAGE = 100
 MAINTENANCE = "memory_run_maintenance"
 
 
@@ -69,13 +67,12 @@ def maintain(
         return [
             await maintenance.project(scope, session, check=check, rebuild=rebuild)
             for owner in owners
-            async for scope in _projects(database, owner, project)
+            async for scope in scopes_of(database, owner, project)
         ]
 
     done = with_database(settings, work)
     if not done and not all_tenants:
-        raise MemsvcError(
-            Code.NOT_FOUND,
+        raise not_found(
             "nothing is stored here for this key",
             recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
         )
@@ -143,21 +140,6 @@ class _Maintenance:
                     else rebuild.check_index(scope, index_id)
                 )
         return found
-
-
-async def _projects(database: Database, tenant: bytes, only: str | None) -> AsyncIterator[Scope]:
-    if only is not None:
-        yield Scope(tenant, check_project(only))
-        return
-    after = ""
-    while True:
-        async with database.begin_tenant(Scope(tenant, "*"), read_only=True) as tx:
-            names = await projects.names(tx, like="", after=after, only=None, limit=PROJECTS_A_PAGE)
-        for name in names:
-            yield Scope(tenant, name)
-        if not names:
-            return
-        after = names[-1]
 
 
 def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> None:

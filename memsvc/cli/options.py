@@ -2,26 +2,31 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from memsvc import database_setup
 from memsvc.adapters.clock import SystemClock
-from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import TENANT_BYTES, Permission
+from memsvc.core.errors import invalid, permission_denied
+from memsvc.core.paths import check_project
+from memsvc.core.scope import TENANT_BYTES, Permission, Scope
 from memsvc.folder_key import list_legacy_keys, visible_key_file
 from memsvc.gateway.auth_challenge import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
 from memsvc.package_files import default_config
 from memsvc.settings import Settings, load
-from memsvc.store import keys
+from memsvc.store import keys, projects
 from memsvc.store.database import Database
 from memsvc.variables import KEY_VARIABLE
 
 Answer = TypeVar("Answer")
+SETTINGS_FILE: Final = "memsvc.yaml"
+"""In the data folder: what `memsvc embeddings use` and its kin wrote, over the shipped defaults."""
+
+PROJECTS_A_PAGE: Final = 100
 
 Owner = Annotated[
     str | None,
@@ -29,9 +34,17 @@ Owner = Annotated[
 ]
 
 
+def settings_file(config: Path | None, data_dir: Path | None) -> Path:
+    """Return the file of a user's own settings: the one named, else that of the data folder."""
+    folder = data_dir or os.environ.get("MEMSVC_DATA_DIR") or Settings().data_dir
+    return config or Path(folder) / SETTINGS_FILE
+
+
 def settings_of(config: Path | None, **overrides: Any) -> Settings:
-    """Return the settings of this command: its options over the environment over the file."""
-    return load(config or default_config(), os.environ, **overrides)
+    """Return the settings of this command: its options over the environment over the files."""
+    file = settings_file(config, overrides.get("data_dir"))
+    user_files = [file] if config is None and os.access(file, os.F_OK) else []
+    return load(config or default_config(), os.environ, *user_files, **overrides)
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
@@ -77,12 +90,27 @@ async def owner_of(
         raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
     outside_projects = key.projects is not None and project not in key.projects
     if Permission.WRITE not in key.permissions or outside_projects:
-        raise MemsvcError(
-            Code.PERMISSION_DENIED,
+        raise permission_denied(
             "this key may not do that",
             recovery="name the tenant by --tenant",
         )
     return key.tenant
+
+
+async def scopes_of(database: Database, tenant: bytes, only: str | None) -> AsyncIterator[Scope]:
+    """Yield the scope of this project or, with None, of each project of a tenant that has files."""
+    if only is not None:
+        yield Scope(tenant, check_project(only))
+        return
+    after = ""
+    while True:
+        async with database.begin_tenant(Scope(tenant, "*"), read_only=True) as tx:
+            names = await projects.names(tx, like="", after=after, only=None, limit=PROJECTS_A_PAGE)
+        for name in names:
+            yield Scope(tenant, name)
+        if not names:
+            return
+        after = names[-1]
 
 
 def tenant_of(text: str) -> bytes:
@@ -92,7 +120,5 @@ def tenant_of(text: str) -> bytes:
     except ValueError:
         tenant = b""
     if len(tenant) != TENANT_BYTES:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT, f"a tenant is {TENANT_BYTES * 2} hexadecimal digits"
-        )
+        raise invalid(f"a tenant is {TENANT_BYTES * 2} hexadecimal digits")
     return tenant

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
@@ -16,7 +15,8 @@ import httpx
 import orjson
 import typer
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_path
 from memsvc.core.scope import DEFAULT_PROJECT
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
@@ -41,7 +41,7 @@ Url = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandOutput:
     """Output of a command: the body with --json, else the lines.
 
@@ -66,12 +66,12 @@ def show(output: CommandOutput, *, as_json: bool, project: str | None = None) ->
         print(f"Nothing found in project {project}.", file=sys.stderr)
 
 
+@frozen
 class RemoteTools:
     """The tools of a memory, in one project, as the key of MEMSVC_API_KEY may use them."""
 
-    def __init__(self, http: httpx.AsyncClient, project: str) -> None:
-        self.http = http
-        self.project = project
+    http: httpx.AsyncClient
+    project: str
 
     async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool and return its result; arguments that are None are left out.
@@ -111,8 +111,7 @@ class RemoteTools:
         try:
             response = await self.http.request(method, path, **request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise MemsvcError(
-                Code.UNAVAILABLE,
+            raise unavailable(
                 f"no answer from {self.http.base_url} ({type(error).__name__})",
                 recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` runs there",
             ) from error
@@ -131,14 +130,14 @@ def failure(response: httpx.Response) -> MemsvcError:
             f"{response.url.host} answered with status {response.status_code}, but not"
             " as memsvc does"
         )
-        return MemsvcError(Code.UNAVAILABLE, error_text, recovery=f"check --url or {URL_VARIABLE}")
+        return unavailable(error_text, recovery=f"check --url or {URL_VARIABLE}")
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:
         recovery = f"set {KEY_VARIABLE} to a key of this memory"
     return MemsvcError(code, message, recovery=recovery)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandTarget:
     """The memory that a command works on, and the format of its output.
 

@@ -9,7 +9,7 @@ import typer
 import zstandard
 
 from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, using_memory
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import not_found
 from memsvc.core.items import role_of, text_of
 from memsvc.core.paths import decode_segment, encode_segment
 
@@ -53,9 +53,7 @@ async def show(
         if len(items) >= last:
             break
     if not items:
-        raise MemsvcError(
-            Code.NOT_FOUND, f"there is no session {session}", recovery="see `memsvc turns ls`"
-        )
+        raise not_found(f"there is no session {session}", recovery="see `memsvc turns ls`")
     return CommandOutput(
         {"session": session, "items": items[-last:]},
         columns(items[-last:], "time", "turn", "role", "text"),

@@ -4,10 +4,11 @@ All coordinates are those of a picture's view box, from the top left corner, rou
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import cos, exp, log10, pi, sin
 from typing import Any, Final
+
+from memsvc.core.frozen import frozen
 
 STATES: Final = ("success", "cancelled", "error")
 """Final states of calls, from the bottom of a bar to its top."""
@@ -18,7 +19,7 @@ LABEL_CHARS: Final = 22
 HOUR: Final = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChartFrame:
     """A picture and the part of it that the axes enclose."""
 
@@ -38,7 +39,7 @@ class ChartFrame:
         return round(self.bottom - share * (self.bottom - self.top), 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChartLabel:
     """A mark on an axis."""
 
@@ -46,7 +47,7 @@ class ChartLabel:
     told: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DecayChart:
     """The decay of a block.
 
@@ -58,7 +59,7 @@ class DecayChart:
     area: str
     now: tuple[float, float]
     threshold: float
-    across: list[ChartLabel]
+    x_labels: list[ChartLabel]
     up: list[ChartLabel]
 
 
@@ -102,7 +103,7 @@ def decay_chart(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GraphNode:
     """A neighbour in a graph, with its edge; the line goes from the centre to it."""
 
@@ -112,16 +113,16 @@ class GraphNode:
     label_x: float
     label_y: float
     label: str
-    thickness: float
+    width: float
     edge: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """A block and the blocks around it."""
 
     frame: ChartFrame
-    centre: tuple[float, float]
+    center: tuple[float, float]
     nodes: list[GraphNode]
 
 
@@ -153,7 +154,7 @@ def graph(edges: Sequence[Mapping[str, Any]]) -> Graph:
     return Graph(GRAPH_FRAME, center, nodes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bar:
     """The calls of an hour that ended one way."""
 
@@ -164,7 +165,7 @@ class Bar:
     height: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hours:
     """Calls by the hour: bars by final state, and a line of their duration on its own axis."""
 
@@ -174,7 +175,7 @@ class Hours:
     points: list[tuple[float, float]]
     up: list[ChartLabel]
     up_ms: list[ChartLabel]
-    across: list[ChartLabel]
+    x_labels: list[ChartLabel]
 
 
 CALLS: Final = ChartFrame(width=960, height=220, left=52, right=900, top=12, bottom=186)

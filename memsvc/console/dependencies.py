@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.types import Scope as Request
 
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool, ToolCalls
 
 
-class ConsoleOptions(BaseModel):
+class ConsoleOptions(Options):
     """Options of the web pages at /console."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="whether /console is there")
     session_hours: float = Field(
@@ -25,7 +25,7 @@ class ConsoleOptions(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SignedIn:
     """The caller of a key, and the hash by which the key is known from then on."""
 
@@ -43,7 +43,8 @@ class ConsoleDependencies:
     a slot for a body in transit; RESOURCE_BUSY where none is free. `calls` are the tools as that
     caller may use them, for one request. `schema` is the JSON schema of a tool's arguments.
     `health` returns which checks pass. `secret` is shared by all replicas, and so are the sessions
-    closed by `close_session`, until their cookies expire, and `is_closed`.
+    closed by `close_session`, until their cookies expire, and `is_closed`. `notices` tell what is
+    off, and how to turn it on.
     """
 
     sign_in: Callable[[Request, str], Awaitable[SignedIn]]
@@ -57,3 +58,4 @@ class ConsoleDependencies:
     is_closed: Callable[[bytes], Awaitable[bool]]
     clock: Clock
     version: str
+    notices: tuple[str, ...]

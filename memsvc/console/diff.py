@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Final, Literal
+
+from memsvc.core.frozen import frozen
 
 LINES_MAX: Final = 2000
 """Lines of each text that are compared."""
@@ -21,7 +22,7 @@ Kind = Literal["same", "added", "removed", "skipped"]
 LineChange = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiffLine:
     """One line of a comparison; the text of `skipped` is a number of equal lines."""
 

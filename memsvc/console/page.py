@@ -10,7 +10,7 @@ import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
@@ -25,7 +25,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from memsvc.console.dependencies import ConsoleDependencies
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError, invalid, permission_denied
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.core.tools import ToolCalls
 from memsvc.core.urls import CONSOLE_PATH
@@ -80,7 +81,7 @@ SESSION_MAX: Final = timedelta(days=7)
 """Lifetime of a session, however much is done in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionCookie:
     """A verified cookie: the hash of its key, its session, start and expiry, and its form token."""
 
@@ -256,7 +257,24 @@ environment.filters.update(FILTERS)
 environment.globals["root"] = CONSOLE_PATH
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
+class FormFields:
+    """Texts of a submitted form: "" for a field that is missing."""
+
+    data: FormData
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.data
+
+    def __getitem__(self, name: str) -> str:
+        return str(self.data.get(name, ""))
+
+    def texts(self, name: str) -> list[str]:
+        """Return all texts of a field."""
+        return [str(one) for one in self.data.getlist(name)]
+
+
+@frozen
 class Page:
     """Context of a view: the request, the caller and the tools.
 
@@ -308,17 +326,16 @@ class Page:
             raise outcome.error
         return outcome.body
 
-    async def form(self) -> FormData:
-        """Return the data of a submitted form.
+    async def form(self) -> FormFields:
+        """Return the fields of a submitted form.
 
         Raises PERMISSION_DENIED unless it is one of this session's own.
         """
         async with self.given.body_slot(self.caller):
-            form = await self.request.form(max_files=0, max_fields=200)
-        token = form.get("form_token") or self.request.headers.get("x-form-token")
+            form = FormFields(await self.request.form(max_files=0, max_fields=200))
+        token = form["form_token"] or self.request.headers.get("x-form-token")
         if not compare_digest(str(token).encode(), self.seal.form_token.encode()):
-            raise MemsvcError(
-                Code.PERMISSION_DENIED,
+            raise permission_denied(
                 "this form is not of this session",
                 recovery="open the page again, and repeat it",
             )
@@ -333,8 +350,16 @@ class Page:
         params = {name: value for name, value in query.items() if value not in (None, "")}
         return f"{path}?{urlencode(params)}" if params else path
 
+    def more(self, page_path: str, found: Mapping[str, Any], **query: Any) -> str | None:
+        """Return the URL of the rest of what a tool found; None when that is all of it."""
+        cursor = found["next_cursor"]
+        return self.url(page_path, **query, cursor=cursor) if cursor else None
+
     def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
-        """Render a page, or a part of one."""
+        """Render a page, or a part of one.
+
+        Its template sets `here`, the path of its place in the navigation, and `title`.
+        """
         text = environment.get_template(template).render(self._common() | context)
         return HTMLResponse(text, status)
 
@@ -361,7 +386,7 @@ class Page:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageLink:
     """An entry of the navigation, for everybody or for callers that may use the `tool`.
 

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files as resources
@@ -20,20 +19,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.console.dependencies import ConsoleDependencies, ConsoleOptions
 from memsvc.console.page import COOKIE, PROJECT, SEE_OTHER, CookieFactory, Page, environment
-from memsvc.console.views import (
-    administration_views,
-    document_views,
-    file_views,
-    memory_views,
-    project_views,
-)
+from memsvc.console.views import administration_views, document_views, file_views, memory_views
 from memsvc.core.errors import MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project
 from memsvc.core.scope import Caller
 from memsvc.core.urls import CONSOLE_PATH
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """Handler of one path and its methods; one that changes something takes POST."""
 
@@ -42,10 +36,10 @@ class View:
 
 
 VIEWS: Final[Mapping[str, View]] = {
-    "": View(project_views.overview),
-    "volume": View(project_views.show_usage),
-    "project": View(project_views.go_to_project),
-    "projects": View(project_views.projects),
+    "": View(administration_views.overview),
+    "volume": View(administration_views.show_usage),
+    "project": View(administration_views.go_to_project),
+    "projects": View(administration_views.projects),
     "sessions": View(memory_views.sessions),
     "session": View(memory_views.timeline),
     "recall": View(memory_views.recall),
@@ -65,7 +59,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "notebook": View(document_views.show),
     "edit-document": View(document_views.edit, ("GET", "POST")),
     "restore-document": View(document_views.restore, ("POST",)),
-    "playground": View(project_views.tool_form, ("GET", "POST")),
+    "playground": View(administration_views.tool_form, ("GET", "POST")),
     "memories": View(memory_views.memories),
     "memory": View(memory_views.memory_history),
     "delete-memory": View(memory_views.delete_memory, ("POST",)),
@@ -83,7 +77,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "calls": View(administration_views.calls),
     "jobs": View(administration_views.jobs),
     "settle-job": View(administration_views.settle_job, ("POST",)),
-    "settings": View(project_views.settings),
+    "settings": View(administration_views.settings),
     "keys": View(administration_views.keys),
     "key": View(administration_views.key),
     "create-key": View(administration_views.create_key, ("POST",)),
@@ -329,14 +323,14 @@ class _StaticFiles:
         )
 
 
+@frozen
 class _Guard:
     """ASGI middleware that sets security headers and limits the size and duration of bodies.
 
     No page is kept by any cache.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         received_bytes, max_bytes = (

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Set
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Final
 from unicodedata import category, normalize
 
 import regex
 import Stemmer
+
+from memsvc.core.frozen import frozen
 
 TERMS_VERSION: Final = 1
 TERMS_MAX: Final = 4000
@@ -59,6 +60,11 @@ _BASE_BY_VARIANT: Final = {
 }
 
 _SUFFIXES: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_RUN: Final = re.compile(r"\w+")
+_NO_WORD: Final = {
+    code: " " for code in range(128) if not (chr(code).isalnum() or code == ord("_"))
+}
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _CJK_LIKE: Final = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
@@ -117,24 +123,51 @@ def terms(text: str) -> list[str]:
     return list(islice(_terms(text_normalized), TERMS_MAX))
 
 
-def words_with_terms(words: Iterable[str], wanted: Set[str]) -> dict[str, frozenset[str]]:
+def prefixes_of(wanted: Iterable[str]) -> frozenset[str]:
+    """Return the two characters that ASCII words with some of the wanted terms may begin with.
+
+    Stems begin with the same letters as their words, but for words as "lying"."""
+    found = {term[:2] for term in wanted}
+    found |= {
+        form[:2]
+        for form, base in _BASE_BY_VARIANT.items()
+        if base[:2] in found or base[0] in found or base[1:2] == "y"
+    }
+    found |= {f"{char}y" for char in _LETTERS}
+    found |= {term + char for term in found if len(term) == 1 for char in _LETTERS}
+    return frozenset(
+        first + second
+        for term in found
+        for first in {term[0], term[0].upper()}
+        for second in {term[1:], term[1:].upper()}
+    )
+
+
+def distinct_words(text: str) -> set[str]:
+    """Return the words of a text: its runs of letters, digits and `_`."""
+    if text.isascii():
+        return set(text.translate(_NO_WORD).split())
+    return set(_RUN.findall(text))
+
+
+def words_with_terms(
+    words: Iterable[str], wanted: Set[str], prefixes: Set[str]
+) -> dict[str, frozenset[str]]:
     """Return the words, runs of letters and digits, that have some of the wanted terms, and which.
 
-    Stems begin with the same two letters as their words, but for words as "lying"."""
-    beginnings = {term[:2] for term in wanted}
+    `prefixes` are those of the wanted terms."""
     found: dict[str, frozenset[str]] = {}
     ascii_words: list[str] = []
     bases: list[str] = []
-    for word in words:
-        if word.isascii() and "_" not in word:
-            low = word.lower()
-            base = _BASE_BY_VARIANT.get(low, low)
-            has_beginning = base[:2] in beginnings or base[0] in beginnings or base[1:2] == "y"
-            if has_beginning and low not in STOP_WORDS:
-                ascii_words.append(word)
-                bases.append(_truncate(base))
-        elif shared := wanted & set(terms(word)):
-            found[word] = frozenset(shared)
+    for word in [
+        word for word in words if word[:2] in prefixes or "_" in word or not word.isascii()
+    ]:
+        if "_" in word or not word.isascii():
+            if shared := wanted & set(terms(word)):
+                found[word] = frozenset(shared)
+        elif (low := word.lower()) not in STOP_WORDS:
+            ascii_words.append(word)
+            bases.append(_truncate(_BASE_BY_VARIANT.get(low, low)))
     stems = zip(ascii_words, _ENGLISH.stemWords(bases), strict=True)  # all at once: quicker
     return found | {word: frozenset((stem,)) for word, stem in stems if stem in wanted}
 
@@ -200,7 +233,7 @@ def find_date_names(text: str) -> Iterator[tuple[int, int, "NamedDate"]]:
         yield match.start(), match.end(), named
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedDate:
     """A month (1 to 12) as a question names it, with its year and day where given."""
 

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol
 
 from pydantic import BaseModel
 
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 
 EXPORT_TOOL: Final = "archive_export"
@@ -16,7 +16,7 @@ ARCHIVE_PATH: Final = "/api/archive"
 other."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenArchive:
     """An archive being exported: its file name, its media type and its bytes."""
 

@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, ParamSpec, TypeVar
@@ -13,6 +12,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from memsvc.core.call_context import current_call
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter
 
 
@@ -106,7 +106,7 @@ COUNT_THREAD_LIMIT: Final = 2
 DELAY_INTERVAL_S: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ThreadPool:
     """Threads that tenants share in turn, one for each of them at a time."""
 

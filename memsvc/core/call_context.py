@@ -74,16 +74,7 @@ class NoTracer:
 
     is_enabled = False
 
-    def span(
-        self,
-        kind: SpanKind,
-        name: str = "",
-        attributes: Mapping[str, AttributeValue] = NO_ATTRIBUTES,
-        *,
-        parent: str = "",
-        linked: str = "",
-    ) -> AbstractContextManager[TraceSpan]:
-        del kind, name, parent, linked, attributes
+    def span(self, *_: object, **__: object) -> AbstractContextManager[TraceSpan]:
         return _NO_SPAN
 
     def traceparent(self) -> str:

@@ -3,11 +3,12 @@
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 import regex
+
+from memsvc.core.frozen import frozen
 
 NOT_SHORT_FORM: Final = r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|e\.g|i\.e|z\.B|bzw|ca|approx|No|Nr)\.)"
 _END: Final = regex.compile(
@@ -79,7 +80,7 @@ _CHARACTER: Final = regex.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunk:
     """A chunk of a text: `text` is exactly its bytes from `start` on, offsets in UTF-8 bytes.
 

@@ -1,6 +1,7 @@
 """The one error that callers see: a code, a message, and whether a retry can help."""
 
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from memsvc.core.scope import Permission
@@ -24,9 +25,11 @@ class Code(StrEnum):
     QUOTA_EXCEEDED = "QUOTA_EXCEEDED"
     RATE_LIMITED = "RATE_LIMITED"
     RESOURCE_BUSY = "RESOURCE_BUSY"
+    SECRET_REFUSED = "SECRET_REFUSED"  # noqa: S105 - a code
     CONFLICT = "CONFLICT"
     VERSION_CONFLICT = "VERSION_CONFLICT"
     PRECONDITION_REQUIRED = "PRECONDITION_REQUIRED"
+    NOT_ACCEPTED = "NOT_ACCEPTED"
     UNAVAILABLE = "UNAVAILABLE"
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
@@ -49,9 +52,11 @@ HTTP_STATUS: dict[Code, int] = {
     Code.QUOTA_EXCEEDED: 507,
     Code.RATE_LIMITED: 429,
     Code.RESOURCE_BUSY: 409,
+    Code.SECRET_REFUSED: 422,
     Code.CONFLICT: 409,
     Code.VERSION_CONFLICT: 412,
     Code.PRECONDITION_REQUIRED: 428,
+    Code.NOT_ACCEPTED: 403,
     Code.UNAVAILABLE: 503,
     Code.INTERNAL_ERROR: 500,
 }
@@ -138,9 +143,20 @@ class ModelRefusalError(MemsvcError):
         return False
 
 
-def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
-    """Return the error for an argument that can never be valid, however often it is sent."""
-    return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)
+# Errors that are raised often, by their code.
+invalid = partial(MemsvcError, Code.INVALID_ARGUMENT)  # however often it is sent
+not_found = partial(MemsvcError, Code.NOT_FOUND)
+unavailable = partial(MemsvcError, Code.UNAVAILABLE)
+invalid_content = partial(MemsvcError, Code.INVALID_CONTENT)
+permission_denied = partial(MemsvcError, Code.PERMISSION_DENIED)
+conflict = partial(MemsvcError, Code.CONFLICT)
+payload_too_large = partial(MemsvcError, Code.PAYLOAD_TOO_LARGE)
+invalid_path = partial(MemsvcError, Code.INVALID_PATH)
+resource_busy = partial(MemsvcError, Code.RESOURCE_BUSY)
+quota_exceeded = partial(MemsvcError, Code.QUOTA_EXCEEDED)
+invalid_offset = partial(MemsvcError, Code.INVALID_OFFSET)
+already_exists = partial(MemsvcError, Code.ALREADY_EXISTS)
+invalid_query = partial(MemsvcError, Code.INVALID_QUERY)
 
 
 class SettingsError(Exception):

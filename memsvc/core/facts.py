@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Literal, get_args
+
+from memsvc.core.frozen import frozen
 
 
 class FactTier(StrEnum):
@@ -39,7 +41,7 @@ STATEMENT_CHARS_MAX = 200
 """Maximum length of the clause that a fact keeps."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """Source of a fact: the session, the turn and the item of it, the user, and who found it."""
 
@@ -50,7 +52,7 @@ class Evidence:
     origin: Origin = "rule"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FactExpiry:
     """Facts that no longer hold: those of a key that have this value.
 
@@ -63,7 +65,7 @@ class FactExpiry:
     exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """A statement that may become a fact.
 
@@ -95,7 +97,7 @@ class Statement:
     @property
     def told(self) -> str:
         """Return the words that tell this fact: the clause that says it, or else key and value."""
-        return self.statement or f"{self.key.replace('_', ' ')}: {self.value}"
+        return words_of(self.statement, self.key, self.value)
 
     @property
     def identity(self) -> Identity:
@@ -103,7 +105,7 @@ class Statement:
         return self.fact_id, self.key, self.slot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemovalClaim:
     """A claim that something is no longer true, or never was."""
 
@@ -116,7 +118,7 @@ class RemovalClaim:
 Claim = Statement | RemovalClaim
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Doubt:
     """A later sentence of the user's, by which a fact may no longer hold."""
 
@@ -126,7 +128,7 @@ class Doubt:
     turn: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact:
     """A stored statement with its validity, its entry and its index.
 
@@ -147,21 +149,21 @@ class Fact:
         return self.state is FactState.ACTIVE and (self.expires_at is None or self.expires_at > now)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Merge:
     """Changes that new claims make to stored facts.
 
     `kept` are the statements to store, `replaced` the facts they replace with the record that
-    replaces each, `deleted` the facts that were retracted, `questioned` those in doubt from now on,
-    `past` what was said before the newer fact that holds. `repeated` counts known statements,
-    `ignored` rejected ones."""
+    replaces each, `deleted` the facts that were retracted, `questioned` those in doubt from now on
+    (None: no longer), `past` what was said before the newer fact that holds. `repeated` counts
+    known statements, `ignored` rejected ones."""
 
     kept: tuple[Statement, ...]
     replaced: tuple[tuple[Fact, str], ...]
     repeated: int
     deleted: tuple[Fact, ...] = ()
     ignored: int = 0
-    questioned: tuple[tuple[Fact, Doubt], ...] = ()
+    questioned: tuple[tuple[Fact, Doubt | None], ...] = ()
     past: tuple[tuple[Statement, Fact], ...] = ()
 
     @property
@@ -355,6 +357,11 @@ def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
     }
 
 
+def words_of(statement: str, key: str, value: str) -> str:
+    """Return the words that tell a fact: the clause that says it, or else key and value."""
+    return statement or f"{key.replace('_', ' ')}: {value}"
+
+
 def record_id(session: str, record: str) -> str:
     """Return the id of a record, 12 hexadecimal digits, unique over all sessions of a user."""
     name = f"{session}\x1f{record}".encode()
@@ -419,11 +426,11 @@ PROFILE_FACT_IDS: Final = tuple(_CLASS_BY_FACT_ID)
 """Ids of the facts that a profile is made of."""
 
 
-def profile_class(statement: Statement) -> ProfileClass | None:
-    """Return the class of a statement in a profile; None where it is in none."""
-    if statement.fact_id == "user_instruction" and statement.key == "answer language":
+def profile_class(fact_id: str, key: str) -> ProfileClass | None:
+    """Return the class of such facts in a profile; None where they are in none."""
+    if fact_id == "user_instruction" and key == "answer language":
         return "answer_language"
-    return _CLASS_BY_FACT_ID.get(statement.fact_id)
+    return _CLASS_BY_FACT_ID.get(fact_id)
 
 
 def profile_facts(
@@ -435,7 +442,7 @@ def profile_facts(
     told = [
         (name, fact)
         for fact in facts
-        if (name := profile_class(fact.statement)) in classes
+        if (name := profile_class(fact.statement.fact_id, fact.statement.key)) in classes
         and name is not None
         and not (is_shared and name in PRIVATE_CLASSES)
     ]

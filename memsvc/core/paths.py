@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import invalid, invalid_path
 
 PATH_BYTES_MAX = 512
 KEPT_PATH_BYTES_MAX = 1024
@@ -22,9 +22,7 @@ _SEGMENT_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 def check_project(project: str) -> str:
     """Return the project name, or raise INVALID_PATH: 1 to 128 of `A-Za-z0-9_.-`."""
     if not _PROJECT.match(project):
-        raise MemsvcError(
-            Code.INVALID_PATH, "project must be 1 to 128 characters of A-Z a-z 0-9 _ . -"
-        )
+        raise invalid_path("project must be 1 to 128 characters of A-Z a-z 0-9 _ . -")
     return project
 
 
@@ -47,14 +45,14 @@ def check_path(path: str) -> str:
     if path in ("", "/"):
         return ROOT
     if not _PATH.match(path):
-        raise MemsvcError(Code.INVALID_PATH, "path may only hold A-Z a-z 0-9 / _ . % -")
+        raise invalid_path("path may only hold A-Z a-z 0-9 / _ . % -")
     bytes_max = KEPT_PATH_BYTES_MAX if is_kept(path) else PATH_BYTES_MAX
     if len(path) > bytes_max:
-        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {bytes_max} bytes")
+        raise invalid_path(f"path is longer than {bytes_max} bytes")
     if not path.startswith("/") or path.endswith("/"):
-        raise MemsvcError(Code.INVALID_PATH, "path must start with / and must not end with /")
+        raise invalid_path("path must start with / and must not end with /")
     if any(segment in ("", ".", "..") for segment in path[1:].split("/")):
-        raise MemsvcError(Code.INVALID_PATH, "path must not have empty, . or .. segments")
+        raise invalid_path("path must not have empty, . or .. segments")
     return path
 
 

@@ -1,12 +1,12 @@
 """Ports of the core: the clock, token counts, embeddings, language models and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 
 Output = TypeVar("Output", bound=BaseModel)
@@ -75,7 +75,7 @@ class Llm(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CitedPassage:
     """A passage of a file that answers a question, with its byte range and last write."""
 

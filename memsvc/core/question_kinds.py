@@ -1,16 +1,148 @@
-"""What a question is about: the person who asks, anything, or the world and the text in hand.
-
-Patterns are over `normalized_text`: lower case, no diacritics. Words end where no Latin letter
-follows: Chinese and Japanese are written against them."""
+"""Kinds of questions, their topics in everyday words, and courtesies that ask nothing."""
 
 import re
 from enum import Enum
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
-from memsvc.core.analysis import normalized_text
+from memsvc.core.analysis import is_question, normalized_text, terms
+
+WORDS_FILE: Final = "topic_words.txt"
+"""Lines of a topic, a colon and words."""
+TOPIC_CHARS_MAX: Final = 2000
+"""Characters of a text that are looked at."""
+GENERAL_TOPICS: Final = frozenset(("time", "place", "name", "outdoors"))
+"""Topics that nearly any statement may touch; sharing one says little."""
+_FIRST_CJK: Final = "\u2e80"
+
+_PHRASES: Final = """
+    hello; hi; hey; hiya; howdy; greetings; good (?:morning|afternoon|evening|night|day); welcome( back)?; bye;
+    goodbye; (?:see|talk to) (?:you|ya)( later| soon| tomorrow| then)?; take care;
+    have a (?:good|great|nice) (?:day|one|evening|weekend); thanks?( a lot| a million| a bunch| so much| again)?;
+    thank you( so much| very much| again)?; many thanks; thx; tysm; ty; cheers; much appreciated;
+    i appreciate (?:it|that); you'?re welcome; no problem; no worries; please; sorry; ok; okay; okey; k; alright;
+    all right; right; sure( thing)?; yes; yeah; yep; yup; no; nope; nah; fine; great; good; nice( one)?; cool;
+    perfect; awesome; excellent; wonderful; amazing; brilliant; super; lovely; sweet; exactly; agreed; indeed;
+    of course; got it; gotcha; understood; (?:duly )?noted; notiert; gemerkt; note; anotado; apuntado;
+    i(?:'ll| will)? (?:remember|note|keep) (?:that|it|this)( in mind)?; i see; makes sense; (?:sounds|looks) (?:good|great|fine);
+    that'?s (?:it|all|fine|good|great|perfect|right); (?:good|great|nice|well) (?:job|work|done); wow; oh; ah; aha;
+    hmm+; mhm; uh; um; lol; (?:ha){2,}; never ?mind; not now; done; go ahead; (?:(?:let's|we can) )?(?:go|move|carry) on; continue; hallo; moin( moin)?;
+    servus; grussgott; gruss gott; guten (?:tag|morgen|abend)|gute nacht; schonen (?:tag|abend)( noch)?;
+    danke?( dir| euch| ihnen)?( sehr| schon)?; vielen( lieben)? dank; besten dank; herzlichen dank;
+    merci( beaucoup| bien)?; bitte( schon| sehr)?; gern(?:e)?( geschehen)?; ja; jo; nein; doch; klar; alles klar;
+    passt( so)?; perfekt; genau; gut; sehr gut; prima; toll; klasse; spitze; wunderbar; einverstanden; verstanden;
+    stimmt; tschuss; ciao; (?:auf )?wiedersehen; bis (?:bald|dann|spater|morgen|gleich); mach(?:'?s)? gut;
+    entschuldigung; kein problem; bonjour; bonsoir; salut; coucou; bonne (?:nuit|journee|soiree); au revoir;
+    a (?:bientot|demain|plus); s'il (?:te|vous) plait; de rien; oui; non; d'accord; parfait; tres bien; genial;
+    entendu; pas de probleme; desole(?:e)?; hola; buenos dias; buen dia; buenas( tardes| noches)?;
+    (?:muchas |mil )?gracias; de nada; por favor; si; vale; claro( que si)?; perfecto; muy bien; entendido;
+    estupendo; adios; hasta (?:luego|pronto|manana); lo siento; obrigad[oa]; ola; bom dia; boa (?:tarde|noite);
+    grazie( mille)?; prego; buongiorno; va bene; next( one| question| topic)?; (?:that|this|it) (?:helps|helped|worked|works|did it)( me)?( a lot)?;
+    (?:das|des) (?:hilft|half|hat geholfen|war'?s)( mir)?( sehr| weiter)?; (?:die )?nachste( frage)?; (?:mach(?:en wir)? )?weiter( so| im text| geht'?s)?;
+    (?:eso|me) (?:me )?(?:ayuda|sirve)( mucho)?; (?:la )?siguiente( pregunta)?; sigue; sigamos; adelante; listo;
+    (?:ca|cela) (?:m'aide|aide)( beaucoup)?; (?:la )?(?:question )?suivante?; on continue; la suite; nickel; super
+"""
+_CJK_PHRASES: Final = """
+    (?:どうも)?ありがとう(?:ございます|ございました|ね)? こんにち[はわ] こんばん[はわ] おはよう(?:ございます)?
+    おやすみ(?:なさい)? さようなら はい うん いいえ 了解(?:です|しました)? わかりました 分かりました わかった
+    分かった お願いします すみません ごめん(?:なさい)? よろしく(?:お願いします)? なるほど すごい いいね
+    完璧(?:です)? お疲れ様(?:です|でした)? 大丈夫(?:です)? (?:非常|十分)?感[谢謝](?:你|您)? [谢謝][谢謝](?:你|您)?
+    多[谢謝] 你好 您好 早上好 晚上好 晚安 再[见見] 拜拜 好的?吧? 行吧? 可以 是的 [对對]的? 嗯+ 哦 明白了? 知道了 [记記](?:下|住)了 メモしました 覚えました 承知(?:しました|です)
+    [没沒](?:问题|問題|关系|關係) 不客[气氣] 不用[谢謝] [请請] [对對]不起 太好了 很好 不[错錯] 完美 辛苦了
+    (?:好的?)?下一[个個] [继繼][续續] 有[帮幫]助 [帮幫]大忙了 [谢謝]啦 続けて(?:ください)? 次(?:(?:を)?お願いします)? 助かり(?:ます|ました)
+    감사합니다 고마워요? 안녕하세요 네
+"""
+"""Normalised, as they are compared.
+
+A blank stands for any white space, in the second list for a separator."""
+_ANSWER: Final = re.compile(
+    r"\b(?:yes|yeah|yep|yup|no|nope|nah|sure(?: thing)?|agreed|ja|jo|nein|doch|einverstanden|oui|non"
+    r"|d'accord|entendu|si|vale)\b|はい|うん|いいえ|是|[对對]|可以|네"
+)
+"""Courtesies that answer what was asked before them."""
+_THANKS: Final = re.compile(
+    r"\b(?:thank|thanks|thx|ty|tysm|cheers|danke?|merci|gracias|obrigad[oa]|grazie)\b"
+)
 
 CHARS_MAX: Final = 400
 """Longer texts are pasted or explained: their own words find what they need."""
+
+
+def topics_in(text: str) -> frozenset[str]:
+    """Return the topics that the words of a text belong to."""
+    topics_by_term, cjk_words, topics_by_cjk_word = _lexicon()
+    text = text[:TOPIC_CHARS_MAX]
+    found = [topics_by_term.get(term, ()) for term in terms(text)]
+    if not text.isascii():
+        found += [topics_by_cjk_word[word] for word in cjk_words.findall(normalized_text(text))]
+    return frozenset(topic for topics in found for topic in topics)
+
+
+def shared_topics(topics: frozenset[str], others: frozenset[str]) -> float:
+    """Return how much two sets of topics have in common: one for each, little for a broad one."""
+    return sum(0.3 if topic in GENERAL_TOPICS else 1.0 for topic in topics & others)
+
+
+@cache
+def _lexicon() -> tuple[dict[str, set[str]], re.Pattern[str], dict[str, set[str]]]:
+    """Return topics by term, a pattern of the words written without spaces, topics by these."""
+    by_term: dict[str, set[str]] = {}
+    by_cjk_word: dict[str, set[str]] = {}
+    content = files("memsvc.core").joinpath(WORDS_FILE).read_text(encoding="utf-8")
+    for line in content.splitlines():
+        topic, _, words = line.partition(": ")
+        for word in words.split():
+            if word[0] >= _FIRST_CJK:
+                by_cjk_word.setdefault(normalized_text(word), set()).add(topic)
+            else:
+                for term in terms(word):
+                    by_term.setdefault(term, set()).add(topic)
+    by_length = sorted(by_cjk_word, key=len, reverse=True)
+    return by_term, re.compile("|".join(map(re.escape, by_length))), by_cjk_word
+
+
+def _phrase_pattern() -> str:
+    phrases = [" ".join(phrase.split()) for phrase in _PHRASES.split(";")]
+    return "|".join(sorted(phrases, key=len, reverse=True)).replace(" ", r"\s+")
+
+
+_PATTERN: Final = re.compile(
+    rf"(?<![^\W_])(?:{_phrase_pattern()})(?![^\W_])"
+    rf"|(?=[\u3040-\u9fff\uac00-\ud7a3])(?:{'|'.join(normalized_text(_CJK_PHRASES).split())})"
+)
+_CHARS_MAX: Final = 200
+"""A longer text is taken to have content."""
+_THANKS_CHARS_MAX: Final = 40
+_WORDS_ALONE: Final = 1
+
+
+def is_greeting_phrase(text: str) -> bool:
+    """Return whether a text holds only courtesies and neither a question nor content."""
+    if len(text) > _CHARS_MAX or is_question(text):
+        return False
+    normalized = normalized_text(text)
+    rest = _PATTERN.sub(" ", normalized)
+    return rest != normalized and not terms(rest)
+
+
+def is_filler(text: str) -> bool:
+    """Return whether a text holds only courtesies that answer nothing."""
+    return is_greeting_phrase(text) and not any(
+        _ANSWER.fullmatch(found[0]) for found in _PATTERN.finditer(normalized_text(text))
+    )
+
+
+def has_content(text: str) -> bool:
+    """Return whether a text has two words or more beside courtesies, thanks one word more.
+
+    "Grand, thanks a million" and "merci chef" say nothing else."""
+    if len(text) > _CHARS_MAX:
+        return True
+    normalized = normalized_text(text)
+    count = len(terms(_PATTERN.sub(" ", normalized)))
+    is_thanks = len(text) <= _THANKS_CHARS_MAX and _THANKS.search(normalized) is not None
+    return count > _WORDS_ALONE + is_thanks
 
 
 class QuestionKind(Enum):

@@ -3,22 +3,105 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from functools import cache
 from importlib.resources import files
 from math import log1p, sqrt
 from operator import itemgetter
-from typing import Final, NamedTuple
+from statistics import median
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from memsvc.core.analysis import NamedDate, normalized_text, parse_date_names, query_terms, terms
-from memsvc.core.fusion import floor_distance
+from memsvc.core.frozen import frozen
 from memsvc.core.time_references import FIRST, NEVER, TimeReferences
 
 SHORT_LENGTH: Final = 30
 """Terms up to which an entry, or an index's average, counts as short: a chat message, not an essay.
 """
 LONG_LENGTH: Final = 120
+
+
+class _Ordered(Protocol):
+    """A sortable key: a number, or a tuple of place and number."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+
+K = TypeVar("K", bound=_Ordered)
+
+COSINE_WEIGHT: Final = 0.3
+"""Weight of the cosine in a fused score; words are more reliable for passages of a kilobyte."""
+FLOOR_CANDIDATES_MIN: Final = 8
+"""Minimum number of cosines whose median estimates unrelated text."""
+COSINE_RANGE_MIN: Final = 0.1
+"""Minimum distance above the floor at which a cosine counts fully, so that noise is not amplified.
+"""
+
+
+def merge_scores(
+    bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: float = COSINE_WEIGHT
+) -> dict[K, float]:
+    """Return the score of every key, between 0 and 1, best first.
+
+    The greater key first among equals.
+
+    A convex sum of both sides, each over its own maximum: `(1 - cosine_weight) * bm25 +
+    cosine_weight * cosine`. Bruch, Gai and Ingber (An Analysis of Fusion Functions for Hybrid
+    Retrieval, ACM TOIS 2023) find it better than reciprocal ranks, which lose how clear a match
+    was, and hardly sensitive to its weight. They subtract from each side its minimum. That of BM25
+    is 0; that of the cosine, -1, means nothing, because models give unrelated texts anything
+    between 0 and 0.8. Candidates by cosine are the nearest of an index whether or not they are
+    near, so their median is taken as unrelated (`cosine_floor`).
+
+    A key that one side lacks has 0 there. Where a side is empty, the other one has all the weight,
+    so that recall without an embedder keeps its order. Values that are not finite, and negative
+    ones, count as 0."""
+    if not 0 <= cosine_weight <= 1:
+        raise ValueError(f"a weight is between 0 and 1, not {cosine_weight}")
+    words = _normalize(bm25, max(map(_finite, bm25.values()), default=0.0))
+    distance_by_key, distance_max = floor_distance(cosine)
+    cosine_scores = _normalize(distance_by_key, distance_max)
+    share = cosine_weight if words and cosine_scores else float(not words)
+    scores = {
+        key: (1 - share) * words.get(key, 0.0) + share * cosine_scores.get(key, 0.0)
+        for key in {**bm25, **cosine}
+    }
+    later_first = sorted(scores, reverse=True)
+    return {key: scores[key] for key in sorted(later_first, key=lambda key: -scores[key])}
+
+
+def floor_distance(cosine: Mapping[K, float]) -> tuple[dict[K, float], float]:
+    """Return how far each cosine is above the floor, and the distance that counts fully.
+
+    Cosines that are not above it are left out."""
+    floor = cosine_floor(cosine)
+    distance_by_key = {
+        key: _finite(value) - floor for key, value in cosine.items() if _finite(value) > floor
+    }
+    return distance_by_key, max(COSINE_RANGE_MIN, max(distance_by_key.values(), default=0.0))
+
+
+def cosine_floor(cosine: Mapping[K, float]) -> float:
+    """Return the cosine that counts as none: the median of the candidates, or 0 for too few."""
+    if len(cosine) < FLOOR_CANDIDATES_MIN:
+        return 0.0
+    return max(0.0, median(_finite(value) for value in cosine.values()))
+
+
+def _normalize(values: Mapping[K, float], value_max: float) -> dict[K, float]:
+    """Return the positive values as shares of the greatest; nothing if there are none."""
+    return (
+        {key: value / value_max for key, value in values.items() if _finite(value) > 0}
+        if value_max > 0
+        else {}
+    )
+
+
+def _finite(value: float) -> float:
+    return value if -1e300 < value < 1e300 else 0.0
 
 
 def bm25_constants(avg_length: float) -> tuple[float, float]:
@@ -326,6 +409,8 @@ def _score_modifiers(
         result.append(("assistant", 1 - weights.long_message * length_factor(length)))
     if candidate.weight != 1:
         result.append(("elsewhere", candidate.weight))
+    if candidate.feedback:
+        result.append(("feedback", 1 + weights.feedback * candidate.feedback))
     return result
 
 
@@ -372,7 +457,7 @@ def _length_weight(length: int) -> float:
     return 1.0 if length <= SHORT_LENGTH else SHORT_LENGTH / length
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankWeights:
     """Weights of the ranking features, tuned on short chats; they decrease with length."""
 
@@ -402,6 +487,8 @@ class RankWeights:
     """Gain of an entry from the time that the question refers to."""
     order: float = 0.1
     """Gain of the first, or the latest, of the matches where the question asks for that."""
+    feedback: float = 0.3
+    """Gain of an entry that was said to have helped, loss of one that was said to be wrong."""
 
 
 DEFAULT_WEIGHTS: Final = RankWeights()
@@ -411,7 +498,7 @@ class Candidate(NamedTuple):
     """An entry as the index found it: its BM25 share by question term and its length in terms.
 
     `cosine` is its similarity to the question, None where unknown; `weight` its factor relative to
-    other indexes."""
+    other indexes; `feedback` is 1 where it helped, -1 where it was wrong."""
 
     entry: int
     term_scores: Mapping[str, float]
@@ -423,9 +510,10 @@ class Candidate(NamedTuple):
     ref: str = ""
     cosine: float | None = None
     weight: float = 1.0
+    feedback: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """A query: its terms with their idf in nats, its dates and times.
 
@@ -454,7 +542,7 @@ class Ranked(NamedTuple):
     day: date | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Named:
     speaker: str
     terms: frozenset[str]

@@ -126,13 +126,14 @@ class Distinct:
     def add_if_new(self, words: Collection[str]) -> bool:
         """Return whether a text of these words is new; then it is remembered."""
         word_set = frozenset(words)
+        size = len(word_set)
+        # texts that are so similar share one of so many words, whichever, and have similar sizes
+        some = [*islice(word_set, int((1 - self._similarity_max) * size) + 1)]
+        size_min, size_max = self._similarity_max * size, size / self._similarity_max
         for other in self._admitted:
-            size_min, size_max = sorted((len(word_set), len(other)))
-            if (
-                size_min > self._similarity_max * size_max
-            ):  # else they cannot be that similar, whatever they share
+            if size_min < len(other) < size_max and not other.isdisjoint(some):
                 shared = len(word_set & other)
-                if shared > self._similarity_max * (size_min + size_max - shared):
+                if shared > self._similarity_max * (size + len(other) - shared):
                     return False
         self._admitted.append(word_set)
         return True

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 
 _VARIABLE: Final = re.compile(r"\{(\+?)([a-z_]+)\}")
@@ -27,7 +28,7 @@ class ListedResource:
     updated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResourceListing:
     """List of a resource's URIs in one project.
 
@@ -38,7 +39,7 @@ class ResourceListing:
     page: Callable[[Scope, str, int], Awaitable[Sequence[ListedResource]]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """Completion of an argument from its prefix, with values in one project, in order.
 

@@ -1,9 +1,11 @@
 """The caller of a request, and the tenant and project whose data it may touch."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
+
+from memsvc.core.frozen import frozen
 
 TENANT_BYTES = 32
 DEFAULT_PROJECT = "default"
@@ -23,7 +25,7 @@ class Permission(StrEnum):
 ALL_PERMISSIONS = frozenset(Permission)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """The tenant and project whose data is touched.
 
@@ -46,13 +48,14 @@ class Scope:
         return self.allowed_projects if self.project == ALL_PROJECTS else frozenset({self.project})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caller:
     """An authenticated caller.
 
     `projects` and `hidden_tools` restrict the key; None means all projects. `key_id` is None
     without a listed key. `toolsets` are listed for it unless it requests others. These and
-    `expires_at` do not count for equality."""
+    `expires_at` do not count for equality. `surface_hidden_tools` are not offered
+    where the caller calls, whatever its key may do."""
 
     tenant: bytes
     key_label: str
@@ -62,6 +65,7 @@ class Caller:
     key_id: UUID | None = None
     expires_at: datetime | None = field(default=None, compare=False)
     toolsets: frozenset[str] = field(default=frozenset(), compare=False)
+    surface_hidden_tools: frozenset[str] = frozenset()
 
     def can_access(self, project: str) -> bool:
         """Return whether the key is not confined to other projects."""

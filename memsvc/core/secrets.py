@@ -1,9 +1,16 @@
 """Detection of secrets in text: passwords, keys, tokens, card numbers.
 
-None of them may reach a model or a fact."""
+None of them may reach a model or a fact; what a policy says, nothing that is stored."""
 
 import re
-from typing import Final
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+
+import orjson
+from pydantic import Field, field_validator
+
+from memsvc.core.background import run_in_thread
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.options import Options
 
 PLACEHOLDER: Final = "[secret]"
 
@@ -18,7 +25,7 @@ _WORDS: Final = (
 _CJK_WORDS: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
 """Names of secrets in statements such as "my password is"."""
 _CONTEXT_WORDS: Final = (
-    r"[a-z]+pass(?:word|code|phrase)s?|secrets?|tokens?|otp|2fa|ssn|security"
+    r"[a-z]+pass(?:word|code|phrase)s?|[a-zäöüß]+(?:passwort|kennwort)|secrets?|tokens?|otp|2fa|ssn|security"
     r" code|iban|(?:credit|debit) card"
     r"|card number|kreditkarten?(?:nummer)?|carte bancaire|tarjeta|clave"
 )
@@ -31,7 +38,8 @@ _SECRET_CONTEXT: Final = re.compile(
 _NAMED: Final = re.compile(
     rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CJK_WORDS})(?![A-Za-z0-9])[\"'”’]?"
     r"\s{0,4}(?::|=|：|\bis\b|\bare\b|\bist\b|\best\b|\bes\b|\bé\b|\bè\b|\bто\b|это|[-—–]|是|为|為|は|은|는)"
-    r"\s{0,4}(?P<secret>[\"'“‘`]?[^\s,;，。、]{3,512})",
+    r"\s{0,4}(?:\"(?P<quoted>[^\"\n]{1,512})\"|"
+    r"(?P<secret>(?!\[secret\])[\"'“‘`]?[^\s,;，。、]{2,511}[^\s,;，。、\])}]))",
     re.IGNORECASE,
 )
 _TOKENS: Final = re.compile(
@@ -57,11 +65,108 @@ _LONG: Final = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}")
 _CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w-])")
 
 
+SLICE_CHARS: Final = 16_384
+"""Characters that are looked through at once: others wait meanwhile."""
+SECRET_CHARS: Final = 8_200
+"""Length of the longest secret, a private key, and more."""
+_NO_TEXTS: Final = frozenset({"id", "call_id", "encrypted_content"})
+"""Members of items that programs read and no person wrote."""
+_DATA_URL: Final = "data:"
+
+
 def replace_secrets(text: str) -> str:
     """Return the text with every secret replaced by a mark."""
+    parts = []
+    while len(text) > SLICE_CHARS:
+        end = _end_of_slice(text)
+        parts.append(_replaced(text[:end]))
+        text = text[end:]
+    return "".join([*parts, _replaced(text)])
+
+
+def _end_of_slice(text: str) -> int:
+    """Return where a long text can be cut, at white space that no secret spans."""
+    end = SLICE_CHARS
+    while end < len(text):
+        start = max(text.rfind("\n", 0, end), text.rfind(" ", 0, end)) + 1
+        for cut in (start, end) if start > SLICE_CHARS // 2 else (end,):
+            before, after = text[max(0, cut - SECRET_CHARS) : cut], text[cut : cut + SECRET_CHARS]
+            if _replaced(before + after) == _replaced(before) + _replaced(after):
+                return cut
+        end += SECRET_CHARS
+    return len(text)
+
+
+def _replaced(text: str) -> str:
     for pattern in (_TOKENS, _ADDRESS, _NAMED):
         text = pattern.sub(_replace_secret, text)
     return _CARD.sub(lambda match: PLACEHOLDER if _is_card(match[0]) else match[0], text)
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """Return a JSON value with every secret in its texts replaced, also by the names of members."""
+    if isinstance(value, dict):
+        return {
+            key: inner if key in _NO_TEXTS else without_secrets(inner, key)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [without_secrets(inner, name) for inner in value]
+    if not isinstance(value, str) or value.startswith(_DATA_URL):
+        return value
+    head = f"{name}: " if name else ""
+    return replace_secrets(head + value).removeprefix(head)
+
+
+SecretPolicy = Literal["keep", "mask", "refuse"]
+Value = TypeVar("Value")
+
+
+class PolicyOptions(Options):
+    """Policies of what is stored, in all projects or single ones."""
+
+    secrets: SecretPolicy = Field(
+        "keep",
+        description="passwords, keys, tokens and card numbers in what is written: kept, masked"
+        " before anything is stored, or the call refused (SECRET_REFUSED)",
+    )
+    secrets_by_project: Annotated[
+        tuple[str, ...], Field(description="projects with another policy, as PROJECT=mask")
+    ] = ()
+
+    @field_validator("secrets_by_project")
+    @classmethod
+    def _by_project(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            project, _, policy = one.rpartition("=")
+            if not project or policy not in get_args(SecretPolicy):
+                raise ValueError("must be PROJECT=keep, PROJECT=mask or PROJECT=refuse")
+        return value
+
+    def of(self, project: str) -> str:
+        """Return the policy of a project."""
+        own = (one.rpartition("=") for one in self.secrets_by_project)
+        return next((policy for name, _, policy in own if name == project), self.secrets)
+
+    async def applied(self, project: str, value: Value) -> Value:
+        """Return a JSON value as it may be stored in a project; SECRET_REFUSED where it may not."""
+        policy = self.of(project)
+        if policy == "keep":
+            return value
+        size = len(value) if isinstance(value, str) else len(orjson.dumps(value))
+        masked: Value = await run_in_thread(size, without_secrets, value)
+        if policy == "refuse" and masked != value:
+            raise secret_refused()
+        return masked
+
+
+def secret_refused() -> MemsvcError:
+    """Return the error of a call that would store a secret where the policy refuses it."""
+    return MemsvcError(
+        Code.SECRET_REFUSED,
+        "this holds what looks like a password, key, token or card number, which is not stored here",
+        recovery="send it without the secret",
+    )
 
 
 def is_secret(value: str, context: str) -> bool:
@@ -77,10 +182,11 @@ def is_secret(value: str, context: str) -> bool:
 
 
 def _replace_secret(match: re.Match[str]) -> str:
-    if "secret" not in match.re.groupindex:
+    name = match.lastgroup
+    if name is None:
         return PLACEHOLDER
-    start = match.start("secret") - match.start()
-    return match[0][:start] + PLACEHOLDER + match[0][match.end("secret") - match.start() :]
+    start = match.start(name) - match.start()
+    return match[0][:start] + PLACEHOLDER + match[0][match.end(name) - match.start() :]
 
 
 def _is_card(text: str) -> bool:

@@ -5,10 +5,10 @@ sparse file, keeps nothing of a member in memory, and reads once from the front 
 
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import invalid_content
+from memsvc.core.frozen import frozen
 
 BLOCK_BYTES: Final = 512
 ENDING: Final = b"\0" * (2 * BLOCK_BYTES)
@@ -20,7 +20,7 @@ _SIGNATURE: Final = b"ustar\x0000"
 _BLANK_SUM: Final = 8 * ord(" ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """A file of an archive: its name, and how many bytes follow."""
 
@@ -135,4 +135,4 @@ def _path_of(records: bytes) -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    raise MemsvcError(Code.INVALID_CONTENT, message)
+    raise invalid_content(message)

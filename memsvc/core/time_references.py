@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Final
 
 from memsvc.core.analysis import NamedDate, find_date_names, normalized_text
+from memsvc.core.frozen import frozen
 
 DAY: Final = timedelta(days=1)
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -18,7 +18,7 @@ SIDE_CHARS: Final = 30
 """Characters before a date that are searched for a word such as "before" or "after"."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeSpan:
     """The time from `start` until before `stop`, with its weight.
 
@@ -33,7 +33,7 @@ class TimeSpan:
         return self.start <= timestamp < self.stop
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeReferences:
     """The times that a question refers to, and `order`: "first", "latest" or "" for neither."""
 

@@ -22,14 +22,15 @@ from pydantic import ConfigDict, Field, create_model, with_config
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.tools import (
+    Accepted,
     AllProjectsArguments,
     Arguments,
     ProgressCallback,
     Tool,
     ToolCalls,
     ToolContext,
+    Toolset,
 )
-from memsvc.core.toolsets import Toolset
 
 _TOOL: Final = "__tool__"
 _annotated: Any = Annotated
@@ -38,6 +39,7 @@ _INPUTS: Final[Mapping[Any, str]] = {
     Caller: "caller",
     ToolCalls: "calls",
     ProgressCallback: "progress",
+    Accepted: "accepted",
 }
 """Names in the context of a call, by the types of the parameters that get them."""
 
@@ -51,6 +53,9 @@ class ToolOptions(TypedDict, total=False):
     read_only: bool
     idempotent: bool
     destructive: bool
+    removes: Callable[[Any], bool]
+    steps: Callable[[Any], Iterable[tuple[str, Mapping[str, Any] | None]]]
+    shown: frozenset[str]
     counter: str
     duration_ms: str
     spans_projects: bool
@@ -61,6 +66,7 @@ class ToolOptions(TypedDict, total=False):
     is_admin: bool
     uses_model: bool
     over_quota: bool
+    stores: tuple[str, ...]
 
 
 def tool(
@@ -80,8 +86,8 @@ def tool(
     another description here where one is given. Text beside a type describes the argument, and a
     trailing underscore is no part of its name. Arguments that several tools share may be one
     parameter, a model. The docstring is the description. Instead of the scope, or beside it, a
-    method may take a `Caller`, `ToolCalls` or a `ProgressCallback`. A tool that needs no more than
-    to read is read-only and idempotent."""
+    method may take a `Caller`, `ToolCalls`, a `ProgressCallback` or `Accepted`. A tool
+    that needs no more than to read is read-only and idempotent."""
 
     def mark(method: Method) -> Method:
         read_only = needs is Permission.READ

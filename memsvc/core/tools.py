@@ -1,23 +1,77 @@
 """Tools as data: styles publish a catalogue of tools and events, from which surfaces are made."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, NewType, Protocol, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from memsvc.core.archives import ArchiveTransfers
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project
 from memsvc.core.ports import PassageSearch
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
-from memsvc.core.toolsets import Toolset
+from memsvc.core.validation_messages import safe_text, suggest_name
+
+Toolset = Literal[
+    "agent",
+    "turns",
+    "files",
+    "knowledge",
+    "notebook",
+    "memories",
+    "whiteboard",
+    "chatgpt",
+    "admin",
+    "all",
+]
+"""A set of tools; each tool says in which it is."""
+NAME_CHARS_MAX: Final = 64
+TOOLSETS: Final[tuple[Toolset, ...]] = get_args(Toolset)
+Toolsets = Annotated[
+    tuple[Toolset, ...],
+    BeforeValidator(
+        lambda value: (
+            [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        )
+    ),
+]
+"""Toolsets as a setting: a list, or a text between commas."""
+
+
+def parse_toolsets(names: Iterable[str]) -> frozenset[Toolset]:
+    """Return the toolsets of these names, blank ones left out; INVALID_ARGUMENT for others."""
+    found = {name.strip() for name in names} - {""}
+    for name in found.difference(TOOLSETS):
+        raise invalid(
+            f"{safe_text(name, NAME_CHARS_MAX)}: there is no such toolset; there are"
+            f" {', '.join(TOOLSETS)}",
+            recovery=suggest_name(name, TOOLSETS) or None,
+        )
+    return frozenset(name for name in TOOLSETS if name in found)
 
 
 class ProgressCallback(Protocol):
@@ -43,7 +97,7 @@ SILENT: Final[ProgressCallback] = _Silent()
 """For calls whose callers did not request progress."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProjectEvent:
     """An event in a project: its number there, which grows, its kind, and its published data."""
 
@@ -86,7 +140,7 @@ class Arguments(BaseModel):
 
     project: str = Field(
         DEFAULT_PROJECT,
-        description="a separate memory",
+        description="separate memory",
     )
     plugin: SkipJsonSchema[str] = "auto"
 
@@ -107,8 +161,7 @@ class Arguments(BaseModel):
     def _plugin(cls, value: str) -> str:
         plugin = value.strip().lower()
         if plugin not in PLUGINS:
-            raise MemsvcError(
-                Code.INVALID_ARGUMENT,
+            raise invalid(
                 "that plugin is not available; available plugins: " + ", ".join(PLUGINS),
                 details={"available_plugins": list(PLUGINS)},
             )
@@ -172,7 +225,7 @@ def result_adapter(result: type) -> TypeAdapter[Any]:
     return TypeAdapter(result)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallOutcome:
     """Outcome of a call: the body as an object and as compact JSON, and the error if it failed."""
 
@@ -210,7 +263,11 @@ class ToolCalls(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+Accepted = NewType("Accepted", bool)
+"""Whether the client's user was asked before this call, and agreed."""
+
+
+@frozen
 class ToolContext:
     """Everything that a call gives a tool beside its arguments.
 
@@ -220,6 +277,12 @@ class ToolContext:
     progress: ProgressCallback = SILENT
     caller: Caller | None = None
     calls: ToolCalls | None = None
+    accepted: Accepted = Accepted(False)
+
+
+def removes_nothing(_: Any) -> bool:
+    """Return False: what a tool replaces is kept as a version."""
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +293,11 @@ class Tool:
     paths); every other string is content and only its length is logged. `counter` and `duration_ms`
     name the metrics of this tool beyond those that every tool has. `spans_projects` lets the
     project be `*`: all that the caller may touch. A `composed` tool calls others, and touches data
-    through these alone.
+    through these alone; its `steps` are their names, and their arguments where these are known.
+
+    Of a `destructive` tool, `removes` says whether a call with these arguments removes anything for
+    good: every call does where it is not given. The user is asked first, where the client can, and
+    is shown the strings that are `logged` or `shown`.
 
     With `text_member` the text content is that member of the result instead of JSON, with
     `bare_errors` the message of an error. With `protocol_errors` an error is one of the protocol
@@ -241,7 +308,8 @@ class Tool:
     An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP only
     where the settings allow it. A tool that `uses_model` may take as long as the model: it does not
     use the capacity of other calls. A tool that may be called `over_quota` removes or maintains
-    data, and stores next to nothing."""
+    data, and stores next to nothing. `stores` names the arguments whose text it stores as they are,
+    to which the gateway applies the policy of secrets."""
 
     name: str
     title: str
@@ -253,7 +321,10 @@ class Tool:
     read_only: bool
     idempotent: bool
     destructive: bool = False
+    removes: Callable[[Any], bool] | None = None
+    steps: Callable[[Any], Iterable[tuple[str, Mapping[str, Any] | None]]] | None = None
     logged: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
     counter: str | None = None
     duration_ms: str | None = None
     spans_projects: bool = False
@@ -267,6 +338,7 @@ class Tool:
     is_admin: bool = False
     uses_model: bool = False
     over_quota: bool = False
+    stores: tuple[str, ...] = ()
 
     def is_in(self, toolsets: Collection[str]) -> bool:
         """Return whether any of these sets has the tool."""
@@ -320,7 +392,7 @@ class OpenFile:
     chunks: Callable[[int, int], AsyncIterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredContent:
     """Result of storing content; `created` when no file existed, `version` may be ""."""
 
@@ -353,7 +425,7 @@ class FileContent(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Published:
     """Everything that a style publishes: tools, jobs and its files as bytes and passages.
 
@@ -375,7 +447,7 @@ class Published:
 EntryType = Literal["FILE", "DIRECTORY"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenderedFile:
     """A file that is rendered from rows when it is read.
 

@@ -5,6 +5,8 @@ from typing import Final
 
 import regex
 
+BLOCK_START: Final = "<memory_reference>\n"
+"""How the text of a memory block starts."""
 _LINE_BREAK: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
 _HIDDEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
 _ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))

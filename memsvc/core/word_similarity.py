@@ -2,14 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from math import sqrt
 from typing import Final
 from unicodedata import normalize
+from zlib import crc32
 
 from memsvc.core.analysis import terms
+from memsvc.core.frozen import frozen
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -102,7 +103,7 @@ def is_subset(new: str, old: str) -> bool:
     return set(terms(new)) <= set(terms(old))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Values:
     """The words of a text, which of them may have another value another time, and identifiers.
 
@@ -230,3 +231,34 @@ def counts_of(text: str) -> Counts:
     counts: Counts = Counter(words)
     counts.update(pairwise(words))
     return counts
+
+
+DUPLICATE_SHARE: Final = 0.8
+"""Share of common words and pairs of words from which two texts are nearly the same."""
+BANDS: Final = 12
+BAND_ROWS: Final = 4
+"""Texts that share 0.8 of their words have one of so many bands in common in 998 of 1,000 cases."""
+_PRIME: Final = 2**61 - 1
+_FACTORS: Final = [pow(3, 41 + 2 * at, _PRIME) for at in range(BANDS * BAND_ROWS)]
+
+
+def words_and_pairs(text: str) -> frozenset[int]:
+    """Return hashes of 32 bits of the words of a text and of its pairs of neighbouring words."""
+    hashes = [crc32(word.encode()) for word in _words(text)]
+    return frozenset([*hashes, *(crc32(b"%d" % one, other) for one, other in pairwise(hashes))])
+
+
+def bands(hashes: Collection[int]) -> list[int]:
+    """Return keys of which texts that have most of their hashes in common share one, by MinHash.
+
+    After Broder 1997: the least of the hashes under each of many permutations, in bands."""
+    signature = [min(one * factor % _PRIME for one in hashes) for factor in _FACTORS]
+    return [
+        hash((at, *signature[at : at + BAND_ROWS])) for at in range(0, len(signature), BAND_ROWS)
+    ]
+
+
+def shared_part(hashes: Collection[int], others: Collection[int]) -> float:
+    """Return the Jaccard similarity of two sets: the shared part of all that is in either."""
+    shared = len(frozenset(hashes) & frozenset(others))
+    return shared / ((len(hashes) + len(others) - shared) or 1)

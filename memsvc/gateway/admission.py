@@ -7,11 +7,12 @@ from math import ceil
 from time import perf_counter
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memsvc.core.background import FairSemaphore
 from memsvc.core.call_context import current_call
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, resource_busy
+from memsvc.core.options import Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool
@@ -168,14 +169,12 @@ for one, or it ran too long.
 """
 
 
-class SlotOptions(BaseModel):
+class SlotOptions(Options):
     """Calls that run at once in one process.
 
     Further calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY; one
     tenant gets at most three quarters of each number.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     calls_max: int = Field(
         0, ge=0, description="calls that run at once; 0: twice database.pool_max"
@@ -298,7 +297,7 @@ class Admission:
                 raise
             self._meter.add("memsvc_refused_total", reason="late")
             message = f"the call took longer than {self._options.call_s:g} s and was taken back"
-            raise MemsvcError(Code.RESOURCE_BUSY, message, retry_after_s=RETRY_AFTER_S) from None
+            raise resource_busy(message, retry_after_s=RETRY_AFTER_S) from None
         finally:
             slots.release(caller.tenant)
 

@@ -14,16 +14,16 @@ from typing import Final, Literal
 from uuid import UUID
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork
+from pydantic import Field, IPvAnyNetwork
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.options import Options
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
 from memsvc.gateway.auth_challenge import Challenge, UnknownKeyError, is_discovery
-from memsvc.gateway.credentials import Credentials, credentials
-from memsvc.gateway.key_cache import KeyCache
+from memsvc.gateway.credentials import Credentials, KeyCache, credentials
 from memsvc.gateway.oauth import OAuthOptions, TokenVerifier, is_token
 from memsvc.gateway.rest import PUBLIC_PATHS
 from memsvc.store import keys
@@ -99,10 +99,8 @@ STREAM_CHECK_S_MIN = 1.0
 """Minimum seconds between look-ups of the keys of open streams, without notification."""
 
 
-class AuthOptions(BaseModel):
+class AuthOptions(Options):
     """Options of authentication."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["", "listed", "open"] = Field(
         "",

@@ -4,7 +4,6 @@ Where tokens are accepted the header follows RFC 6750 and names the metadata of 
 a client learns who issues tokens, and the scopes that it needs.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller, Permission
 from memsvc.gateway.oauth import InsufficientScopeError, OAuthScopes
 from memsvc.gateway.rest import MISSING_PERMISSION, error_response
@@ -59,7 +59,7 @@ class UnknownKeyError(MemsvcError):
         super().__init__(Code.PERMISSION_DENIED, message, recovery=recovery)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Challenge:
     """Required credentials: a key or, with the metadata URL, also a token with scopes."""
 

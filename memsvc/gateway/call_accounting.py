@@ -1,7 +1,7 @@
 """A call's records when it ends: call log, log, metrics and trace; and the call log's upkeep."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +19,7 @@ from pydantic import Field
 from memsvc.core.background import in_background
 from memsvc.core.call_context import AttributeValue, CallContext
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import DEFAULT_PROJECT, Caller
 from memsvc.core.tools import Arguments, Tool
@@ -32,20 +33,20 @@ INTERVAL_S: Final = 6 * 3600.0
 RETRY_S: Final = 300.0
 
 
+@frozen
 class Retention:
     """Maintains the partitions, now and a few times a day.
 
     Any number of processes may run it: the first of them does the work.
     """
 
-    def __init__(self, database: Database, keep_days: int) -> None:
-        self._database = database
-        self._keep_days = keep_days
+    database: Database
+    keep_days: int
 
     async def roll(self) -> bool:
         """Maintain the partitions; return whether that succeeded. A failure is logged."""
         try:
-            rolled = await roll(self._database, self._keep_days)
+            rolled = await roll(self.database, self.keep_days)
         except MemsvcError as error:
             audit_log.warning(
                 "the partitions of the call log were not maintained", code=error.code.value
@@ -57,7 +58,7 @@ class Retention:
                 made=rolled.made,
                 dropped=rolled.dropped,
             )
-        if rolled.kept_days > self._keep_days > 0:
+        if rolled.kept_days > self.keep_days > 0:
             audit_log.warning(
                 "the owner of the database keeps the call log longer", days=rolled.kept_days
             )
@@ -81,17 +82,21 @@ INTEGER_MAX = 2**53
 UNKNOWN_NAMES = "unknown_names"
 
 
-def shape(arguments: Any, tool: Tool) -> dict[str, Any]:
+Elicit = Callable[[str], Awaitable[None]]
+"""Asks the user of a client about what a text says; NOT_ACCEPTED unless the user agrees."""
+
+
+def shape(arguments: Any, tool: Tool, shown: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Return what the call log keeps of arguments.
 
-    Numbers and booleans, the strings that the tool names as logged, and the size of everything
-    else. Unknown names may themselves be content: they are only counted.
+    Numbers and booleans, the strings that the tool names as logged or that are `shown`, and the
+    size of everything else. Unknown names may themselves be content: they are only counted.
     """
     if not isinstance(arguments, Mapping):
         return {} if arguments is None else {"arguments": {"redacted": True}}
     known = argument_names(tool.arguments)
     kept = {
-        name: _shape(value, name in tool.logged)
+        name: _shape(value, name in tool.logged or name in shown)
         for name, value in arguments.items()
         if name in known
     }
@@ -224,6 +229,8 @@ class Call:
     arguments: Any
     raw: Raw | None = None
     traceparent: str = ""
+    elicit: Elicit | None = None
+    accepted: bool = False
     context: CallContext = field(default_factory=CallContext)
     started: float = field(default_factory=perf_counter)
     tool: Tool | None = None

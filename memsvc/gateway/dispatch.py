@@ -1,9 +1,9 @@
 """Dispatch of tool calls for every surface: find, validate, permit, run, map errors, log, count."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 import structlog
@@ -11,26 +11,36 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from memsvc.core.call_context import NO_TRACER, Tracer, call_scope
-from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invalid
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    MissingPermissionError,
+    invalid,
+    not_found,
+    permission_denied,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tools import (
     SILENT,
+    Accepted,
     Arguments,
     CallOutcome,
     ProgressCallback,
     Tool,
     ToolCalls,
     ToolContext,
+    removes_nothing,
 )
 from memsvc.core.validation_messages import safe_text, suggest_name, validation_message
 from memsvc.gateway.admission import Admission
-from memsvc.gateway.call_accounting import Call, CallAccounting, CallLog, Raw
+from memsvc.gateway.call_accounting import Call, CallAccounting, CallLog, Elicit, Raw, shape
 from memsvc.gateway.metrics import UNKNOWN_TOOL
-from memsvc.gateway.rate_limits import LimitError
+from memsvc.gateway.rate_limits import LimitError, StorageQuota
 from memsvc.gateway.schemas import input_schema
-from memsvc.gateway.storage_quota import StorageQuota
 
 
 class Catalogue:
@@ -57,6 +67,8 @@ class Catalogue:
 
 NAME_CHARS_MAX = 64
 ERRORS_MAX = 5
+REMOVALS_MAX: Final = 20
+"""Removals of one call that its user is shown."""
 
 
 def named_project(tool: Tool, arguments: Any) -> str:
@@ -104,16 +116,14 @@ def validate(tool: Tool, arguments: Any) -> Arguments:
 def _recovery(tool: Tool, details: Sequence[ErrorDetails]) -> str | None:
     """Return the names of all arguments, if an unknown one was given."""
     unknown = [
-        str(detail["loc"][0])[:NAME_CHARS_MAX] for detail in details if _is_unknown_argument(detail)
+        str(detail["loc"][0])[:NAME_CHARS_MAX]
+        for detail in details
+        if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1
     ]
     if not unknown:
         return None
     names = list(input_schema(tool)["properties"])
     return f"{suggest_name(unknown[0], names)} The arguments are {', '.join(names)}".strip()
-
-
-def _is_unknown_argument(detail: ErrorDetails) -> bool:
-    return detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1
 
 
 def _message(detail: ErrorDetails) -> str:
@@ -125,6 +135,7 @@ def _message(detail: ErrorDetails) -> str:
 
 
 log = structlog.get_logger("memsvc.calls")
+DEFAULT_POLICY: Final = PolicyOptions()
 
 STEP_SURFACE = "pipe"
 """Surface of calls that a tool makes for its caller."""
@@ -147,6 +158,7 @@ class Dispatch:
         tracer: Tracer = NO_TRACER,
         slow_ms: int = 0,
         quota: StorageQuota | None = None,
+        policy: PolicyOptions = DEFAULT_POLICY,
     ) -> None:
         """Set the limits: none on calls without `admission`, none on storage without `quota`.
 
@@ -156,6 +168,7 @@ class Dispatch:
         self.disabled = disabled
         self.admission = admission
         self.quota = quota
+        self._policy = policy
         self._tracer = tracer
         self._accounting = CallAccounting(call_log, meter, clock, slow_ms)
         self.call_log = call_log
@@ -173,7 +186,8 @@ class Dispatch:
 
         To the caller it then does not exist.
         """
-        return tool.name not in self.disabled and tool.name not in caller.hidden_tools
+        hidden = (self.disabled, caller.hidden_tools, caller.surface_hidden_tools)
+        return not any(tool.name in names for names in hidden)
 
     async def call(
         self,
@@ -185,19 +199,22 @@ class Dispatch:
         request_id: str,
         progress: ProgressCallback = SILENT,
         traceparent: str = "",
+        elicit: Elicit | None = None,
     ) -> CallOutcome:
         """Run a tool by name.
 
         Never raises but for cancellation: every other end is an outcome, logged and counted. A slow
-        tool reports its `progress`. `traceparent` names the client's trace.
+        tool reports its `progress`. `traceparent` names the client's trace. Before anything is
+        removed for good, `elicit` asks the user, while the call holds nothing that others need.
         """
 
         async def run(tool: Tool, scope: Scope, args: Arguments) -> CallOutcome:
             calls = _CallerTools(self, caller, request_id, progress)
-            body = tool.body(await tool.run(ToolContext(scope, progress, caller, calls), args))
+            context = ToolContext(scope, progress, caller, calls, Accepted(call.accepted))
+            body = tool.body(await tool.run(context, args))
             return CallOutcome(body, orjson.dumps(body).decode())
 
-        call = Call(caller, surface, request_id, arguments, traceparent=traceparent)
+        call = Call(caller, surface, request_id, arguments, traceparent=traceparent, elicit=elicit)
         outcome = await self._run(call, name, run)
         return _failure(outcome) if isinstance(outcome, MemsvcError) else outcome
 
@@ -261,18 +278,59 @@ class Dispatch:
     async def _execute(
         self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
     ) -> _Done:
-        """Return the outcome of a call, once it is admitted and has a slot."""
-        if self.admission is None:
-            return await run(*self._prepare(call, name))
+        """Return the outcome of a call, once it is admitted, its user accepts and it has a slot."""
+        admission = self.admission
+        if admission is None:
+            tool, scope, args = self._prepare(call, name)
+            await self._confirm(call, tool, args)
+            return await run(*await self._as_stored(call, tool, scope, args))
         started_at = perf_counter()
         try:
-            with self.admission.active(call.caller):
+            with admission.active(call.caller):
                 tool, scope, args = self._prepare(call, name)
-                async with self.admission.running(call.caller, tool, uploads=call.raw is not None):
-                    return await run(tool, scope, args)
+            await self._confirm(call, tool, args)
+            with admission.active(call.caller):
+                async with admission.running(call.caller, tool, uploads=call.raw is not None):
+                    return await run(*await self._as_stored(call, tool, scope, args))
         except LimitError:
-            await self.admission.delay_rejection(started_at)
+            await admission.delay_rejection(started_at)
             raise
+
+    async def _as_stored(
+        self, call: Call, tool: Tool, scope: Scope, args: Arguments
+    ) -> tuple[Tool, Scope, Arguments]:
+        """Return the arguments with secrets as the project's policy says; SECRET_REFUSED."""
+        sent = call.arguments or {}
+        given = {name: sent[name] for name in tool.stores if name in sent}
+        stored = await self._policy.applied(scope.project, given) if given else given
+        return tool, scope, args if stored == given else validate(tool, sent | stored)
+
+    async def _confirm(self, call: Call, tool: Tool, args: Arguments) -> None:
+        """Ask the user, where the client can, about what a call would remove for good."""
+        if call.elicit is None or not tool.destructive:
+            return
+        removals = list(self._removals(tool, args, call.arguments))
+        if removals:
+            more = len(removals) - REMOVALS_MAX
+            shown = removals[:REMOVALS_MAX] + ([f"and {more} more"] if more > 0 else [])
+            await call.elicit("\n".join(shown))
+            call.accepted = True
+
+    def _removals(self, tool: Tool, args: Arguments, arguments: Any) -> Iterator[str]:
+        """Yield what a call would remove, by its tool and its identifiers; nothing of content."""
+        if tool.steps is None:
+            if tool.removes is None or tool.removes(args):
+                yield _removal(tool, args.project, arguments)
+            return
+        for name, step_arguments in tool.steps(args):
+            step = self.catalogue.get(name)
+            if step is None or not step.destructive or step.removes is removes_nothing:
+                continue
+            if step_arguments is None:
+                yield step.title
+                continue
+            with suppress(MemsvcError):  # such a step will be refused
+                yield from self._removals(step, validate(step, step_arguments), step_arguments)
 
     def _prepare(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
         """Return a call's tool, its scope and its arguments.
@@ -294,7 +352,7 @@ class Dispatch:
             raise MissingPermissionError(tool.permission)
         spans = tool.spans_projects and arguments.project == ALL_PROJECTS
         if not spans and not call.caller.can_access(arguments.project):
-            raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
+            raise permission_denied("this key may not touch this project")
         if self.quota is not None:
             self.quota.check(call.caller.tenant, tool)
         return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
@@ -302,10 +360,10 @@ class Dispatch:
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
         """Return the error for an unknown or hidden tool, with the closest visible names."""
         hint = suggest_name(name, (tool.name for tool in self.tools_for(caller)))
-        return MemsvcError(Code.NOT_FOUND, f"Unknown tool: {name}", recovery=hint or None)
+        return not_found(f"Unknown tool: {name}", recovery=hint or None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CallerTools:
     """`Calls` of one caller: within another call, or of a page."""
 
@@ -322,6 +380,17 @@ class _CallerTools:
         return await self.dispatch.call(
             self.caller, name, arguments, surface=self.surface, request_id=self.request_id
         )
+
+
+def _removal(tool: Tool, project: str, arguments: Any) -> str:
+    parts = [tool.title, f"project: {project}"]
+    for name, value in (shape(arguments, tool, tool.shown) | {"project": None}).items():
+        if isinstance(value, dict):
+            sizes = (f"{size} {unit}" for unit, size in value.items() if unit != "redacted")
+            parts.append(f"{name}: {', '.join(sizes)}")
+        elif value is not None:
+            parts.append(f"{name}: {value}")
+    return "; ".join(parts)
 
 
 def _failure(error: MemsvcError) -> CallOutcome:

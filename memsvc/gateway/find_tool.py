@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import sqrt
@@ -14,7 +13,8 @@ import regex
 from pydantic import BaseModel, Field
 
 from memsvc.core.analysis import normalized_text, query_terms, terms
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError, invalid, invalid_query, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.core.ranking import bm25_scores
 from memsvc.core.scope import Permission
 from memsvc.core.tool_methods import tool
@@ -91,7 +91,7 @@ class FindResult(Result):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Document:
     """Searched text of a tool: its fields, the most relevant first, and all their terms."""
 
@@ -141,7 +141,7 @@ class ToolSearch:
         At most 5, best first, with schemas. Call them by name, or in mcp_pipe."""
         query = query.strip()
         if not query:
-            raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
+            raise invalid_query("query cannot be empty")
         tools = [tool for tool in calls.tools() if tool.name != NAME]
         # the first time takes a tenth of a second
         documents = await asyncio.to_thread(lambda: [self._document(tool) for tool in tools])
@@ -180,8 +180,7 @@ class ToolSearch:
             )
         query_vector = await self._embedder.question(query)
         if query_vector is None:
-            raise MemsvcError(
-                Code.UNAVAILABLE,
+            raise unavailable(
                 "the embedder is out of reach",
                 retry_after_s=5.0,
                 recovery="use mode auto or bm25",
@@ -241,10 +240,9 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
     memory, or takes too long.
     """
     if len(pattern) > PATTERN_CHARS_MAX:
-        raise MemsvcError(Code.INVALID_QUERY, f"a pattern may have {PATTERN_CHARS_MAX} characters")
+        raise invalid_query(f"a pattern may have {PATTERN_CHARS_MAX} characters")
     if not _is_safe(pattern):
-        raise MemsvcError(
-            Code.INVALID_QUERY,
+        raise invalid_query(
             "the pattern repeats too much, or uses what only large patterns need",
             recovery=f"multiply repeat counts to {REPEATS_MAX} at the most; leave out recursion,"
             " flags, fuzzy matches",
@@ -273,7 +271,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, ValueError, OverflowError, RecursionError):
-        raise MemsvcError(Code.INVALID_QUERY, "the query is not a regular expression") from None
+        raise invalid_query("the query is not a regular expression") from None
     until = monotonic() + PATTERN_S_MAX
     scores = [0.0] * len(documents)
     for at, document in enumerate(documents):
@@ -284,7 +282,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
                     text, timeout=max(0.001, until - monotonic()), concurrent=True
                 )
             except TimeoutError:
-                raise MemsvcError(Code.INVALID_QUERY, "the pattern takes too long") from None
+                raise invalid_query("the pattern takes too long") from None
             if found:
                 scores[at] = float(len(document.fields) - rank)
                 break

@@ -11,20 +11,47 @@ from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.background import SLICE_CHARS
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    invalid,
+    invalid_path,
+    payload_too_large,
+    permission_denied,
+)
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
-from memsvc.gateway.rate_limits import RateOptions
+from memsvc.gateway.rate_limits import RateOptions, StoredOptions
 from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
-from memsvc.gateway.storage_quota import StoredOptions
 
 _STEP_BYTES = bytes.maketrans(b"[{]},", b"\x01\x01\xff\xff\x00")
 _IGNORED = bytes(byte for byte in range(256) if byte not in b"[]{},")
+
+
+class SseOptions(Options):
+    """The deprecated transport at /sse."""
+
+    enabled: bool = Field(
+        True, description="whether /sse is there; with several replicas it needs sticky routing"
+    )
+    sessions_max: int = Field(256, ge=1, description="how many clients one process serves at once")
+    sessions_per_caller_max: int = Field(
+        32, ge=1, description="how many of them may have the same key"
+    )
+    calls_per_caller_max: int = Field(
+        64, ge=1, description="how many requests of one key may wait for their answers"
+    )
+    idle_s: float = Field(
+        3600.0, gt=0, description="after how long of silence a client is sent away"
+    )
 
 
 def check_json(body: bytes, depth_max: int, values_max: int) -> None:
@@ -76,10 +103,8 @@ _PORT = re.compile(r":[0-9]+$")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
-class LimitsOptions(BaseModel):
+class LimitsOptions(Options):
     """Limits of requests. Hosts and origins are exact, or end in `:*` for any port."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     request_bytes_max: int = Field(
         4 * 1024 * 1024, ge=1024, description="largest request body, 413 above it"
@@ -131,6 +156,12 @@ class LimitsOptions(BaseModel):
         description="how long one stream of changes goes on before the client has to ask again; a"
         " session is kept twice as long after its last",
     )
+    confirm_s_max: float = Field(
+        55.0,
+        ge=0,
+        description="how long a call that removes something for good waits for the client's user to"
+        " agree; 0: users are not asked",
+    )
     model_calls_a_day: int = Field(
         20_000,
         ge=0,
@@ -149,11 +180,11 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
+@frozen
 class RequestId:
     """ASGI: gives every request an id, the caller's X-Request-ID if it is valid, and echoes it."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -177,14 +208,14 @@ class RequestId:
             await self.app(scope, receive, send_named)
 
 
+@frozen
 class CheckPath:
     """ASGI: refuses a path that is not UTF-8 once it is decoded.
 
     With replacement characters, two different paths would be one.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
@@ -192,7 +223,7 @@ class CheckPath:
             and "\ufffd" in scope["path"]
             and not _is_text(scope.get("raw_path"))
         ):
-            error = MemsvcError(Code.INVALID_PATH, "the path is not UTF-8 once it is decoded")
+            error = invalid_path("the path is not UTF-8 once it is decoded")
             await error_response(error, scope)(scope, receive, send)
             return
         await self.app(scope, receive, send)
@@ -241,9 +272,7 @@ class CheckHost:
             host = (_header(scope, b"host") or b"").decode("latin-1").lower()
             if self._hosts and not _matches(host, self._hosts):
                 recovery = "add it to limits.allowed_hosts"
-                error = MemsvcError(
-                    Code.PERMISSION_DENIED, "this Host is not served here", recovery=recovery
-                )
+                error = permission_denied("this Host is not served here", recovery=recovery)
                 await error_response(error, scope, status=WRONG_HOST_STATUS)(scope, receive, send)
                 return
             origin = _header(scope, b"origin")
@@ -251,9 +280,7 @@ class CheckHost:
                 scope["path"], origin.decode("latin-1").lower(), host
             ):
                 recovery = "add it to limits.allowed_origins"
-                error = MemsvcError(
-                    Code.PERMISSION_DENIED, "pages of this Origin may not call", recovery=recovery
-                )
+                error = permission_denied("pages of this Origin may not call", recovery=recovery)
                 await error_response(error, scope)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
@@ -273,42 +300,43 @@ class CheckHost:
         return of_console or origin in local_origins or _matches(origin, self._origins)
 
 
+@frozen
 class MountApp:
     """ASGI: routes a path and everything below it to another app."""
 
-    def __init__(self, app: ASGIApp, path: str, sub_app: ASGIApp) -> None:
-        self.app = app
-        self._path = path
-        self._sub_app = sub_app
+    app: ASGIApp
+    path: str
+    sub_app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         matches = scope["type"] == "http" and (
-            path == self._path or path.startswith(f"{self._path}/")
+            path == self.path or path.startswith(f"{self.path}/")
         )
-        await (self._sub_app if matches else self.app)(scope, receive, send)
+        await (self.sub_app if matches else self.app)(scope, receive, send)
 
 
+@frozen
 class CountRequest:
     """ASGI: counts every request of a caller before its body is read.
 
     RATE_LIMITED beyond the rate.
     """
 
-    def __init__(self, app: ASGIApp, admission: Admission | None) -> None:
-        self.app = app
-        self._admission = admission
+    app: ASGIApp
+    admission: Admission | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if CALLER in scope and self._admission is not None:
+        if CALLER in scope and self.admission is not None:
             try:
-                self._admission.count(caller_of(scope), "requests")
+                self.admission.count(caller_of(scope), "requests")
             except MemsvcError as error:
                 await error_response(error, scope)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
 
+@frozen
 class LimitBody:
     """ASGI: passes complete request bodies on, within limits of size and JSON depth.
 
@@ -319,31 +347,26 @@ class LimitBody:
     of its own.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        options: LimitsOptions,
-        streams: Callable[[Scope], bool],
-        admission: Admission | None,
-    ) -> None:
-        self.app = app
-        self._options = options
-        self._streams = streams
-        self._admission = admission
+    app: ASGIApp
+    options: LimitsOptions
+    streams: Callable[[Scope], bool]
+    admission: Admission | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._streams(scope):
+        if scope["type"] != "http" or self.streams(scope):
             await self.app(scope, receive, send)
             return
         try:
             body, tail = await self._read(scope, receive)
             if body and b"json" in (_header(scope, b"content-type") or b"").lower():
-                check_json(body, self._options.json_depth_max, self._options.json_values_max)
+                check_json(body, self.options.json_depth_max, self.options.json_values_max)
+                if len(body) > SLICE_CHARS:
+                    await asyncio.sleep(0)  # it took its time: others first
         except MemsvcError as error:
             await error_response(error, scope)(scope, receive, send)
             return
         except TimeoutError:
-            await BodyTimeoutError(self._options.body_s).response(scope)(scope, receive, send)
+            await BodyTimeoutError(self.options.body_s).response(scope)(scope, receive, send)
             return
         if tail is not None:  # the client has disconnected, and half a body means nothing
             return
@@ -356,18 +379,16 @@ class LimitBody:
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bytes, Message | None]:
         """Return the whole body, and the message that ended it early, if one did."""
-        size_max = self._options.request_bytes_max
+        size_max = self.options.request_bytes_max
         if CALLER not in scope:  # no public route reads a body
             size_max = min(size_max, ANONYMOUS_BYTES_MAX)
         declared = _header(scope, b"content-length")
-        too_large = MemsvcError(
-            Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes"
-        )
+        too_large = payload_too_large(f"the request body is larger than {size_max} bytes")
         if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:
             raise too_large
         chunks: list[bytes] = []
         size = 0
-        async with self._slot(scope), asyncio.timeout(self._options.body_s):
+        async with self._slot(scope), asyncio.timeout(self.options.body_s):
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -386,9 +407,9 @@ class LimitBody:
             _header(scope, b"content-length") in (None, b"0")
             and _header(scope, b"transfer-encoding") is None
         )
-        if self._admission is None or CALLER not in scope or is_empty:
+        if self.admission is None or CALLER not in scope or is_empty:
             return nullcontext()
-        return self._admission.body(caller_of(scope))
+        return self.admission.body(caller_of(scope))
 
 
 class BodyTimeoutError(MemsvcError):

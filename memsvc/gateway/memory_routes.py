@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from memsvc.core.errors import MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import ProjectEvent, ProjectEventSource
 from memsvc.gateway.auth import Authenticator, caller_of
@@ -44,25 +45,18 @@ WRITE_S_MAX: Final = 20.0
 RETRY_MS: Final = 3000
 
 
+@frozen
 class EventsEndpoint:
     """Streams events to callers who may call a tool, while the key is valid for the same caller.
 
     Streams are limited per process, per tenant and in time, after which the client reconnects.
     """
 
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        event_source: ProjectEventSource,
-        subscriptions: Subscriptions,
-        authenticator: Authenticator,
-        limits: LimitsOptions,
-    ) -> None:
-        self._dispatch = dispatch
-        self._event_source = event_source
-        self._subscriptions = subscriptions
-        self._authenticator = authenticator
-        self._limits = limits
+    dispatch: Dispatch
+    event_source: ProjectEventSource
+    subscriptions: Subscriptions
+    authenticator: Authenticator
+    limits: LimitsOptions
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the client goes, this process stops or the stream's time is over.
@@ -78,37 +72,37 @@ class EventsEndpoint:
         async def permitted(data_scope: DataScope, _: Any) -> DataScope:
             return data_scope
 
-        data_scope = await self._dispatch.perform(
+        data_scope = await self.dispatch.perform(
             caller,
-            self._event_source.tool,
+            self.event_source.tool,
             args,
             permitted,
             surface=SURFACE,
             request_id=scope[REQUEST_ID],
         )
         with (
-            self._subscriptions.opened(caller.tenant) as watch,
-            self._authenticator.watch_validity(scope, watch.close),
+            self.subscriptions.opened(caller.tenant) as watch,
+            self.authenticator.watch_validity(scope, watch.close),
             sent_in_time(send, WRITE_S_MAX) as send_in_time,
         ):
-            watch.add(self._event_source.uri, change_key(data_scope, self._event_source.uri))
-            event_id = await self._event_source.latest(data_scope) if last_id is None else last_id
+            watch.add(self.event_source.uri, change_key(data_scope, self.event_source.uri))
+            event_id = await self.event_source.latest(data_scope) if last_id is None else last_id
             parts = self._stream(scope, data_scope, watch, event_id)
             await event_stream(parts)(scope, receive, send_in_time)
 
     async def _stream(
         self, scope: Scope, data_scope: DataScope, watch: Watch, event_id: int
     ) -> AsyncIterator[bytes]:
-        deadline = anyio.current_time() + self._limits.listen_s_max
+        deadline = anyio.current_time() + self.limits.listen_s_max
         yield f"retry: {RETRY_MS}\n: this stream tells what happens from now on\n\n".encode()
         while True:
             try:
-                while events := await self._event_source.since(data_scope, event_id):
+                while events := await self.event_source.since(data_scope, event_id):
                     for event in events:
                         yield _event(event)
                     event_id = events[-1].number
                 changed = await watch.next_change(deadline)
-                if changed is None or await self._authenticator.caller(scope) != caller_of(scope):
+                if changed is None or await self.authenticator.caller(scope) != caller_of(scope):
                     return
             except MemsvcError as error:  # the client reconnects with its last event
                 log.warning("a stream was ended by an error", code=error.code.value)

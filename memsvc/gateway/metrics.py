@@ -4,16 +4,17 @@ Nothing is global.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import Metric
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memsvc.core.errors import Code
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.tools import Job, Tool
 from memsvc.gateway.admission import LANES, REJECT_REASONS
 from memsvc.store.backlog import Backlog
@@ -37,10 +38,8 @@ _JOB_MS = (10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000, 300000, 900000)
 _CANDIDATES = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000)
 
 
-class MetricsOptions(BaseModel):
+class MetricsOptions(Options):
     """Access to the metrics."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: str = Field(
         "",
@@ -53,7 +52,7 @@ class MetricsOptions(BaseModel):
 OPEN_METRICS = MetricsOptions()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _MetricShape:
     """A metric: its kind, its labels with all their values, and the buckets of a histogram."""
 
@@ -186,7 +185,7 @@ _GAUGES = {
 _UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetricDescription:
     """A published metric for documentation.
 

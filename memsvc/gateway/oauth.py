@@ -8,7 +8,7 @@ import re
 from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import Any, Final, NoReturn, Self
 from urllib.parse import urlsplit
 
 import jwt
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from memsvc.adapters.jwks import KEY_ID_CHARS_MAX, Algorithm, Jwks, PublicKey
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, unavailable
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
@@ -32,10 +34,8 @@ _TENANT: Final = b"memsvc\x00oauth\x00"
 """Prefix of hashed tenants: no key holds a NUL, so no tenant of a key is ever the same."""
 
 
-class OAuthOptions(BaseModel):
+class OAuthOptions(Options):
     """Access tokens of an issuer, beside keys. Without `issuer` none are accepted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     issuer: str = Field(
         "", description="the `iss` of tokens, exactly as it stands there; empty: no tokens"
@@ -138,7 +138,7 @@ class InsufficientScopeError(MemsvcError):
         self.scopes = scopes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OAuthScopes:
     """Supported scopes, as clients learn them."""
 
@@ -245,8 +245,7 @@ class TokenVerifier:
         key = await self._keys.find(token.key_id)
         if key is None:
             if not self._keys.is_known:
-                raise MemsvcError(
-                    Code.UNAVAILABLE,
+                raise unavailable(
                     "the keys of the issuer of tokens were not to be had yet",
                     retry_after_s=1.0,
                 )
@@ -364,7 +363,7 @@ class InvalidTokenError(Exception):
     """An invalid token. It gives no reason: only the sender could use one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SignedToken:
     """A token whose signature is not verified yet.
 

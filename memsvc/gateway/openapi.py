@@ -177,7 +177,7 @@ def _add(
         "parameters": parameters,
         "responses": {
             "200": _bytes(tool)
-            if _has_bytes_result(tag, tool)
+            if tag in ("files", "archives") and tool.name in _BYTES_RESULTS
             else _answer("done", output_schema(tool)),
             "default": {"$ref": "#/components/responses/Error"},
         },
@@ -197,10 +197,6 @@ def _add(
 
 def _bytes(tool: Tool) -> dict[str, Any]:
     return {"description": "done", "content": {one: {} for one in _BYTES_RESULTS[tool.name]}}
-
-
-def _has_bytes_result(tag: str, tool: Tool) -> bool:
-    return tag in ("files", "archives") and tool.name in _BYTES_RESULTS
 
 
 def _default(name: str, operation: RestOperation) -> Schema:

@@ -1,16 +1,17 @@
 """mcp_pipe: several calls in one, in order, within limits of time and size."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Annotated, Any, Final
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pydantic_core import from_json
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import MemsvcError, invalid, payload_too_large, unavailable
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission
 from memsvc.core.tool_methods import tool
@@ -35,10 +36,8 @@ RESULT_DEPTH_MAX: Final = 128
 """Levels of a step's or pipeline's result, so that every JSON parser can read the whole."""
 
 
-class PipeOptions(BaseModel):
+class PipeOptions(Options):
     """Limits of mcp_pipe. Arguments of its steps may be as large as a request."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="whether this tool is there")
     steps_max: int = Field(
@@ -77,15 +76,13 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
     except orjson.JSONEncodeError:
         raise invalid(f"{what} must be plain JSON") from None
     if len(encoded) > limits.request_bytes_max:
-        raise MemsvcError(
-            Code.PAYLOAD_TOO_LARGE, f"{what} takes more than {limits.request_bytes_max} bytes"
-        )
+        raise payload_too_large(f"{what} takes more than {limits.request_bytes_max} bytes")
     if is_too_deep(encoded, limits.json_depth_max):
         raise invalid(f"{what} nests deeper than {limits.json_depth_max} levels")
     return encoded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StepOutcome:
     """Outcome of a step: its record, and the error if it failed."""
 
@@ -203,7 +200,7 @@ class PipeRun:
         return CallOutcome(body, orjson.dumps(body).decode(), named)
 
     def _late(self) -> MemsvcError:
-        return MemsvcError(Code.UNAVAILABLE, f"the pipeline took longer than {self._timeout_s:g} s")
+        return unavailable(f"the pipeline took longer than {self._timeout_s:g} s")
 
     async def _parallel(self, step: ConcurrentStep, seen: PipeValues) -> _StepOutcome:
         timer = _StepTimer(self._clock, step.id, "parallel")
@@ -241,7 +238,7 @@ class PipeRun:
                 "left out: the results of this pipeline would take more than"
                 f" {self._bytes_max} bytes"
             )
-            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, message)
+            raise payload_too_large(message)
         self._bytes_left -= len(encoded) + extra_bytes
 
 
@@ -267,9 +264,7 @@ def _json(value: Any) -> bytes:
 
 
 def _too_deep() -> MemsvcError:
-    return MemsvcError(
-        Code.PAYLOAD_TOO_LARGE, f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels"
-    )
+    return payload_too_large(f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
 
 
 def _first(outcomes: Sequence[_StepOutcome]) -> MemsvcError | None:
@@ -298,16 +293,36 @@ class _StepTimer:
         return _StepOutcome(record, error)
 
 
+def _tool_steps(args: Any) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    """Yield the tools that a spec names, with their arguments unless these have references."""
+    spec = args.spec
+    if isinstance(spec, str):
+        try:
+            spec = from_json(spec)
+        except ValueError:
+            return
+    pending: list[Any] = [spec, args.steps]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, dict):
+            pending += [part.get(name) for name in ("steps", "parallel", "pipe")]
+            if isinstance(part.get("tool"), str):
+                step_args = part.get("args") or {}
+                yield part["tool"].strip(), None if "$" in str(step_args) else step_args
+
+
+@frozen
 class PipeTool:
     """The tool that runs others.
 
     It can do as much harm as the tools that it calls, and each of those needs its own permission.
     """
 
-    def __init__(self, options: PipeOptions, limits: LimitsOptions, clock: Clock) -> None:
-        self._options = options
-        self._limits = limits
-        self._clock = clock
+    options: PipeOptions
+    limits: LimitsOptions
+    clock: Clock
 
     @tool(
         PIPE_TOOL,
@@ -319,6 +334,7 @@ class PipeTool:
         over_quota=True,
         idempotent=False,
         destructive=True,
+        steps=_tool_steps,
         spans_projects=True,
     )
     async def run(
@@ -354,9 +370,9 @@ class PipeTool:
             "continue_on_error": continue_on_error,
         }
         given = {name: value for name, value in fields.items() if value is not None}
-        limits = PipeLimits(self._options.steps_max, self._options.depth_max)
-        pipeline = read_pipeline(_spec(spec, given, self._limits), limits)
-        return await PipeRun(calls, self._options, self._limits, self._clock).run(pipeline)
+        limits = PipeLimits(self.options.steps_max, self.options.depth_max)
+        pipeline = read_pipeline(_spec(spec, given, self.limits), limits)
+        return await PipeRun(calls, self.options, self.limits, self.clock).run(pipeline)
 
 
 def _spec(spec: dict[str, Any] | str | None, fields: dict[str, Any], limits: LimitsOptions) -> Any:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import orjson
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import invalid, payload_too_large
+from memsvc.core.frozen import frozen
 from memsvc.core.validation_messages import safe_text
 
 PIPE_TOOL: Final = "mcp_pipe"
@@ -21,7 +22,7 @@ _REFERENCE: Final = re.compile(r"\$\{([^{}]+)\}")
 _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PipeLimits:
     """Limits of a pipeline: steps in all, and nesting of pipelines and parallel groups."""
 
@@ -29,7 +30,7 @@ class PipeLimits:
     depth_max: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolStep:
     """A call of a tool, whose arguments have unresolved references."""
 
@@ -38,7 +39,7 @@ class ToolStep:
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConcurrentStep:
     """Steps that run at the same time; none of them sees another one."""
 
@@ -46,7 +47,7 @@ class ConcurrentStep:
     children: tuple["PipelineStep", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PipeStep:
     """A nested pipeline, with its own steps."""
 
@@ -57,7 +58,7 @@ class PipeStep:
 PipelineStep = ToolStep | ConcurrentStep | PipeStep
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pipeline:
     """Steps in order, and the value to return; for None, the last step's record."""
 
@@ -227,9 +228,7 @@ class _Resolver:
     def _count(self, text: str) -> None:
         self._bytes += len(text)  # characters, of which there are no more than bytes
         if self._bytes > self._bytes_max:
-            raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE, f"references bring in more than {self._bytes_max} bytes"
-            )
+            raise payload_too_large(f"references bring in more than {self._bytes_max} bytes")
 
     def _at(self, path: str) -> Any:
         found: Any = self._roots

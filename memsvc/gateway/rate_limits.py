@@ -1,24 +1,127 @@
-"""Rate limits of keys and tenants: counted in each process, and shared among replicas."""
+"""Limits of keys and tenants: rates of calls, shared among replicas, and bytes stored."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from time import monotonic
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from time import monotonic, perf_counter
 from typing import Final, Literal
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
-from memsvc.core.ports import Meter
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
+from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.store import quotas
+from memsvc.core.tools import Tool
+from memsvc.store import usage
 from memsvc.store.database import Database
+from memsvc.store.usage import Quota
+
+storage_log = structlog.get_logger("memsvc.stored")
+
+FRESH_S: Final = 10.0
+FRESH_S_MAX: Final = 600.0
+FRESH_FACTOR: Final = 200
+"""A count is used for FRESH_S, or this many times as long as it took, at most FRESH_S_MAX."""
+TENANTS_MAX: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+class StoredOptions(Options):
+    """Storage limits of a tenant."""
+
+    tenant_bytes_max: int = Field(
+        10_000_000_000,
+        ge=0,
+        description="what a tenant may store of all kinds of memory, what is derived included, in"
+        " bytes; 0: no limit",
+    )
+    grace_days: int = Field(
+        30,
+        ge=0,
+        le=3650,
+        description="how long that does not hold for tenants who were there before the quota",
+    )
+
+    @property
+    def quota(self) -> Quota:
+        """Return these options as a quota."""
+        return Quota(self.tenant_bytes_max, self.grace_days)
+
+
+@frozen
+class _Count:
+    stored_bytes: int
+    is_active: bool
+    until: datetime
+
+
+class StorageQuota:
+    """Refuses tools that store something for a tenant at its quota or above.
+
+    Writes between two counts may exceed it.
+    """
+
+    def __init__(self, database: Database, clock: Clock, quota: Quota) -> None:
+        self._database = database
+        self._clock = clock
+        self._quota = quota
+        self._counts: OrderedDict[bytes, _Count] = OrderedDict()
+        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+
+    def check(self, tenant: bytes, tool: Tool) -> None:
+        """Raise QUOTA_EXCEEDED where the tool would store more than the tenant may. Never waits."""
+        if not self._quota.bytes_max or tool.read_only or tool.is_admin or tool.over_quota:
+            return
+        count = self._counts.get(tenant)
+        if (count is None or self._clock.now() >= count.until) and tenant not in self._tasks:
+            task = asyncio.create_task(self._count_in_background(tenant))
+            self._tasks[tenant] = task
+            task.add_done_callback(lambda _: self._tasks.pop(tenant, None))
+        if count is not None and count.is_active and count.stored_bytes >= self._quota.bytes_max:
+            raise self._quota.exceeded(count.stored_bytes)
+
+    async def count(self, tenant: bytes) -> None:
+        """Count what the tenant stores now."""
+        started = perf_counter()
+        async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
+            stored_bytes = await usage.quota_bytes(tx)
+            now = self._clock.now()
+            is_active = await self._quota.unbounded_until(tx, now) is None
+        fresh_s = min(max(FRESH_S, (perf_counter() - started) * FRESH_FACTOR), FRESH_S_MAX)
+        self._keep(tenant, _Count(stored_bytes, is_active, now + timedelta(seconds=fresh_s)))
+        if stored_bytes >= self._quota.bytes_max:
+            storage_log.warning(
+                "a tenant holds more than limits.stored.tenant_bytes_max",
+                tenant=tenant.hex()[:8],
+                held_bytes=stored_bytes,
+                refused=is_active,
+            )
+
+    def _keep(self, tenant: bytes, count: _Count) -> None:
+        self._counts.pop(tenant, None)
+        self._counts[tenant] = count
+        while len(self._counts) > TENANTS_MAX:
+            self._counts.popitem(last=False)
+
+    async def _count_in_background(self, tenant: bytes) -> None:
+        try:
+            await self.count(tenant)
+        except MemsvcError as error:
+            storage_log.warning("what a tenant holds could not be counted", code=error.code.value)
+            count, until = (
+                self._counts.get(tenant),
+                self._clock.now() + timedelta(seconds=FRESH_S_MAX),
+            )
+            self._keep(tenant, replace(count, until=until) if count else _Count(0, False, until))
+
+
+@frozen
 class Rate:
     """A rate per second with a burst of `burst_s` seconds' worth, at least one use.
 
@@ -54,14 +157,12 @@ _Bucket = tuple[Kind, str | None]
 """Kind of what is counted, and the key; None for all of a tenant's keys together."""
 
 
-class RateOptions(BaseModel):
+class RateOptions(Options):
     """Rates of a key and a tenant.
 
     A busy host of agents, 32 of them that call four tools in a turn of three seconds, makes about
     50 calls a second; one client that never waits may make 300.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(
         True, description="whether rates and calls under way are limited for each key and tenant"
@@ -282,10 +383,10 @@ class RateLimits:
                     await self._exchange(name, tenant, changes)
                 elif (
                     tenant.sent_at is not None
-                    and now - tenant.sent_at > 2 * quotas.QUIET_S + self._options.burst_s
+                    and now - tenant.sent_at > 2 * usage.QUIET_S + self._options.burst_s
                 ):
                     async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
-                        await quotas.forget_idle_rates(tx)
+                        await usage.forget_idle_rates(tx)
                     tenant.sent_at = None
             except MemsvcError as error:
                 self._meter.add("memsvc_rates_told_total", status="error")
@@ -307,7 +408,7 @@ class RateLimits:
             for bucket, times in changes.items()
         }
         async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
-            offset_s = await quotas.add_rate_usage(tx, used_s)
+            offset_s = await usage.add_rate_usage(tx, used_s)
         now = tenant.sent_at = monotonic()
         for bucket in changes:
             use = tenant.uses.setdefault(bucket, _BucketUse())

@@ -1,7 +1,9 @@
-"""The public HTTP routes, health, readiness and metrics, and HTTP errors as JSON."""
+"""The public HTTP routes, health and metrics, errors as JSON, and compression of answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import gzip
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from http import HTTPStatus
@@ -17,7 +19,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
-from memsvc.core.errors import Code, MemsvcError, MissingPermissionError
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    MissingPermissionError,
+    invalid,
+    invalid_content,
+    not_found,
+    payload_too_large,
+    permission_denied,
+    unavailable,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.store.database import Database
@@ -45,6 +58,21 @@ NO_STATES: Final[Mapping[str, Callable[[], bool]]] = {}
 _INVALID_REQUEST = -32600
 _INTERNAL_ERROR = -32603
 
+GZIP_BYTES_MIN: Final = 16_384
+"""A smaller response goes in one packet anyway."""
+THREAD_BYTES_MIN: Final = 64 * 1024
+"""A larger response is compressed outside of the event loop."""
+LEVEL: Final = 1
+"""Other levels make JSON hardly smaller and take up to five times as long."""
+UNSUPPORTED_STATUS: Final = 415
+Header = tuple[bytes, bytes]
+VARY: Final[Header] = (b"vary", b"Accept-Encoding")
+GZIP_HEADER: Final[Header] = (b"content-encoding", b"gzip")
+_TAKES_GZIP: Final = re.compile(rb"(?<![\w-])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
+_UNCHANGED_HEADERS: Final = frozenset({b"etag", b"content-encoding", b"content-range"})
+"""Headers of responses that must not be changed: encoded already, partial, or with a strong entity
+tag."""
+
 
 @dataclass(slots=True)
 class Draining:
@@ -69,16 +97,16 @@ async def to_console(_: Request) -> Response:
     return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
+@frozen
 class CloseOnDrain:
     """ASGI: while the process drains, responses close the connection, to move clients elsewhere."""
 
-    def __init__(self, app: ASGIApp, draining: Draining) -> None:
-        self.app = app
-        self._draining = draining
+    app: ASGIApp
+    draining: Draining
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._draining.started:
+            if message["type"] == "http.response.start" and self.draining.started:
                 message = {
                     **message,
                     "headers": [*message.get("headers", ()), (b"connection", b"close")],
@@ -126,18 +154,16 @@ def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     match error.status_code:
         case 404:
-            named = MemsvcError(Code.NOT_FOUND, "there is nothing at this path")
+            named = not_found("there is nothing at this path")
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
-            named = MemsvcError(
-                Code.INVALID_ARGUMENT, f"this path does not take that method, but {allowed}"
-            )
+            named = invalid(f"this path does not take that method, but {allowed}")
         case 413:
-            named = MemsvcError(Code.PAYLOAD_TOO_LARGE, "the request body is too large")
+            named = payload_too_large("the request body is too large")
         case status if status >= 500:
             named = _internal_error(request)
         case _:
-            named = MemsvcError(Code.INVALID_ARGUMENT, "this request cannot be understood")
+            named = invalid("this request cannot be understood")
     return error_response(named, request.scope, status=error.status_code, headers=error.headers)
 
 
@@ -238,16 +264,13 @@ def routes(
             return Response(
                 orjson.dumps({"status": "ready"} | state), media_type="application/json"
             )
-        error = MemsvcError(
-            Code.UNAVAILABLE, "not ready", retry_after_s=1.0, details={"checks": state}
-        )
+        error = unavailable("not ready", retry_after_s=1.0, details={"checks": state})
         return error_response(error, request.scope)
 
     async def expose(request: Request) -> Response:
         header = request.headers.get("Authorization", "").encode()
         if options.token and not compare_digest(header, f"Bearer {options.token}".encode()):
-            error = MemsvcError(
-                Code.PERMISSION_DENIED,
+            error = permission_denied(
                 "metrics are read with a token",
                 recovery="send that of metrics.token",
             )
@@ -257,3 +280,71 @@ def routes(
         return Response(metrics.text(), media_type=metrics.media_type)
 
     return [Route(HEALTH_PATH, health), Route(READY_PATH, ready), Route(METRICS_PATH, expose)]
+
+
+def takes_gzip(scope: Scope) -> bool:
+    """Return whether a client accepts a compressed response."""
+    accepted = dict(scope["headers"]).get(b"accept-encoding", b"")
+    return scope["method"] != "HEAD" and _TAKES_GZIP.search(accepted.lower()) is not None
+
+
+@frozen
+class GzipEncoding:
+    """ASGI: compresses JSON responses of one message, and answers 415 to encoded request bodies."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"identity", b""):
+            error = invalid_content(
+                "an encoded request body is not taken",
+                recovery="send it without Content-Encoding",
+            )
+            await error_response(error, scope, status=UNSUPPORTED_STATUS)(scope, receive, send)
+            return
+        use_gzip = takes_gzip(scope)
+        pending: list[Message] = []
+
+        async def send_encoded(message: Message) -> None:
+            if message["type"] == "http.response.start" and _is_json(message):
+                pending.append(message)
+                return
+            if pending:
+                start = pending.pop()
+                body = message.get("body", b"")
+                if not message.get("more_body", False) and len(body) >= GZIP_BYTES_MIN:
+                    start, message = await _encoded(start, message, use_gzip=use_gzip)
+                await send(start)
+            await send(message)
+
+        await self.app(scope, receive, send_encoded)
+
+
+def _is_json(start: Message) -> bool:
+    headers = dict(start.get("headers", ()))
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
+    return not _UNCHANGED_HEADERS & headers.keys() and (
+        media_type == b"application/json" or media_type.endswith(b"+json")
+    )
+
+
+async def _encoded(start: Message, message: Message, *, use_gzip: bool) -> tuple[Message, Message]:
+    headers = [*start["headers"], VARY]
+    if not use_gzip:
+        return {**start, "headers": headers}, message
+    body: bytes = message["body"]
+    if len(body) >= THREAD_BYTES_MIN:
+        body = await asyncio.to_thread(gzip.compress, body, LEVEL, mtime=0)
+    else:
+        body = gzip.compress(body, LEVEL, mtime=0)
+    return {**start, "headers": with_length(headers, body, GZIP_HEADER)}, {**message, "body": body}
+
+
+def with_length(headers: Sequence[Header], body: bytes, *more: Header) -> list[Header]:
+    """Return the headers of a response with a changed body, and more."""
+    headers_ = [header for header in headers if header[0] != b"content-length"]
+    return [*headers_, (b"content-length", str(len(body)).encode()), *more]

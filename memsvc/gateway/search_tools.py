@@ -8,9 +8,17 @@ from urllib.parse import quote, unquote
 
 from pydantic import Field
 
-from memsvc.core.errors import HTTP_STATUS, Code, MemsvcError
+from memsvc.core.errors import (
+    HTTP_STATUS,
+    Code,
+    MemsvcError,
+    invalid_query,
+    not_found,
+    permission_denied,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.items import text_of
-from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Permission, Scope
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext
 from memsvc.gateway.dispatch import validate
@@ -63,29 +71,36 @@ class FetchedText:
     metadata: Annotated[dict[str, str], "its kind, and where it is from"]
 
 
+@frozen
 class SearchTools:
-    """The two tools. They call others for their caller, but for what lists sessions and turns."""
+    """The two tools. They call others for their caller, but for what lists sessions and turns.
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
-        """Take the lists of sessions and turns from these tools, where they are there."""
-        self._tools = tools
+    Those no agent is offered, and they are called as `tools` has them; a key that hides them finds
+    and reads no turns either."""
+
+    tools: Mapping[str, Tool]
 
     @search_tool("search", title="Search memory")
     async def search(
         self,
         scope: Scope,
+        caller: Caller,
         calls: ToolCalls,
         query: Annotated[str, Field(max_length=2000), "words or a question"],
     ) -> FoundReferences:
         """Find what is remembered: past turns, files, documents, memories."""
         if not query.strip():
-            raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
+            raise invalid_query("query cannot be empty")
         scope = _one_project(scope)
         args = {"project": scope.project, "query": query, "limit": FOUND_MAX}
         files = await _call(calls, "file_search", args)
         documents = await _call(calls, "search_documents", args)
-        speakers = await self._speakers(scope)
-        turns = [await self._turns(scope, calls, query, *each) for each in speakers]
+        speakers = await self._speakers(scope) if self._may_use(caller, SESSIONS_TOOL) else []
+        turns = [
+            await self._turns(scope, calls, query, *each)
+            for each in speakers
+            if self._may_use(caller, TURNS_TOOL)
+        ]
         memories = [
             await _call(calls, "memories_search", args | {"user_id": user})
             for user in dict.fromkeys(user for _, user in speakers if user)
@@ -115,6 +130,7 @@ class SearchTools:
     async def fetch(
         self,
         scope: Scope,
+        caller: Caller,
         calls: ToolCalls,
         id_: Annotated[Id, Field(alias="id"), "from search"],
     ) -> FetchedText:
@@ -122,16 +138,18 @@ class SearchTools:
         scope = _one_project(scope)
         kind, _, name = id_.partition(":")
         try:
-            text = await self._text(scope, calls, kind, name)
+            text = await self._text(scope, caller, calls, kind, name)
         except MemsvcError as error:
             if HTTP_STATUS[error.code] not in (400, 404):
                 raise
             # the same for what is not there, is another's, or could never be
-            raise MemsvcError(Code.NOT_FOUND, "there is nothing of this id") from None
+            raise not_found("there is nothing of this id") from None
         metadata = {"kind": kind, "project": scope.project}
         return FetchedText(id_, _title(id_, text), text, _url(scope, id_), metadata)
 
-    async def _text(self, scope: Scope, calls: ToolCalls, kind: str, name: str) -> str:
+    async def _text(
+        self, scope: Scope, caller: Caller, calls: ToolCalls, kind: str, name: str
+    ) -> str:
         """Return the text of a reference; NOT_FOUND for one to nothing that the caller sees."""
         project = {"project": scope.project}
         first, _, second = name.partition("/")
@@ -145,15 +163,16 @@ class SearchTools:
             case "memory":
                 args = project | {"user_id": unquote(first), "memory_id": second}
                 return str((await _call(calls, "memories_get", args, found=True))["memory"])
-            case "turn" if any(tool.name == RECALL_TOOL for tool in calls.tools()):
+            case "turn" if self._may_use(caller, TURNS_TOOL) and self._may_use(caller, RECALL_TOOL):
                 return await self._turn(scope, unquote(first), unquote(second))
             case _:
-                raise MemsvcError(Code.NOT_FOUND, "there is no such kind")
+                raise not_found("there is no such kind")
+
+    def _may_use(self, caller: Caller, name: str) -> bool:
+        return name in self.tools and name not in caller.hidden_tools
 
     async def _speakers(self, scope: Scope) -> list[tuple[str, str]]:
         """Return the session to recall for and the person, of those who spoke last."""
-        if SESSIONS_TOOL not in self._tools:
-            return []
         listed = await self._listed(SESSIONS_TOOL, scope, {"limit": LATEST})
         speakers = [
             (SESSION if each["user_id"] else each["session_id"], each["user_id"])
@@ -199,12 +218,12 @@ class SearchTools:
                 break
             args["cursor"] = page["next_cursor"]
         if not items:
-            raise MemsvcError(Code.NOT_FOUND, "there is no such turn")
+            raise not_found("there is no such turn")
         return "\n".join(f"{item['role']}: {_item_text(item)}" for item in reversed(items))
 
     async def _listed(self, name: str, scope: Scope, args: dict[str, Any]) -> dict[str, Any]:
         """Return what a list of sessions or turns has in a project that the caller may touch."""
-        listing = self._tools[name]
+        listing = self.tools[name]
         checked = validate(listing, {"project": scope.project} | args)
         return listing.body(await listing.run(ToolContext(scope), checked))
 
@@ -216,7 +235,7 @@ def _one_project(scope: Scope) -> Scope:
         return scope
     project = next(iter(allowed)) if allowed and len(allowed) == 1 else DEFAULT_PROJECT
     if allowed is not None and project not in allowed:
-        raise MemsvcError(Code.PERMISSION_DENIED, "name one of the projects of this key")
+        raise permission_denied("name one of the projects of this key")
     return Scope(scope.tenant, project, allowed)
 
 

@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from memsvc.core.options import Options
 
 SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 MEDIA_TYPE: Final = "application/mcp-server-card+json"
@@ -27,10 +29,8 @@ DESCRIPTION: Final = (
 )
 
 
-class ServerCardOptions(BaseModel):
+class ServerCardOptions(Options):
     """The server card. Without `mcp_url` there is none: it reveals to strangers what runs here."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mcp_url: str = Field("", description="the URL of /mcp as clients know it; empty: no card")
     name: str = Field(

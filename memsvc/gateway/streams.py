@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import format_datetime
 from typing import Final
@@ -13,7 +12,15 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    invalid,
+    invalid_content,
+    invalid_offset,
+    payload_too_large,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import name_of
 from memsvc.core.tools import OpenFile
 from memsvc.gateway.call_accounting import Raw
@@ -28,7 +35,7 @@ _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,1000})-([0-9]{0,1000})[ \t]*", re.IGN
 _NOT_FOR_WRITES = ("content-range", "if-modified-since", "if-unmodified-since")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteCondition:
     """Condition of a write: that the file has this tag, or that there is no file."""
 
@@ -109,9 +116,7 @@ def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] |
             return None
         start, stop = int(first), min(int(last) + 1, size_bytes) if last else size_bytes
     if start >= size_bytes:
-        raise MemsvcError(
-            Code.INVALID_OFFSET, "the range has no byte of the file", details={"size": size_bytes}
-        )
+        raise invalid_offset("the range has no byte of the file", details={"size": size_bytes})
     return start, stop
 
 
@@ -127,7 +132,7 @@ async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: f
     PAYLOAD_TOO_LARGE as soon as it is known to exceed the limit, INVALID_CONTENT if it is cut off
     or late.
     """
-    too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a file may hold {size_max} bytes at the most")
+    too_large = payload_too_large(f"a file may hold {size_max} bytes at the most")
     if is_too_large(request, size_max):
         raise too_large
     chunks: list[bytes] = []
@@ -141,7 +146,7 @@ async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: f
     except TimeoutError:
         raise BodyTimeoutError(within_s) from None
     except ClientDisconnect:
-        raise MemsvcError(Code.INVALID_CONTENT, "the body ended before it was whole") from None
+        raise invalid_content("the body ended before it was whole") from None
     return b"".join(chunks)
 
 

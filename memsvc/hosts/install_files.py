@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from memsvc.core.errors import invalid
-from memsvc.hosts import config_text
+from memsvc.hosts import host_configs
 from memsvc.hosts.hook_files import write_private
 from memsvc.hosts.host_configs import NAME, Entry, HostFileChange
 
@@ -81,13 +81,13 @@ def _error_text(error: Exception) -> str:
 def _installed(change: HostFileChange, before: str | None, record: Record) -> tuple[str, Record]:
     record = {"created": before is None, "was": []} | record
     if change.text:
-        if not _is_ours(before):
+        if not _is_managed(before):
             raise ValueError("a file of this name is there already")
         return change.text, record
     text = before or ""
     if change.block:
         if not _is_foreign(change, text):
-            text = config_text.set_block(text, change.block, COMMENTS[change.file.suffix])
+            text = host_configs.set_block(text, change.block, COMMENTS[change.file.suffix])
             _check_block(change, text)
         return text, record
     text = text if text.strip() else "{}\n"
@@ -98,18 +98,18 @@ def _installed(change: HostFileChange, before: str | None, record: Record) -> tu
 
 def _with_entry(text: str, record: Record, entry: Entry) -> tuple[str, Record]:
     path, value, mark = entry
-    found = config_text.find(text, path)
-    ours = _ours(found, mark)
+    found = host_configs.find(text, path)
+    existing = _existing(found, mark)
     was = None
     if found is None:
-        was = [[*config_text.first_missing(text, path)], None]
-    elif value in ([found.value[number] for number in ours] if mark else [found.value]):
+        was = [[*host_configs.first_missing(text, path)], None]
+    elif value in ([found.value[number] for number in existing] if mark else [found.value]):
         return text, record
     elif not mark and not _is_within(path, [parents for parents, _ in record["was"]]):
         was = [[*path], found.value]
-    for number in reversed(ours):
-        text = config_text.remove(text, path, number)
-    put = config_text.add_element if mark else config_text.set_member
+    for number in reversed(existing):
+        text = host_configs.remove(text, path, number)
+    put = host_configs.add_element if mark else host_configs.set_member
     return put(text, path, value), record | {"was": [*record["was"], *([was] if was else [])]}
 
 
@@ -117,38 +117,38 @@ def _removed(
     change: HostFileChange, before: str | None, record: Record
 ) -> tuple[str | None, Record]:
     if before is None or change.text:
-        return (None if _is_ours(before) else before), {}
+        return (None if _is_managed(before) else before), {}
     created = record.get("created")
     if change.block:
         _check_block(change, before)
-        after = config_text.remove_block(before, COMMENTS[change.file.suffix])
+        after = host_configs.remove_block(before, COMMENTS[change.file.suffix])
         return (after if after or not created else None), {}
     text = before
     was = record.get("was", [[[*path], None] for path, *_ in change.entries if path[-1] == NAME])
     made = [path for path, value in was if value is None]
     for path, _, mark in change.entries:
-        for number in reversed(_ours(config_text.find(text, path), mark)):
-            text = config_text.remove(text, path, number)
+        for number in reversed(_existing(host_configs.find(text, path), mark)):
+            text = host_configs.remove(text, path, number)
         if not mark and _is_within(path, made):
-            text = config_text.remove(text, path)
+            text = host_configs.remove(text, path)
     for path, value in sorted(was, key=lambda each: len(each[0]), reverse=True):
         if value is None:
             text = _without_empty(text, tuple(path))
         else:
-            text = config_text.set_member(text, tuple(path), value)
-    return (None if created and config_text.parse_json(text).value == {} else text), {}
+            text = host_configs.set_member(text, tuple(path), value)
+    return (None if created and host_configs.parse_json(text).value == {} else text), {}
 
 
 def _without_empty(text: str, path: tuple[str, ...]) -> str:
     """Return the text without what was made at a path, where nothing is left in it."""
-    found = config_text.find(text, path)
+    found = host_configs.find(text, path)
     for child in found.children if found and isinstance(found.value, dict) else []:
         text = _without_empty(text, (*path, child.name))
-    found = config_text.find(text, path)
-    return config_text.remove(text, path) if found and found.value in ({}, []) else text
+    found = host_configs.find(text, path)
+    return host_configs.remove(text, path) if found and found.value in ({}, []) else text
 
 
-def _ours(found: config_text.JsonNode | None, mark: str) -> list[int]:
+def _existing(found: host_configs.JsonNode | None, mark: str) -> list[int]:
     """Return the numbers of the elements of a list that hold our mark."""
     if found is None or not mark:
         return []
@@ -162,14 +162,14 @@ def _is_within(path: tuple[str, ...], parents: list[list[str]]) -> bool:
     return any([*path[: len(each)]] == each for each in parents)
 
 
-def _is_ours(text: str | None) -> bool:
+def _is_managed(text: str | None) -> bool:
     """Return whether a file that is wholly ours is one, or is not there yet."""
     return text is None or NAME in text
 
 
 def _is_foreign(change: HostFileChange, text: str) -> bool:
     """Return whether a TOML file has our table, but not from us: it is left as it is."""
-    if change.file.suffix != ".toml" or config_text.BEGIN in text:
+    if change.file.suffix != ".toml" or host_configs.BEGIN in text:
         return False
     return NAME in tomllib.loads(text).get("mcp_servers", {})
 

@@ -1,11 +1,12 @@
 """Jobs in the queue for their operators: list, count, retry and drop them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, conflict, not_found
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Database, Row, Tx
 from memsvc.store.jobs import Ref
 from memsvc.store.queue import LOG, QUEUE, statements
@@ -26,7 +27,7 @@ _STATUS = {JobState.WAITING: "queued", JobState.RUNNING: "picked", JobState.FAIL
 _STATE = {status: state for state, status in _STATUS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueuedJob:
     """Job as its tenant and operators see it: its failed attempts, and the last one's code."""
 
@@ -37,7 +38,7 @@ class QueuedJob:
     queued_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backlog:
     """Number of jobs that wait and have failed, by name.
 
@@ -134,7 +135,7 @@ async def _find(
             projects is None or ref.scope.project in projects
         ):
             return ref
-    raise MemsvcError(Code.NOT_FOUND, "there is no such job")
+    raise not_found("there is no such job")
 
 
 async def retry(
@@ -163,7 +164,7 @@ async def retry(
             now,
         )
         if await _status(tx, job) != "failed":
-            raise MemsvcError(Code.CONFLICT, "only a job that has failed can be tried again")
+            raise conflict("only a job that has failed can be tried again")
         await tx.unbound(statements().build_requeue_jobs_query(), [job])
     return ref
 
@@ -186,9 +187,7 @@ async def drop(
         )
         status = await _status(tx, job)
         if status == "picked":
-            raise MemsvcError(
-                Code.CONFLICT, "the job is running", recovery="wait until it has ended"
-            )
+            raise conflict("the job is running", recovery="wait until it has ended")
         await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", job)
         removed = await tx.execute(
             f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5",

@@ -13,10 +13,11 @@ from itertools import chain, islice
 from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memsvc.core.background import wait_for_event
 from memsvc.core.errors import ExclusiveLockError, MemsvcError
+from memsvc.core.options import Options
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, Tx
@@ -31,10 +32,8 @@ NOW_S_MAX: Final = 2.0
 """How long an answer waits for a record that is stored before it."""
 
 
-class BatchWriterOptions(BaseModel):
+class BatchWriterOptions(Options):
     """Options for writing records after the answers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     flush_every_s: float = Field(0.5, gt=0, description="how long a record waits at the most")
     batch_records: int = Field(

@@ -1,16 +1,17 @@
 """Ratings of blocks: promotion, confidence by outcomes, decay. Writers hold the index's lock."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from memsvc.core.decay import DecayTier
+from memsvc.core.frozen import frozen
 from memsvc.core.tool_methods import result
 from memsvc.store.database import Tx
+from memsvc.store.knowledge_blocks import INDEX_ID
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ActiveBlockValues:
     """New values of a block of the inbox that becomes active, used once."""
 
@@ -24,7 +25,7 @@ class ActiveBlockValues:
     scored_by: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockConfidence:
     """Confidence of a block after an outcome, and `before` it."""
 
@@ -48,7 +49,7 @@ class BlockOutcome:
     told_at: Annotated[str, "when it was told"]
 
 
-async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float) -> None:
+async def promote(tx: Tx, values: ActiveBlockValues, now_h: float) -> None:
     """Make a block of the inbox active."""
     await tx.execute(
         """
@@ -58,7 +59,7 @@ async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float
                 reinforced_h = $12
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status = 'inbox'
         """,
-        index_id,
+        INDEX_ID,
         values.block_id,
         values.tier,
         values.decay_per_h,
@@ -73,7 +74,6 @@ async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float
 
 async def add_outcome(
     tx: Tx,
-    index_id: int,
     updates: Sequence[BlockConfidence],
     *,
     signal: float,
@@ -82,31 +82,9 @@ async def add_outcome(
     now: datetime,
 ) -> None:
     """Store the new confidences after an outcome, and the outcome itself."""
-    await tx.execute(
-        """
-        WITH learnt AS (
-            SELECT * FROM unnest($4::text[], $5::float8[], $6::float8[], $7::float8[], $8::float8[],
-                $9::float8[])
-                AS b (notion, alpha, beta, confidence, before, decay_per_h)
-        ), noted AS (
-            INSERT INTO outcomes (tenant, project, book, notion, number, signal, weight, source,
-                before, after, told_at)
-            SELECT $1, $2, $3, learnt.notion, coalesce((
-                SELECT number + 1 FROM outcomes AS o
-                WHERE o.tenant = $1 AND o.project = $2 AND o.book = $3
-                    AND o.notion = learnt.notion COLLATE "C"
-                ORDER BY number DESC LIMIT 1), 1), $10, $11, $12, learnt.before, learnt.confidence,
-                    $13
-            FROM learnt RETURNING 1
-        )
-        UPDATE notions AS n SET alpha = learnt.alpha, beta = learnt.beta,
-            confidence = learnt.confidence,
-            decay_per_h = learnt.decay_per_h, evidence = n.evidence + $11
-        FROM learnt
-        WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3
-            AND n.notion = learnt.notion COLLATE "C"
-        """,
-        index_id,
+    await tx.call(
+        "add_outcomes",
+        INDEX_ID,
         [update.block_id for update in updates],
         [update.alpha for update in updates],
         [update.beta for update in updates],
@@ -120,7 +98,7 @@ async def add_outcome(
     )
 
 
-async def outcomes_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> list[BlockOutcome]:
+async def outcomes_of(tx: Tx, block_id: str, *, limit: int) -> list[BlockOutcome]:
     """Return the outcomes of uses of a block, the latest first."""
     rows = await tx.fetch(
         """
@@ -128,23 +106,21 @@ async def outcomes_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> li
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 ORDER BY number DESC
             LIMIT $5
         """,
-        index_id,
+        INDEX_ID,
         block_id,
         limit,
     )
     return [BlockOutcome(**{**row, "told_at": row["told_at"].isoformat()}) for row in rows]
 
 
-async def set_tier(
-    tx: Tx, index_id: int, block_id: str, tier: DecayTier, decay_per_h: float
-) -> None:
+async def set_tier(tx: Tx, block_id: str, tier: DecayTier, decay_per_h: float) -> None:
     """Change the tier and the decay of a block."""
     await tx.execute(
         """
         UPDATE notions SET tier = $5, decay_per_h = $6
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status <> 'archived'
         """,
-        index_id,
+        INDEX_ID,
         block_id,
         tier,
         decay_per_h,

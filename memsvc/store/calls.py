@@ -9,10 +9,12 @@ logged even where no week was created.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
+from memsvc.core.tool_methods import result
 from memsvc.store.database import Database, Row, Tx
 
 
@@ -74,7 +76,7 @@ class CallFilter:
         return self.code is not None or self.status not in (None, "success")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallPosition:
     """Position where a page ended: the last call that it read."""
 
@@ -82,7 +84,7 @@ class CallPosition:
     call: UUID
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallPage:
     """Calls, newest first, and where to go on, if there may be more."""
 
@@ -90,32 +92,31 @@ class CallPage:
     next: CallPosition | None
 
 
-async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
-    """Insert records, all of the transaction's scope; return how many were new."""
-    if any(
-        record.tenant != tx.scope.tenant or record.project != tx.scope.project for record in records
-    ):
+async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> None:
+    """Insert records, all of the transaction's scope, but those that are there."""
+    if any(record.scope != tx.scope for record in records):
         raise ValueError("a call is logged in its own scope")
-    return await tx.execute(
+    await tx.execute_each(
         """
         INSERT INTO calls (tenant, project, called_at, call, surface, tool, key_label, status, code,
-            duration_ms,
-                           arguments, request_id)
-        SELECT $1, $2, c.* FROM unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::text[],
-            $7::text[], $8::text[],
-                                       $9::text[], $10::real[], $11::jsonb[], $12::text[]) AS c
-        ON CONFLICT DO NOTHING RETURNING 1
+            duration_ms, arguments, request_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING
         """,
-        [record.called_at for record in records],
-        [record.call for record in records],
-        [record.surface for record in records],
-        [record.tool for record in records],
-        [record.key_label for record in records],
-        [record.status for record in records],
-        [record.code for record in records],
-        [record.duration_ms for record in records],
-        [record.arguments for record in records],
-        [record.request_id for record in records],
+        [
+            (
+                record.called_at,
+                record.call,
+                record.surface,
+                record.tool,
+                record.key_label,
+                record.status,
+                record.code,
+                record.duration_ms,
+                record.arguments,
+                record.request_id,
+            )
+            for record in records
+        ],
     )
 
 
@@ -191,30 +192,29 @@ COUNTED_MAX: Final = 50_000
 needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class HourOfCalls:
-    """Calls of one hour by outcome, with the median and the 95th percentile of their durations.
-
-    It counts all hours together where `hour` is None.
-    """
-
-    hour: datetime | None
-    success: int
-    error: int
-    cancelled: int
-    p50_ms: float
-    p95_ms: float
+@result
+class CallsCounted:
+    success: Annotated[int, "calls that succeeded"]
+    error: Annotated[int, "calls that failed"]
+    cancelled: Annotated[int, "calls that their callers gave up"]
+    p50_ms: Annotated[float, "the time in which half of them were over; 0 without any"]
+    p95_ms: Annotated[float, "the time in which all but a twentieth were over; 0 without any"]
 
 
-@dataclass(frozen=True, slots=True)
+@result
+class HourCounted(CallsCounted):
+    hour: Annotated[datetime, "when the hour began"]
+
+
+@frozen
 class CallHours:
     """Hours in which there were calls, the earliest first, and all of them together.
 
     `counted_from` is the time from which all calls were counted, None if the whole range was.
     """
 
-    hours: list[HourOfCalls]
-    total: HourOfCalls
+    hours: list[HourCounted]
+    total: CallsCounted
     counted_from: datetime | None
 
 
@@ -236,14 +236,14 @@ async def count_by_hour(
             WHERE tenant = $1 AND called_at >= $2 AND called_at <= $4
             ORDER BY called_at DESC, call DESC LIMIT {COUNTED_MAX}
         )
-        SELECT date_trunc('hour', called_at, 'UTC') AS hour,
-               count(*) FILTER (WHERE status = 'success') AS success,
+        SELECT count(*) FILTER (WHERE status = 'success') AS success,
                count(*) FILTER (WHERE status = 'error') AS error,
                count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
-               coalesce(percentile_cont(0.5) WITHIN
-                   GROUP (ORDER BY duration_ms), 0)::float8 AS p50_ms,
-               coalesce(percentile_cont(0.95) WITHIN
-                   GROUP (ORDER BY duration_ms), 0)::float8 AS p95_ms,
+               round(coalesce(percentile_cont(0.5) WITHIN
+                   GROUP (ORDER BY duration_ms), 0)::numeric, 2)::float8 AS p50_ms,
+               round(coalesce(percentile_cont(0.95) WITHIN
+                   GROUP (ORDER BY duration_ms), 0)::numeric, 2)::float8 AS p95_ms,
+               date_trunc('hour', called_at, 'UTC') AS hour,
                (SELECT count(*) FROM looked_at) AS looked, (SELECT min(called_at)
                    FROM looked_at) AS looked_from
         FROM looked_at WHERE $3::text[] IS NULL OR project = ANY ($3)
@@ -253,15 +253,18 @@ async def count_by_hour(
         None if projects is None else sorted(projects),
         until,
     )
-    *hours, total = [HourOfCalls(*(row[name] for name in HourOfCalls.__slots__)) for row in rows]
-    truncated = rows[-1]["looked"] == COUNTED_MAX
-    return CallHours(hours, total, rows[-1]["looked_from"] if truncated else None)
+    *hours, (*total, _, read_count, read_from) = (row.values() for row in rows)
+    return CallHours(
+        [HourCounted(*counts) for *counts, _, _ in hours],
+        CallsCounted(*total),
+        read_from if read_count == COUNTED_MAX else None,
+    )
 
 
 ROLL: Final = "memsvc_roll_calls(integer)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RolledPartitions:
     """Number of partitions created and dropped.
 

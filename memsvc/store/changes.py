@@ -18,8 +18,8 @@ import structlog
 from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
+from memsvc.store.connections import connected_once, is_direct
 from memsvc.store.database import Tx
-from memsvc.store.pooler import connected_once, is_direct
 
 log = structlog.get_logger("memsvc.changes")
 

@@ -1,8 +1,10 @@
-"""Connections to the database: checked URLs, the pool, setup, cleanup, and what errors mean."""
+"""Connections to the database: checked URLs, pool and poolers, setup, and what errors mean."""
 
+import secrets
 import socket
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from enum import Enum, auto
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -10,9 +12,34 @@ import asyncpg
 import orjson
 from asyncpg import exceptions as pg
 
-from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
-from memsvc.store.pooler import Pooler, pooler_before, shares_by_transaction
+from memsvc.core.errors import (
+    Code,
+    ExclusiveLockError,
+    MemsvcError,
+    permission_denied,
+    quota_exceeded,
+    resource_busy,
+    unavailable,
+)
+from memsvc.core.frozen import frozen
 from memsvc.store.tables import TABLES
+
+CONNECT_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 10.0
+CANNOT_CONNECT: Final = (
+    TimeoutError,
+    OSError,
+    ValueError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresError,
+)
+"""Errors of the driver when a connection cannot be made; ValueError for a DSN it cannot read."""
+
+_PROCESS: Final = "SELECT pg_backend_pid()"
+_CHECK: Final = """
+    SELECT pg_backend_pid() AS process, EXISTS (SELECT FROM pg_prepared_statements
+        WHERE name = $1) AS as_named
+"""
 
 CACHED_STATEMENTS: Final = 100
 """Statements that a connection keeps prepared."""
@@ -21,7 +48,71 @@ IDLE_S_MAX: Final = 60.0
 Prepared = Literal["auto", "always", "never"]
 
 
-@dataclass(frozen=True, slots=True)
+class Pooler(Enum):
+    """Kind of pooler: none, one that keeps prepared statements, or one that loses them."""
+
+    NONE = auto()
+    SUPPORTS_PREPARED = auto()
+    WITHOUT_PREPARED = auto()
+    """Or nobody can tell: one in session mode, which loses nothing, is taken for this."""
+
+
+async def pooler_before(connection: Any) -> Pooler:
+    """Return the kind of pooler of a connection.
+
+    It prepares a statement, and leaves none with a pooler that would give it to others. A pooler
+    makes up its process id, as it forwards cancellations.
+    """
+    name = f"memsvc_{secrets.token_hex(8)}"
+    await connection.execute("BEGIN READ ONLY")
+    try:
+        statement = await connection.prepare(_CHECK, name=name)
+        found = await statement.fetchrow(name)
+        if found["process"] == connection.get_server_pid():
+            return Pooler.NONE
+        if not found["as_named"]:
+            return Pooler.SUPPORTS_PREPARED
+        await connection.execute(f"DEALLOCATE {name}")
+        return Pooler.WITHOUT_PREPARED
+    finally:
+        if not connection.is_closed():
+            await connection.execute("ROLLBACK")
+
+
+async def is_direct(connection: Any) -> bool:
+    """Return whether PostgreSQL itself is at the other end of a connection, and no pooler."""
+    process: int = await connection.fetchval(_PROCESS)
+    return process == int(connection.get_server_pid())
+
+
+async def shares_by_transaction(url: str) -> bool:
+    """Return whether the server's connections are shared by transaction there.
+
+    Then two of ours reach the same one, or one of ours several. Raises what the driver does; False
+    too where a pooler is so busy that it does not show.
+    """
+    async with connected_once(url) as first, connected_once(url) as second:
+        first_processes = {await first.fetchval(_PROCESS) for _ in range(2)}
+        second_processes = {await second.fetchval(_PROCESS) for _ in range(2)}
+    return len(first_processes) > 1 or bool(first_processes & second_processes)
+
+
+@asynccontextmanager
+async def connected_once(url: str) -> AsyncIterator[Any]:
+    """Yield a connection for a few quick statements, which are not prepared.
+
+    It works through every pooler, and a network that drops everything does not hold it for long.
+    """
+    connection = await asyncpg.connect(
+        url, timeout=CONNECT_TIMEOUT_S, command_timeout=ANSWER_TIMEOUT_S, statement_cache_size=0
+    )
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=ANSWER_TIMEOUT_S)
+
+
+@frozen
 class ConnectionPool:
     """Connections and their pooler; `prepares` says whether statements are prepared over them.
 
@@ -50,7 +141,7 @@ async def open_pool(
             max_inactive_connection_lifetime=IDLE_S_MAX,
             command_timeout=command_timeout_s,
             init=prepare,
-            reset=rollback,
+            reset=_keep,
             statement_cache_size=CACHED_STATEMENTS if use_prepared else 0,
         )
 
@@ -101,6 +192,7 @@ TIMEOUT_STATES: Final = {"25P03", "25P04"}
 
 NODE_LOST: Final = (
     "failure on connection marked as essential",
+    "could not commit transaction for shard",
     "failed to COPY to shard",
     "server closed the connection unexpectedly",
 )
@@ -127,8 +219,7 @@ def translate_error(error: BaseException) -> MemsvcError | None:
             " more",
         )
     if isinstance(error, pg.QueryCanceledError):  # by the statement timeout, or by an administrator
-        return MemsvcError(
-            Code.RESOURCE_BUSY,
+        return resource_busy(
             "this took too long and was stopped",
             retry_after_s=1.0,
             recovery="try again, with less at once if it was much",
@@ -136,8 +227,7 @@ def translate_error(error: BaseException) -> MemsvcError | None:
     if isinstance(error, LOST):
         return statements_lost()
     if isinstance(error, pg.NumericValueOutOfRangeError):
-        return MemsvcError(
-            Code.QUOTA_EXCEEDED,
+        return quota_exceeded(
             "a number that is counted here cannot become any larger",
             recovery="go on in another session or project",
         )
@@ -147,16 +237,13 @@ def translate_error(error: BaseException) -> MemsvcError | None:
         error.sqlstate in TIMEOUT_STATES or str(error).startswith(NODE_LOST)
     )
     if disconnected or isinstance(error, CONNECTION_ERRORS) or type(error) is pg.InterfaceError:
-        return MemsvcError(
-            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
-        )
+        return unavailable("the database cannot be reached just now", retry_after_s=1.0)
     return None
 
 
 def statements_lost() -> MemsvcError:
     """Return the error for statements prepared through a pooler that gives them to others."""
-    return MemsvcError(
-        Code.UNAVAILABLE,
+    return unavailable(
         "the pooler before the database does not keep prepared statements",
         retry_after_s=1.0,
         recovery="set database.prepared_statements to auto or never, or let the pooler keep them"
@@ -209,8 +296,7 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
 
 
 def _unavailable(reason: str, setting: str) -> MemsvcError:
-    return MemsvcError(
-        Code.UNAVAILABLE,
+    return unavailable(
         f"cannot connect to the database: {reason}",
         recovery=f"check {setting}, and that it runs",
     )
@@ -261,16 +347,14 @@ async def check_role(pool: asyncpg.Pool) -> None:
         [*TABLES],
     )
     if row is None or row["privileged"] or row["owner"]:
-        raise MemsvcError(
-            Code.PERMISSION_DENIED,
+        raise permission_denied(
             "the application role is a superuser, bypasses row level security, owns the tables,"
             " makes roles, gets at the server's files, or may become one that does",
             recovery="let database.url name an ordinary role and database.admin_url the owner,"
             " then migrate",
         )
     if row["citus"] and (row["passed_on"] != "local" or row["plans"] == "force_generic_plan"):
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             "this database has Citus, and the application role is not set up for it",
             recovery="run `memsvc db distribute` with database.admin_url set",
         )
@@ -290,14 +374,19 @@ async def prepare(connection: Any) -> None:
 async def rollback(connection: Any) -> None:
     """Roll back, and raise nothing: the caller reports why its call ended.
 
-    A connection that does not roll back in time, over a network that drops everything for example,
-    is terminated: PostgreSQL ends the transaction when it finds out.
+    It is sent to every open connection: one whose BEGIN is being cancelled does not yet say that it
+    is in a transaction. A connection that does not roll back in time, over a network that drops
+    everything for example, is terminated: PostgreSQL ends the transaction when it finds out.
     """
     try:
-        if not connection.is_closed() and connection.is_in_transaction():
+        if not connection.is_closed():
             await connection.execute("ROLLBACK", timeout=ROLLBACK_S_MAX)
     except DRIVER_ERRORS:
         terminate(connection)
+
+
+async def _keep(_: Any) -> None:
+    """Leave a connection as its last user did: none keeps a setting beyond its transaction."""
 
 
 def terminate(connection: Any) -> None:

@@ -4,10 +4,11 @@ Its latest items, and the event that summarises those before them.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
 from memsvc.store.sessions import COUNTED
 
@@ -15,7 +16,7 @@ LINES_BYTES_MAX: Final = 4 * 1024 * 1024
 """How many bytes are read at once of the lines of a session's latest items."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredItem:
     """Stored item with its line in the event file, which is empty if it was too long to read."""
 
@@ -27,7 +28,7 @@ class StoredItem:
     line: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SummaryPosition:
     """Position of the event that replaces older context.
 
@@ -44,7 +45,7 @@ class SummaryPosition:
     next_entry: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """Running context of a session: its items, and the line of the summary of older ones."""
 
@@ -127,7 +128,7 @@ async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int
     return {row["stream"] for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextSize:
     """Size of a running context: its items and tokens, and where it begins and ends."""
 
@@ -155,7 +156,7 @@ async def read_size(tx: Tx, session: str, index_id: int) -> ContextSize:
     return ContextSize(**row)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexedItem:
     """Item with its text as the index keeps it."""
 

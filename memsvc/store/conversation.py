@@ -1,11 +1,12 @@
 """Sessions and their messages, a page at a time, and the progress of a model through them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from memsvc.store.database import Row, Tx
+from memsvc.core.frozen import frozen
+from memsvc.store.context import IndexedItem
+from memsvc.store.database import Tx
 
 SEARCH_SESSIONS_MAX = 10_000
 """Latest sessions that a search by name reads."""
@@ -18,7 +19,7 @@ class SessionPosition(NamedTuple):
     session: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRow:
     """Session with its counters."""
 
@@ -62,22 +63,26 @@ async def sessions(
     return [SessionRow(**row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionItem:
-    """Item of a session; `line` is its line in the event file.
+@frozen
+class TranscriptItem(IndexedItem):
+    """Message of the user or the assistant.
 
-    It is None where that is packed, gone or too long.
+    `line` is its line in the event file, None when that is gone. `text` has at most one character
+    more than the limit.
     """
 
-    entry: int
-    ref: str
-    role: str
-    speaker: str
-    said_at: datetime
     tokens: int
-    text: str
-    chars: int
     line: bytes | None
+
+
+@frozen
+class SessionItem(TranscriptItem):
+    """Item of a session with the length of its whole text.
+
+    `line` is None also where that is packed or too long.
+    """
+
+    chars: int
 
 
 async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: int) -> int:
@@ -133,24 +138,6 @@ async def items(
     return [SessionItem(**row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptItem:
-    """Message of the user or the assistant.
-
-    `line` is its line in the event file, None when that is gone. `text` has at most one character
-    more than the limit.
-    """
-
-    entry: int
-    ref: str
-    role: str
-    speaker: str
-    said_at: datetime
-    tokens: int
-    text: str
-    line: bytes | None
-
-
 async def read_position(tx: Tx, session: str) -> int | None:
     """Return the entry that a model is to read the session from; None for a missing session."""
     read: int | None = await tx.fetchval(
@@ -191,7 +178,7 @@ async def read_messages(
         limit,
         chars_max,
     )
-    return [_message(row) for row in rows]
+    return [TranscriptItem(**row) for row in rows]
 
 
 _COLUMNS = "entry, ref, role, speaker, said_at, tokens, text, stream, start, size_bytes"
@@ -214,7 +201,3 @@ async def set_read_position(tx: Tx, session: str, *, start: int, stop: int) -> b
         stop,
     )
     return bool(updated)
-
-
-def _message(row: Row) -> TranscriptItem:
-    return TranscriptItem(**dict(row))

@@ -9,20 +9,23 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from inspect import currentframe
 from time import perf_counter
 from typing import Any, Final
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from memsvc.core.call_context import NO_TRACER, CallContext, TraceSpan, WaitTimer, current_call
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import resource_busy
+from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
 from memsvc.store.connections import (
+    CANNOT_CONNECT,
     DRIVER_ERRORS,
     ConnectionPool,
     Prepared,
@@ -35,7 +38,6 @@ from memsvc.store.connections import (
     translate_error,
 )
 from memsvc.store.locks import Lock, shared_locks, whole_lock
-from memsvc.store.pooler import CANNOT_CONNECT
 from memsvc.store.tables import check_isolation
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
@@ -45,10 +47,8 @@ Row = Mapping[str, Any]
 """Row by column name; asyncpg's records are such mappings."""
 
 
-class DatabaseOptions(BaseModel):
+class DatabaseOptions(Options):
     """Options of the database; without `url` it is the embedded server in the data folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str = Field(
         "", repr=False, description="DSN of the application role; empty: the embedded PostgreSQL"
@@ -85,6 +85,11 @@ class DatabaseOptions(BaseModel):
 @lru_cache(maxsize=1024)
 def _names(sql: str, bound: int) -> bool:
     return all(re.search(rf"\${number}(?!\d)", sql) for number in range(1, bound + 1))
+
+
+@lru_cache
+def _call(function: str, arguments: int) -> str:
+    return f"SELECT * FROM {function}({', '.join(f'${at}' for at in range(1, arguments + 1))})"
 
 
 class Tx:
@@ -141,6 +146,18 @@ class Tx:
         with self._request(sql):
             status: str = await self._connection.execute(sql, *self._bound, *arguments)
         return int(status.rsplit(" ", 1)[-1])
+
+    async def call(self, function: str, *arguments: Any) -> list[Row]:
+        """Return the rows of a function of the schema, which takes tenant and project first."""
+        return await self.fetch(_call(function, len(self._bound) + len(arguments)), *arguments)
+
+    async def execute_each(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each row of further arguments, all in one round trip.
+
+        On Citus, one row by values goes to its node alone, many out of arrays to all nodes."""
+        if rows:
+            with self._request(sql):
+                await self._connection.executemany(sql, [(*self._bound, *row) for row in rows])
 
     async def unbound(self, sql: str, *arguments: Any) -> list[Row]:
         """Return the rows of a statement on the job queue or key registry, without content."""
@@ -218,6 +235,10 @@ class Database:
         """Begin a transaction over all projects of a tenant (`$1` alone); errors as `begin`."""
         return self.begin(scope, read_only=read_only, whole_tenant=True, long_running=long_running)
 
+    def begin_read(self, scope: Scope) -> AbstractAsyncContextManager[Tx]:
+        """Begin a transaction that writes nothing; errors as `begin`."""
+        return self.begin(scope, read_only=True)
+
     def begin_closing(self, scope: Scope) -> AbstractAsyncContextManager[Tx]:
         """Begin closing a project, or the tenant for `*`, once nobody writes there."""
         return self.begin(scope, purging=True, exclusive=True)
@@ -292,8 +313,7 @@ class Database:
         except TimeoutError as error:
             if self._pool.get_size() < self._options.pool_max:
                 raise
-            raise MemsvcError(
-                Code.RESOURCE_BUSY,
+            raise resource_busy(
                 "the server is busy with too many calls just now",
                 retry_after_s=1.0,
             ) from error
@@ -346,7 +366,7 @@ WRITES_S_MAX: Final = 120
 """How long a writing transaction may hold its locks, unless it is `lasting`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionSetup:
     """Needs of a transaction: locks in their order, and how long to wait for them.
 

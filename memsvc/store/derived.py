@@ -2,17 +2,17 @@
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memsvc.core.facts import Fact, FactState
+from memsvc.core.facts import Fact
+from memsvc.core.frozen import frozen
 from memsvc.store import facts, guard
 from memsvc.store.database import Tx
 from memsvc.store.sessions import StoredSession
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DoneTurn:
     """Turn that is done, as its guard should record it."""
 
@@ -75,30 +75,20 @@ async def file_sizes(tx: Tx, paths: Sequence[str]) -> dict[str, FileSize]:
 
 async def put_done_turns(tx: Tx, session: str, expected: Iterable[DoneTurn]) -> None:
     """Store turns as done, replacing what was stored of them before."""
-    turns = list(expected)
-    if turns:
-        await tx.execute(
-            """
-            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint,
-                first_entry, result,
-                                claimed_at)
-            SELECT $1, $2, $3, g.turn, true, g.token, g.fingerprint, g.first_entry, g.result, g.at
-            FROM unnest($4::text[], $5::uuid[], $6::bytea[], $7::int4[], $8::jsonb[],
-                $9::timestamptz[])
-                AS g (turn, token, fingerprint, first_entry, result, at)
-            ON CONFLICT (tenant, project, session, turn) DO UPDATE SET done = true,
-                fingerprint = EXCLUDED.fingerprint,
-                first_entry = EXCLUDED.first_entry, result = EXCLUDED.result,
-                    claimed_at = EXCLUDED.claimed_at
-            """,
-            session,
-            [row.turn for row in turns],
-            [uuid.uuid4() for _ in turns],
-            [row.fingerprint for row in turns],
-            [row.first_entry for row in turns],
-            [row.result for row in turns],
-            [row.at for row in turns],
-        )
+    await tx.execute_each(
+        """
+        INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry,
+            result, claimed_at)
+        VALUES ($1, $2, $3, $4, true, $5, $6, $7, $8, $9)
+        ON CONFLICT (tenant, project, session, turn) DO UPDATE SET done = true,
+            fingerprint = EXCLUDED.fingerprint, first_entry = EXCLUDED.first_entry,
+            result = EXCLUDED.result, claimed_at = EXCLUDED.claimed_at
+        """,
+        [
+            (session, row.turn, uuid.uuid4(), row.fingerprint, row.first_entry, row.result, row.at)
+            for row in expected
+        ],
+    )
 
 
 async def drop_done_turns(tx: Tx, session: str, turns: Sequence[str]) -> None:
@@ -112,7 +102,7 @@ async def drop_done_turns(tx: Tx, session: str, turns: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionCounts:
     """Counts of a session's row, as its files tell.
 
@@ -245,53 +235,6 @@ async def without_statement(tx: Tx, *, after: tuple[int, int], limit: int) -> li
         limit,
     )
     return [facts.fact_of(row) for row in rows]
-
-
-async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
-    """Store facts, by index and entry, with all their columns; those no longer active first."""
-    if not expected:
-        return
-    ordered = sorted(expected, key=lambda fact: fact.state is FactState.ACTIVE)
-    for group in (
-        [item for item in ordered if item.state is not FactState.ACTIVE],
-        [item for item in ordered if item.state is FactState.ACTIVE],
-    ):
-        await tx.execute(
-            f"""
-            INSERT INTO facts AS f (tenant, project, book, {facts.COLUMNS})
-            SELECT $1, $2, w.* FROM unnest($3::int8[], $4::int4[], $5::text[], $6::text[],
-                $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float4[],
-                $13::text[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[],
-                $17::text[], $18::jsonb[], $19::text[], $20::jsonb[]) AS w
-            ON CONFLICT (tenant, project, book, entry) DO UPDATE SET record = EXCLUDED.record,
-                fact_id = EXCLUDED.fact_id, key = EXCLUDED.key, slot = EXCLUDED.slot,
-                    value = EXCLUDED.value,
-                cues = EXCLUDED.cues, tier = EXCLUDED.tier, confidence = EXCLUDED.confidence,
-                    state = EXCLUDED.state,
-                valid_from = EXCLUDED.valid_from, valid_to = EXCLUDED.valid_to,
-                    expires_at = EXCLUDED.expires_at,
-                superseded_by = EXCLUDED.superseded_by, evidence = EXCLUDED.evidence,
-                statement = EXCLUDED.statement, doubt = EXCLUDED.doubt
-            """,
-            [item.index_id for item in group],
-            [item.entry for item in group],
-            [item.statement.record for item in group],
-            [item.statement.fact_id for item in group],
-            [item.statement.key for item in group],
-            [item.statement.slot for item in group],
-            [item.statement.value for item in group],
-            [item.statement.keywords for item in group],
-            [item.statement.tier.value for item in group],
-            [item.statement.confidence for item in group],
-            [item.state.value for item in group],
-            [item.valid_from for item in group],
-            [item.valid_to for item in group],
-            [item.expires_at for item in group],
-            [item.superseded_by for item in group],
-            [facts.evidence_of(item.statement) for item in group],
-            [item.statement.statement for item in group],
-            [facts.doubt_fields_of(item.doubt) for item in group],
-        )
 
 
 async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:

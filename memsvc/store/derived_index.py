@@ -7,14 +7,14 @@ that a whole index is compared in one pass without being read into memory.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import anyio.to_thread
 
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import invalid_content
+from memsvc.core.frozen import frozen
 from memsvc.store import index, vectors
 from memsvc.store.database import Tx
 from memsvc.store.derived import same_value
@@ -43,7 +43,7 @@ _TEXTS = slice(11, 13)
 _HASH = "('x' || left(md5(h.term || ':' || h.hit), 15))::bit(60)::int8"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexCounters:
     """Counters of an index."""
 
@@ -119,8 +119,9 @@ async def read_counters(tx: Tx, index_id: int, *, for_update: bool = False) -> I
 async def put_counters(tx: Tx, name: str, expected: IndexCounters) -> None:
     """Store the counters of an index, creating it if missing.
 
-    All its terms are in the postings then.
+    All its terms are in the postings then. Locks it for the transaction.
     """
+    await index.hold(tx, index_id_of(name))
     await index.merge_fresh(tx, index_id_of(name))
     await tx.execute(
         """
@@ -158,20 +159,14 @@ async def rows(tx: Tx, index_id: int, first: int, stop: int) -> dict[int, tuple[
 
 async def put_rows(tx: Tx, index_id: int, expected: Mapping[int, tuple[Any, ...]]) -> None:
     """Store the columns of entries, creating entries that are missing."""
-    if not expected:
-        return
-    columns = [list(column) for column in zip(*expected.values(), strict=True)]
-    casts = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(_ENTRY.values(), 5))
-    await tx.execute(
+    await tx.execute_each(
         f"""
         INSERT INTO entries (tenant, project, book, entry, {", ".join(_ENTRY)})
-        SELECT $1, $2, $3, e.* FROM unnest($4::int4[], {casts}) AS e
+        VALUES ($1, $2, $3, $4, {", ".join(f"${at}" for at, _ in enumerate(_ENTRY, 5))})
         ON CONFLICT (tenant, project, book, entry) DO UPDATE SET
             {", ".join(f"{name} = EXCLUDED.{name}" for name in _ENTRY)}
         """,
-        index_id,
-        list(expected),
-        *columns,
+        [(index_id, number, *columns) for number, columns in expected.items()],
     )
 
 
@@ -210,25 +205,15 @@ async def signatures(tx: Tx, index_id: int) -> dict[int, Signature]:
 
 
 async def put_segment(tx: Tx, index_id: int, segment: int, expected: TermEntries) -> None:
-    """Replace the hits of a segment with exactly these, all of them in the postings."""
+    """Replace the hits of a segment with exactly these, all in the postings; locks the index."""
+    await index.hold(tx, index_id)
     await index.merge_fresh(tx, index_id)
     await tx.execute(
         "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4",
         index_id,
         segment,
     )
-    await tx.execute(
-        """
-        INSERT INTO postings (tenant, project, book, term, segment, hits)
-        SELECT b.tenant, b.project, b.book, h.term, $4, array_agg(h.hit ORDER BY h.hit)
-        FROM books AS b, unnest($5::text[], $6::int8[]) AS h (term, hit)
-        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 GROUP BY 1, 2, 3, 4
-        """,
-        index_id,
-        segment,
-        [term for term, hit_list in expected.items() for _ in hit_list],
-        [hit for hit_list in expected.values() for hit in hit_list],
-    )
+    await _insert(tx, index_id, segment, expected)
 
 
 async def _texts_after(
@@ -344,13 +329,11 @@ async def build(tx: Tx) -> None:
             index_id_of(row["name"]) != row["book"]
             or not 0 <= row["segment_bits"] <= SEGMENT_BITS_MAX
         ):
-            raise MemsvcError(
-                Code.INVALID_CONTENT, "a book of the archive has another number than its name gives"
-            )
+            raise invalid_content("a book of the archive has another number than its name gives")
         await _build(tx, row["book"], row["name"], row["segment_bits"], row["next_entry"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SegmentTexts:
     """Last entry of a segment, stored lengths of its entries by number, and hits of their terms."""
 
@@ -433,8 +416,9 @@ async def _insert(tx: Tx, index_id: int, segment: int, term_entries: TermEntries
     await tx.execute(
         """
         INSERT INTO postings (tenant, project, book, term, segment, hits)
-        SELECT $1, $2, $3, h.term, $4, array_agg(h.hit ORDER BY h.hit)
-        FROM unnest($5::text[], $6::int8[]) AS h (term, hit) GROUP BY h.term RETURNING 1
+        SELECT b.tenant, b.project, b.book, h.term, $4, array_agg(h.hit ORDER BY h.hit)
+        FROM books AS b, unnest($5::text[], $6::int8[]) AS h (term, hit)
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 GROUP BY 1, 2, 3, 4
         """,
         index_id,
         segment,

@@ -4,9 +4,9 @@ Other sessions of the user find them there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import prefix_range
 from memsvc.store import index
 from memsvc.store.database import Tx
@@ -17,7 +17,7 @@ _OF_SESSION: Final = """
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DigestProgress:
     """Progress of a session's digests, with its user and whether others spoke in it.
 

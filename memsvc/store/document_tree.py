@@ -5,14 +5,14 @@ a tree: these functions do not check.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import prefix_range
 from memsvc.store.database import Row, Tx
 from memsvc.store.index import index_id_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentNode:
     """Node with its parent, None for the root, and its children in order."""
 
@@ -111,24 +111,8 @@ async def change(
 
     `added_nodes` is by how many the number grows.
     """
-    nodes: int = await tx.fetchval(
-        """
-        WITH asked AS (
-            SELECT * FROM unnest($4::text[], $5::text[], $6::text[]) AS a (node, parent, children)
-        ), gone AS (
-            DELETE FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3
-                AND node = ANY($7::text[])
-        ), put AS (
-            INSERT INTO outline_nodes AS o (tenant, project, book, node, parent, children)
-            SELECT $1, $2, $3, node, parent, string_to_array(children, chr(10)) FROM asked
-                ORDER BY node
-            ON CONFLICT (tenant, project, book, node) DO UPDATE
-            SET parent = EXCLUDED.parent, children = EXCLUDED.children
-        )
-        INSERT INTO outlines AS o (tenant, project, book, nodes) VALUES ($1, $2, $3, $8)
-        ON CONFLICT (tenant, project, book) DO UPDATE SET nodes = o.nodes + EXCLUDED.nodes
-        RETURNING nodes
-        """,
+    (row,) = await tx.call(
+        "change_outline",
         index_id_of(index_name),
         list(put),
         [node.parent for node in put.values()],
@@ -136,6 +120,7 @@ async def change(
         list(removed),
         added_nodes,
     )
+    nodes: int = row["change_outline"]
     return nodes
 
 

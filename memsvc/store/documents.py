@@ -1,11 +1,11 @@
 """Documents: texts of the index that change, kept as chunks in the order of their bytes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from memsvc.core.chunks import Chunk, chunks
+from memsvc.core.frozen import frozen
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 from memsvc.store.files import File
@@ -20,7 +20,7 @@ each chunk."""
 CHUNKS_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentChunk:
     """Chunk in the index: bytes `start` to `end` of a stream, found by its text and its cues.
 

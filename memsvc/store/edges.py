@@ -4,17 +4,18 @@ Writers hold the index's lock.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from memsvc.core.decay import DecayTier
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Row, Tx
+from memsvc.store.knowledge_blocks import INDEX_ID
 
 Origin = Literal["similarity", "outcome", "agent"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edge:
     """Edge between two blocks: `low` < `high`."""
 
@@ -28,7 +29,7 @@ class Edge:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EdgeTiers:
     """Edge with the tiers of its ends."""
 
@@ -36,7 +37,7 @@ class EdgeTiers:
     tiers: tuple[DecayTier, DecayTier]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conflict:
     """Two blocks that contradict or repeat each other: which of these it is, and how surely."""
 
@@ -59,17 +60,17 @@ def _edge(row: Row) -> Edge:
     return Edge(*(row[name] for name in _COLUMNS.split(", ")))
 
 
-async def find(tx: Tx, index_id: int, one: str, other: str) -> Edge | None:
+async def find(tx: Tx, one: str, other: str) -> Edge | None:
     """Return the edge between two blocks, or None."""
     row = await tx.fetchrow(
         f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5",
-        index_id,
+        INDEX_ID,
         *pair(one, other),
     )
     return _edge(row) if row else None
 
 
-async def of(tx: Tx, index_id: int, block_id: str) -> list[Edge]:
+async def of(tx: Tx, block_id: str) -> list[Edge]:
     """Return all edges of a block, the weakest first."""
     rows = await tx.fetch(
         f"""
@@ -77,13 +78,13 @@ async def of(tx: Tx, index_id: int, block_id: str) -> list[Edge]:
         UNION ALL SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND high = $4 ORDER BY weight, low,
             high
         """,
-        index_id,
+        INDEX_ID,
         block_id,
     )
     return [_edge(row) for row in rows]
 
 
-async def neighbours(tx: Tx, index_id: int, block_ids: Sequence[str], *, limit: int) -> list[str]:
+async def neighbours(tx: Tx, block_ids: Sequence[str], *, limit: int) -> list[str]:
     """Return the blocks with an edge to one of these, `limit` for each by weight."""
     rows = await tx.fetch(
         f"""
@@ -96,14 +97,14 @@ async def neighbours(tx: Tx, index_id: int, block_ids: Sequence[str], *, limit: 
             ) AS own ORDER BY weight DESC, notion LIMIT $5) AS near
         ORDER BY near.notion
         """,
-        index_id,
+        INDEX_ID,
         list(block_ids),
         limit,
     )
     return [row["notion"] for row in rows]
 
 
-async def put(tx: Tx, index_id: int, edges: Sequence[Edge]) -> int:
+async def put(tx: Tx, edges: Sequence[Edge]) -> int:
     """Add edges; existing ones stay as they are; return how many were new."""
     if not edges:
         return 0
@@ -116,14 +117,12 @@ async def put(tx: Tx, index_id: int, edges: Sequence[Edge]) -> int:
             $7::text[], $8::text[], $9::int4[], $10::float8[], $11::text[]) AS e
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 ON CONFLICT DO NOTHING RETURNING 1
         """,
-        index_id,
+        INDEX_ID,
         *columns,
     )
 
 
-async def add_weight(
-    tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float
-) -> int:
+async def add_weight(tx: Tx, pairs: Sequence[tuple[str, str]], by: float, now_h: float) -> int:
     """Reinforce the existing ones of these edges once each, weight by `by` and up to 1.
 
     Return how many.
@@ -137,7 +136,7 @@ async def add_weight(
         FROM unnest($4::text[], $5::text[]) AS p (one, other)
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
-        index_id,
+        INDEX_ID,
         [one for one, _ in pairs],
         [other for _, other in pairs],
         by,
@@ -145,14 +144,14 @@ async def add_weight(
     )
 
 
-async def update(tx: Tx, index_id: int, edge: Edge) -> None:
+async def update(tx: Tx, edge: Edge) -> None:
     """Update relation, weight and note of an edge."""
     await tx.execute(
         f"""
         UPDATE edges SET weight = $6, relation = $7, note = $8, origin = $9, touched_h = $10
         WHERE {_WITHIN} AND low = $4 AND high = $5
         """,
-        index_id,
+        INDEX_ID,
         edge.low,
         edge.high,
         edge.weight,
@@ -163,7 +162,7 @@ async def update(tx: Tx, index_id: int, edge: Edge) -> None:
     )
 
 
-async def remove(tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]]) -> int:
+async def remove(tx: Tx, pairs: Sequence[tuple[str, str]]) -> int:
     """Delete edges; return how many there were."""
     if not pairs:
         return 0
@@ -172,13 +171,13 @@ async def remove(tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]]) -> int
         DELETE FROM edges USING unnest($4::text[], $5::text[]) AS p (one, other)
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
-        index_id,
+        INDEX_ID,
         [one for one, _ in pairs],
         [other for _, other in pairs],
     )
 
 
-async def page(tx: Tx, index_id: int, *, after: tuple[str, str], limit: int) -> list[EdgeTiers]:
+async def page(tx: Tx, *, after: tuple[str, str], limit: int) -> list[EdgeTiers]:
     """Return the next edges of an index in order of their ends, with the tiers of these."""
     rows = await tx.fetch(
         f"""
@@ -189,7 +188,7 @@ async def page(tx: Tx, index_id: int, *, after: tuple[str, str], limit: int) -> 
             LIMIT $6) AS e
         ORDER BY low, high
         """,
-        index_id,
+        INDEX_ID,
         *after,
         limit,
     )
@@ -199,9 +198,7 @@ async def page(tx: Tx, index_id: int, *, after: tuple[str, str], limit: int) -> 
     ]
 
 
-async def add_conflicts(
-    tx: Tx, index_id: int, conflicts: Sequence[Conflict], now: datetime
-) -> None:
+async def add_conflicts(tx: Tx, conflicts: Sequence[Conflict], now: datetime) -> None:
     """Store which blocks conflict; what is known already stays."""
     if not conflicts:
         return
@@ -215,7 +212,7 @@ async def add_conflicts(
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         ON CONFLICT DO NOTHING
         """,
-        index_id,
+        INDEX_ID,
         [low for low, _ in pairs],
         [high for _, high in pairs],
         [conflict.kind for conflict in conflicts],
@@ -224,7 +221,7 @@ async def add_conflicts(
     )
 
 
-async def contradictions(tx: Tx, index_id: int, block_ids: Sequence[str]) -> list[tuple[str, str]]:
+async def contradictions(tx: Tx, block_ids: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs among these blocks that conflict."""
     rows = await tx.fetch(
         f"""
@@ -232,15 +229,13 @@ async def contradictions(tx: Tx, index_id: int, block_ids: Sequence[str]) -> lis
             SELECT low, high FROM contradictions WHERE {_WITHIN} AND low = asked.notion COLLATE "C"
         ) AS c WHERE c.high = ANY($4::text[]) ORDER BY c.low, c.high
         """,
-        index_id,
+        INDEX_ID,
         list(block_ids),
     )
     return [(row["low"], row["high"]) for row in rows]
 
 
-async def conflicts_of(
-    tx: Tx, index_id: int, block_id: str, *, limit: int
-) -> list[tuple[Conflict, datetime]]:
+async def conflicts_of(tx: Tx, block_id: str, *, limit: int) -> list[tuple[Conflict, datetime]]:
     """Return the conflicts of a block, and when each was found, the surest first."""
     rows = await tx.fetch(
         f"""
@@ -251,7 +246,7 @@ async def conflicts_of(
                 AND high = $4
         ) AS own ORDER BY score DESC, other LIMIT $5
         """,
-        index_id,
+        INDEX_ID,
         block_id,
         limit,
     )
@@ -261,9 +256,9 @@ async def conflicts_of(
     ]
 
 
-async def forget_contradictions(tx: Tx, index_id: int, block_id: str) -> None:
+async def forget_contradictions(tx: Tx, block_id: str) -> None:
     """Delete the conflicts of a block, whose text has changed."""
     for end in ("low", "high"):
         await tx.execute(
-            f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", index_id, block_id
+            f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", INDEX_ID, block_id
         )

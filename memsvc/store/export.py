@@ -8,7 +8,7 @@ here.
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -16,7 +16,8 @@ from uuid import UUID
 import orjson
 from asyncpg import exceptions as pg
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import conflict, invalid_content
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Row, Tx
 from memsvc.store.jobs import SWEEP
 from memsvc.store.tables import Archive, archived_as
@@ -27,7 +28,7 @@ CALLS: Final = "calls"
 JOBS: Final = "job_refs"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """Column of a table, with its type as PostgreSQL writes it.
 
@@ -40,7 +41,7 @@ class Column:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """Table without the columns of tenant and project; `key` identifies a row within a project."""
 
@@ -169,9 +170,10 @@ async def page(tx: Tx, table: Table, after: Row | None, *, limit: int) -> list[R
 
 
 async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows, each with a value for each of these columns.
+    """Add rows, each with a value for each of these columns, to a project marked as restored.
 
-    CONFLICT when a row exists already, INVALID_CONTENT when PostgreSQL does not accept one.
+    CONFLICT when a row exists already or the project is not marked (by one archive),
+    INVALID_CONTENT when PostgreSQL does not accept a row.
     """
     types = {column.name: column.type for column in table.columns}
     casts = (
@@ -180,12 +182,12 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
     )
     value_expressions = (_typed(name, types[name]) for name in columns)
     try:
-        await tx.execute(
+        written = await tx.execute(
             f"""
             INSERT INTO {table.name} (tenant, project, {", ".join(columns)})
-            SELECT $1, $2, {", ".join(value_expressions)}
-                FROM unnest({", ".join(casts)}) AS r ({", ".join(columns)})
-            RETURNING 1
+            SELECT own.tenant, own.project, {", ".join(value_expressions)}
+            FROM restores AS own, unnest({", ".join(casts)}) AS r ({", ".join(columns)})
+            WHERE own.tenant = $1 AND own.project = $2
             """,
             *(
                 _array(types[name], values)
@@ -193,8 +195,7 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
             ),
         )
     except pg.UniqueViolationError as error:
-        raise MemsvcError(
-            Code.CONFLICT,
+        raise conflict(
             f"a row of {table.name} is there already: the archive holds it twice, or somebody"
             " wrote it just now",
         ) from error
@@ -203,9 +204,12 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
         pg.IntegrityConstraintViolationError,
         pg.ProgramLimitExceededError,
     ) as error:
-        raise MemsvcError(
-            Code.INVALID_CONTENT, f"a row of {table.name} is none that can be kept"
-        ) from error
+        raise invalid_content(f"a row of {table.name} is none that can be kept") from error
+    if written != len(rows):
+        raise conflict(
+            f"{written} rows of {table.name} were written instead of {len(rows)}: the project is"
+            " not marked as restored from one archive",
+        )
 
 
 def _is_json(kind: str) -> bool:
@@ -271,7 +275,7 @@ async def set_restored(tx: Tx, archive: UUID, now: Any) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """Bytes of a stream, as a revision added them."""
 
@@ -280,7 +284,7 @@ class Block:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportStream:
     """Stream of a file from its first readable revision on, with its blocks in order."""
 
@@ -295,7 +299,7 @@ class ExportStream:
         return sum(block.size_bytes for block in self.blocks)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportBlock:
     """Block to be written into the database."""
 

@@ -1,15 +1,16 @@
 """History of facts, past ones included: listed, found and forgotten."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from memsvc.core.facts import Fact, FactTier, record_id
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, CORRECTED, fact_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FactPosition:
     """Position of a fact in a listing, newest first, after which the next page begins."""
 
@@ -18,7 +19,7 @@ class FactPosition:
     entry: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FactHistoryFilter:
     """Filter of a listing of facts: by tier, by whether they hold at `now`, and by fact id.
 

@@ -1,8 +1,8 @@
 """Facts in all states; each is an entry of the search index too, findable while it holds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, NamedTuple
 
 from memsvc.core.facts import (
     Claim,
@@ -14,13 +14,18 @@ from memsvc.core.facts import (
     Identity,
     Merge,
     Statement,
+    record_id,
     slot_of,
+    words_of,
 )
+from memsvc.core.frozen import frozen
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 
-COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state,
-    valid_from, valid_to, expires_at, superseded_by, evidence, statement, doubt"""
+COLUMNS: Final = (
+    "entry, record, fact_id, key, slot, value, cues, tier, confidence, state, valid_from, valid_to,"
+    " expires_at, superseded_by, evidence, statement, doubt"
+)
 
 # What a person replaced by a correction: no model and no import brings it back.
 CORRECTED = "(state = 'superseded' AND superseded_by ~ '-person-[0-9a-f]{12}$')"
@@ -194,7 +199,7 @@ async def facts_of_claims(
     return sorted(map(fact_of, rows), key=lambda fact: index_ids.index(fact.index_id))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatementWithExpiry:
     """Statement with its expiry time, when it was said, and the `newer` fact it came before."""
 
@@ -229,52 +234,39 @@ async def apply(
     """Write a merge: close facts wherever they stand, add new ones as entries from `first` on.
 
     A new fact holds from when it was said, and the one that it replaces until then. Facts in doubt
-    keep their entries."""
+    keep their entries. UniqueViolationError where an entry has a fact already."""
     said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in statements}
     closed = _closed(merge)
-    await tx.execute(
-        f"""
-        WITH closed AS (
-            UPDATE facts SET state = c.state, superseded_by = c.superseded_by,
-                valid_to = c.valid_to
-            FROM unnest($15::int4[], $16::text[], $18::int8[], $19::text[], $5::timestamptz[])
-                AS c (entry, superseded_by, book, state, valid_to)
+    if closed:
+        await tx.execute(
+            """
+            UPDATE facts SET state = c.state, superseded_by = c.superseded_by, valid_to = c.valid_to
+            FROM unnest($3::int8[], $4::int4[], $5::text[], $6::text[], $7::timestamptz[])
+                AS c (book, entry, state, superseded_by, valid_to)
             WHERE tenant = $1 AND project = $2 AND facts.book = c.book AND facts.entry = c.entry
-                RETURNING 1
+            """,
+            [fact.index_id for fact, _, _ in closed],
+            [fact.entry for fact, _, _ in closed],
+            [state.value for _, state, _ in closed],
+            [by for _, _, by in closed],
+            [max(said_at.get(by or "", now), fact.valid_from) for fact, _, by in closed],
         )
-        INSERT INTO facts (tenant, project, book, {COLUMNS})
-        SELECT $1, $2, $3, $4 + f.number - 1, f.record, f.fact_id, f.key, f.slot, f.value, f.cues,
-            f.tier, f.confidence,
-            CASE WHEN f.superseded_by IS NULL THEN 'active' ELSE 'superseded' END, f.valid_from,
-            f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.statement, NULL
-        FROM (SELECT count(*) FROM closed) AS first_of_all CROSS JOIN unnest(
-            $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[],
-            $12::float4[], $13::timestamptz[], $14::jsonb[], $20::text[],
-            $21::timestamptz[], $22::timestamptz[], $23::text[]) WITH ORDINALITY
-            AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence,
-                statement, valid_from, valid_to, superseded_by, number) RETURNING 1
-        """,
-        index_id,
-        first,
-        [max(said_at.get(by or "", now), fact.valid_from) for fact, _, by in closed],
-        [new_fact.statement.record for new_fact in statements],
-        [new_fact.statement.fact_id for new_fact in statements],
-        [new_fact.statement.key for new_fact in statements],
-        [new_fact.statement.slot for new_fact in statements],
-        [new_fact.statement.value for new_fact in statements],
-        [new_fact.statement.tier.value for new_fact in statements],
-        [new_fact.statement.confidence for new_fact in statements],
-        [new_fact.expires_at for new_fact in statements],
-        [evidence_of(new_fact.statement) for new_fact in statements],
-        [fact.entry for fact, _, _ in closed],
-        [by for _, _, by in closed],
-        [new_fact.statement.keywords for new_fact in statements],
-        [fact.index_id for fact, _, _ in closed],
-        [state.value for _, state, _ in closed],
-        [new_fact.statement.statement for new_fact in statements],
-        [new_fact.said_at or now for new_fact in statements],
-        [new_fact.newer.valid_from if new_fact.newer else None for new_fact in statements],
-        [new_fact.newer.statement.record if new_fact.newer else None for new_fact in statements],
+    await put(
+        tx,
+        [
+            Fact(
+                first + at,
+                new_fact.statement,
+                FactState.SUPERSEDED if new_fact.newer else FactState.ACTIVE,
+                new_fact.said_at or now,
+                new_fact.newer.valid_from if new_fact.newer else None,
+                new_fact.expires_at,
+                new_fact.newer.statement.record if new_fact.newer else None,
+                index_id,
+            )
+            for at, new_fact in enumerate(statements)
+        ],
+        overwrite=False,
     )
     if past := _past_texts(first, statements):
         await index.hide(tx, index_id, past)
@@ -286,6 +278,46 @@ async def apply(
             closed_index,
             indexed(fact for fact, _, _ in closed if fact.index_id == closed_index),
         )
+
+
+_OVERWRITE: Final = f"""ON CONFLICT (tenant, project, book, entry) DO UPDATE SET
+    {", ".join(f"{name} = EXCLUDED.{name}" for name in COLUMNS.split(", ")[1:])}"""
+
+
+async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
+    """Store facts, by index and entry, with all their columns; those no longer active first.
+
+    Without `overwrite`, UniqueViolationError for an entry that has a fact: nothing is stored."""
+    await tx.execute_each(
+        f"""
+        INSERT INTO facts (tenant, project, book, {COLUMNS})
+        VALUES ($1, $2, {", ".join(f"${at}" for at in range(3, 21))})
+        {_OVERWRITE if overwrite else ""}
+        """,
+        [
+            (
+                fact.index_id,
+                fact.entry,
+                fact.statement.record,
+                fact.statement.fact_id,
+                fact.statement.key,
+                fact.statement.slot,
+                fact.statement.value,
+                fact.statement.keywords,
+                fact.statement.tier.value,
+                fact.statement.confidence,
+                fact.state.value,
+                fact.valid_from,
+                fact.valid_to,
+                fact.expires_at,
+                fact.superseded_by,
+                evidence_of(fact.statement),
+                fact.statement.statement,
+                doubt_fields_of(fact.doubt),
+            )
+            for fact in sorted(facts, key=lambda fact: fact.state is FactState.ACTIVE)
+        ],
+    )
 
 
 def _closed(merge: Merge) -> list[tuple[Fact, FactState, str | None]]:
@@ -305,8 +337,8 @@ def _past_texts(first: int, statements: Sequence[StatementWithExpiry]) -> dict[i
     }
 
 
-async def _question(tx: Tx, questioned: Sequence[tuple[Fact, Doubt]]) -> None:
-    """Put facts in doubt."""
+async def _question(tx: Tx, questioned: Sequence[tuple[Fact, Doubt | None]]) -> None:
+    """Put facts in doubt, or out of it."""
     await tx.execute(
         """
         UPDATE facts SET doubt = q.doubt
@@ -430,22 +462,69 @@ async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list
     return [fact_of(row) for row in rows]
 
 
+class CurrentFact(NamedTuple):
+    """What is told of a current fact. A tuple: hundreds are read of which a few are told."""
+
+    entry: int
+    fact_id: str
+    key: str
+    told: str
+    valid_from: datetime
+    doubt: str | None
+    session: str
+    record: str
+
+    @property
+    def record_id(self) -> str:
+        """Return the id of this one value, unique over all sessions of a user."""
+        return record_id(self.session, self.record)
+
+
 async def latest_facts(
     tx: Tx, index_id: int, now: datetime, *, first: Sequence[str], limit: int
-) -> list[Fact]:
-    """Return current facts of an index: those of the ids `first`, then others, the latest first."""
+) -> tuple[list[CurrentFact], int]:
+    """Return current facts of an index and how many there are.
+
+    Those of the ids `first` come first, then others, the latest before earlier ones."""
+    # Each part by its own index: what is counted is not sorted, and a forgotten fact is not active.
+    active = "tenant = $1 AND project = $2 AND book = $3 AND state = 'active'"
+    columns = "entry, fact_id, key, value, statement, valid_from, record, evidence, doubt"
     rows = await tx.fetch(
         f"""
-        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
-            AND book = $3 AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
-        ORDER BY fact_id = ANY($5::text[]) DESC, valid_from DESC, entry DESC LIMIT $6
+        SELECT (SELECT count(*) FROM facts WHERE {active})
+            - (SELECT count(*) FROM facts WHERE {active} AND expires_at <= $4) AS total,
+            entry, fact_id, key, value, statement, valid_from, record,
+            evidence ->> 'session' AS session, doubt ->> 'text' AS doubt
+        FROM (
+            (SELECT true AS first, {columns} FROM facts
+            WHERE {active} AND (expires_at IS NULL OR expires_at > $4) AND fact_id = ANY($5::text[])
+            ORDER BY valid_from DESC, entry DESC LIMIT $6)
+            UNION ALL
+            (SELECT false, {columns} FROM facts
+            WHERE {active} AND (expires_at IS NULL OR expires_at > $4) AND NOT forgotten
+                AND fact_id <> ALL($5::text[])
+            ORDER BY valid_from DESC, entry DESC LIMIT $6)
+        ) AS found ORDER BY first DESC, valid_from DESC, entry DESC LIMIT $6
         """,
         index_id,
         now,
         list(first),
         limit,
     )
-    return [fact_of(row) for row in rows]
+    found = [
+        CurrentFact(
+            row["entry"],
+            row["fact_id"],
+            row["key"],
+            words_of(row["statement"], row["key"], row["value"]),
+            row["valid_from"],
+            row["doubt"],
+            row["session"],
+            row["record"],
+        )
+        for row in rows
+    ]
+    return found, rows[0]["total"] if rows else 0
 
 
 def _text(statement: Statement) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import orjson
 
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
 from memsvc.store.files import BLOCK_BYTES
 from memsvc.store.versions import REVISION_MAX, states_of
@@ -45,7 +46,7 @@ class FileRetention:
         return orjson.dumps({**self.style_past_states, "": self.past_states}).decode()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileWork:
     """Work on a file: everything must go (`gone`), or some old states or blocks (`prune`).
 

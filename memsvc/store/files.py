@@ -4,10 +4,11 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, already_exists, permission_denied
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import ancestors, children_range
 from memsvc.store.database import Row, Tx
 from memsvc.store.locks import TREE_LOCK
@@ -15,7 +16,7 @@ from memsvc.store.locks import TREE_LOCK
 BLOCK_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class File:
     """Live file.
 
@@ -151,23 +152,8 @@ async def create(
     file = File(
         uuid.uuid4(), path, 1, stream, len(content), is_text, owner, now, now, indexed_bytes, digest
     )
-    row = await tx.fetchrow(
-        f"""
-        WITH place AS ({PATH_CHECK}), free AS (
-            SELECT true FROM place WHERE NOT (below_a_file OR is_directory OR is_file)
-        ), made AS (
-            INSERT INTO files (tenant, project, {_COLUMNS})
-            SELECT $1, $2, $7, $6, 1, $8, $9, $10, $11, $12, $12, $16, $15 FROM free RETURNING 1
-        ), begun AS (
-            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            SELECT $1, $2, $7, 1, $8, $12 FROM free RETURNING 1
-        ), filled AS (
-            INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-            SELECT $1, $2, $8, piece.start, 1, $12, piece.content
-            FROM free, unnest($13::int8[], $14::bytea[]) AS piece (start, content) RETURNING 1
-        )
-        SELECT * FROM place
-        """,
+    (row,) = await tx.call(
+        "create_file",
         *path_check_args(path),
         file.incarnation,
         file.stream,
@@ -175,9 +161,9 @@ async def create(
         is_text,
         owner,
         now,
-        *_split(content, BLOCK_BYTES),
-        digest,
         indexed_bytes,
+        digest,
+        *_split(content, BLOCK_BYTES),
     )
     check_path_free(row)
     return file
@@ -207,7 +193,7 @@ def check_path_free(row: Row | None) -> None:
     if row["is_directory"]:
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
     if row["is_file"]:
-        raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
+        raise already_exists("the file exists already")
 
 
 async def append(
@@ -223,27 +209,7 @@ async def append(
         indexed_bytes=indexed_bytes,
         sha256=None,
     )
-    await tx.execute(
-        """
-        WITH file AS (
-            UPDATE files SET revision = $4, size_bytes = $5, updated_at = $6, is_text = $7,
-                indexed_bytes = $11,
-                             sha256 = NULL
-            WHERE tenant = $1 AND project = $2 AND incarnation = $3
-        )
-        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-        SELECT $1, $2, $8, piece.start, $4, $6, piece.content
-        FROM unnest($9::int8[], $10::bytea[]) AS piece (start, content) RETURNING 1
-        """,
-        file.incarnation,
-        updated.revision,
-        updated.size_bytes,
-        now,
-        updated.is_text,
-        file.stream,
-        *_split(content, BLOCK_BYTES, file.size_bytes),
-        indexed_bytes,
-    )
+    await _write(tx, updated, content, file.size_bytes, new_stream=False)
     return updated
 
 
@@ -264,32 +230,25 @@ async def rewrite(
         indexed_bytes=indexed_bytes,
         sha256=hashlib.sha256(content).digest(),
     )
-    await tx.execute(
-        """
-        WITH file AS (
-            UPDATE files SET revision = $4, stream = $5, size_bytes = $6, is_text = $7,
-                updated_at = $8,
-                             indexed_bytes = $12, sha256 = $9
-            WHERE tenant = $1 AND project = $2 AND incarnation = $3
-        ), begun AS (
-            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            VALUES ($1, $2, $3, $4, $5, $8)
-        )
-        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-        SELECT $1, $2, $5, piece.start, $4, $8, piece.content
-        FROM unnest($10::int8[], $11::bytea[]) AS piece (start, content) RETURNING 1
-        """,
-        file.incarnation,
-        updated.revision,
-        updated.stream,
-        updated.size_bytes,
-        is_text,
-        now,
-        updated.sha256,
-        *_split(content, BLOCK_BYTES),
-        indexed_bytes,
-    )
+    await _write(tx, updated, content, 0, new_stream=True)
     return updated
+
+
+async def _write(tx: Tx, file: File, content: bytes, start: int, *, new_stream: bool) -> None:
+    """Store a file's new state, with blocks from `start` on; `new_stream` if it is new."""
+    await tx.call(
+        "write_file",
+        file.incarnation,
+        file.revision,
+        file.stream,
+        file.size_bytes,
+        file.is_text,
+        file.updated_at,
+        file.indexed_bytes,
+        file.sha256,
+        new_stream,
+        *_split(content, BLOCK_BYTES, start),
+    )
 
 
 def _split(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int], list[bytes]]:
@@ -323,3 +282,81 @@ async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
 
 def _new_stream() -> int:
     return secrets.randbits(63)
+
+
+async def delete(
+    tx: Tx,
+    path: str,
+    *,
+    recursive: bool = True,
+    now: datetime,
+    keep_style_files: bool,
+    index_bytes_max: int = 0,
+) -> tuple[int, int]:
+    """Soft-delete the file at a path, and with `recursive` all files inside it.
+
+    Return their number, and the bytes of callers' files. The tree must be locked. A file with no
+    more than `index_bytes_max` in the index counts as removed from it, which the caller then does.
+    PERMISSION_DENIED, and nothing deleted, when `keep_style_files` and a file belongs to a style.
+    """
+    low, high = children_range(path) if recursive else ("", "")
+    rows = await tx.fetch(
+        """
+        UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1,
+                         indexed_bytes = CASE WHEN indexed_bytes <= $7 THEN 0 ELSE indexed_bytes END
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4
+            AND path < $5))
+        RETURNING owner, size_bytes
+        """,
+        path,
+        low,
+        high,
+        now,
+        index_bytes_max,
+    )
+    if keep_style_files and any(row["owner"] for row in rows):
+        raise permission_denied("files of the memory itself cannot be deleted as files")
+    return len(rows), sum(row["size_bytes"] for row in rows if not row["owner"])
+
+
+@frozen
+class MoveResult:
+    """Number of moved files, the longest new path in bytes, and whether a style keeps any."""
+
+    files: int
+    path_bytes: int
+    any_owned: bool
+
+
+async def check_destination(tx: Tx, path: str) -> None:
+    """Raise what prevents something new at a path, as `files.create` does.
+
+    The tree must be locked.
+    """
+    check_path_free(await tx.fetchrow(PATH_CHECK, *path_check_args(path)))
+
+
+async def move(tx: Tx, source: str, destination: str) -> MoveResult:
+    """Move a file or directory with its history to another path.
+
+    Nothing may be there, and the tree must be locked.
+    """
+    row = await tx.fetchrow(
+        """
+        WITH moved AS (
+            UPDATE files SET path = $6 || substr(path, $7), revision = revision + 1
+            WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4
+                AND path < $5))
+            RETURNING octet_length(path) AS path_bytes, owner
+        )
+        SELECT count(*) AS files, coalesce(max(path_bytes), 0) AS path_bytes,
+            coalesce(bool_or(owner <> ''), false)
+            AS any_owned FROM moved
+        """,
+        source,
+        *children_range(source),
+        destination,
+        len(source) + 1,
+    )
+    assert row is not None
+    return MoveResult(**row)

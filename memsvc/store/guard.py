@@ -2,11 +2,11 @@
 
 import hashlib
 import uuid
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import resource_busy
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
 
 STALE_AFTER = timedelta(minutes=2)
@@ -14,7 +14,7 @@ ANY_CONTENT = b""
 """Fingerprint of a turn known only to be stored: any content sent under its id matches."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """State of a turn: who works on it since when, or its result."""
 
@@ -56,7 +56,7 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
     existing = await find(tx, session, turn)
     if existing is not None and existing.done:
         return existing
-    raise MemsvcError(Code.RESOURCE_BUSY, "somebody is at work on this already", retry_after_s=1.0)
+    raise resource_busy("somebody is at work on this already", retry_after_s=1.0)
 
 
 async def find(tx: Tx, session: str, turn: str) -> Guard | None:
@@ -103,27 +103,28 @@ async def purge_turns(tx: Tx, session: str, *, now: datetime, limit: int) -> int
 
     A tombstone keeps a hash of the turn's name, by which a repeated turn is answered as not stored.
     """
-    return await tx.execute(
+    rows = await tx.fetch(
         """
-        WITH gone AS (
-            DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3
-                AND turn = ANY(ARRAY(
-                SELECT turn FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
-                ORDER BY turn LIMIT $4))
-            RETURNING turn
-        )
-        INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry,
-            result, claimed_at)
-        SELECT $1, $2, '', encode(sha256(convert_to($3 || E'\n' || turn, 'UTF8')), 'hex'), true,
-               '00000000-0000-0000-0000-000000000000', $5, 0, $6, $7 FROM gone
-        ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
+        DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3
+            AND turn = ANY(ARRAY(
+            SELECT turn FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
+            ORDER BY turn LIMIT $4))
+        RETURNING turn
         """,
         session,
         limit,
-        ANY_CONTENT,
-        {"stored_items": 0, "fact_ids": []},
-        now,
     )
+    result = {"stored_items": 0, "fact_ids": []}
+    await tx.execute_each(
+        """
+        INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry,
+            result, claimed_at)
+        VALUES ($1, $2, '', $3, true, '00000000-0000-0000-0000-000000000000', $4, 0, $5, $6)
+        ON CONFLICT (tenant, project, session, turn) DO NOTHING
+        """,
+        [(purge_marker(session, row["turn"]), ANY_CONTENT, result, now) for row in rows],
+    )
+    return len(rows)
 
 
 def purge_marker(session: str, turn: str) -> str:
@@ -146,6 +147,4 @@ async def _update_claim(
         value,
     )
     if not updated:
-        raise MemsvcError(
-            Code.RESOURCE_BUSY, "this work was taken over by somebody else", retry_after_s=1.0
-        )
+        raise resource_busy("this work was taken over by somebody else", retry_after_s=1.0)

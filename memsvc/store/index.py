@@ -7,22 +7,24 @@ FRESH_MAX entries they are put into the postings, a row for each term. A search 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
 
 LENGTH_MAX = 32767
 FRESH_MAX = 32
 """Entries of an index whose terms may wait; more make writes cheaper and searches slower."""
-TERMS_MAX = 20_000
+TERMS_MAX = 6000
 """Terms of all its entries that one statement adds: everybody waits while they are sent."""
+ENTRY_TERMS: Final = 20
+"""Terms that an entry itself counts as."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewEntry:
     """New entry, with the position of its source in the file store.
 
@@ -75,17 +77,18 @@ async def add(
     ]
     first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
-    for batch in in_batches(prepared, lambda one: len(one.counts), TERMS_MAX):
-        for row in await _put(tx, batch, segment_bits):
-            first_entries.setdefault(row["name"], row["first"])
-            fresh[row["book"]] = row["fresh"]
+    for batch in in_batches(prepared, lambda one: ENTRY_TERMS + len(one.counts), TERMS_MAX):
+        added = await _put(tx, batch, segment_bits)
+        for name in dict.fromkeys(one.name for one in batch):
+            first, fresh[index_id_of(name)] = added[index_id_of(name)]
+            first_entries.setdefault(name, first)
     for index_id, waiting in fresh.items():
         if waiting >= fresh_max:
             await merge_fresh(tx, index_id)
     return first_entries
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PreparedEntry:
     """Entry to be added to the index of this name, with its count of each term."""
 
@@ -94,14 +97,18 @@ class _PreparedEntry:
     counts: Counter[str]
 
 
-async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) -> Sequence[Any]:
-    """Add entries to indexes; return number, name, first entry and fresh entries of each."""
+async def _put(
+    tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int
+) -> dict[int, tuple[int, int]]:
+    """Add entries to indexes; return the first of them and the number of fresh entries of each.
+
+    They are told by how far they are from the end that their index has with them."""
     by_name = {
         name: [item for item in prepared if item.name == name]
         for name in dict.fromkeys(item.name for item in prepared)
     }
     entries = [
-        (index_id_of(name), at, item)
+        (index_id_of(name), len(group) - at, item)
         for name, group in by_name.items()
         for at, item in enumerate(group)
     ]
@@ -111,17 +118,18 @@ async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) ->
         for name, group in by_name.items()
     ]
     term_rows = sorted(
-        (index_id, term, at, min(tf, LENGTH_MAX) << 16 | length)
-        for (index_id, at, item), length in zip(entries, term_counts, strict=True)
+        (index_id, term, back, min(tf, LENGTH_MAX) << 16 | length)
+        for (index_id, back, item), length in zip(entries, term_counts, strict=True)
         for term, tf in item.counts.items()
     )
     added = [item.entry for _, _, item in entries]
-    return await tx.fetch(
-        _ADD,
+    rows = await tx.call(
+        "add_entries",
         TERMS_VERSION,
+        segment_bits,
         *_columns(index_rows, 5),
         [index_id for index_id, _, _ in entries],
-        [at for _, at, _ in entries],
+        [back for _, back, _ in entries],
         *_columns(
             [(item.ref, item.role, item.speaker, item.message_at, item.digest) for item in added], 5
         ),
@@ -129,73 +137,36 @@ async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) ->
         term_counts,
         *_columns([(item.tokens, item.stream, item.start, item.size_bytes) for item in added], 4),
         [entry.text.replace("\x00", " ") for entry in added],
-        *_columns(term_rows, 4),
         [entry.keywords.replace("\x00", " ") for entry in added],
-        segment_bits,
+        *_columns(term_rows, 4),
     )
-
-
-_ADD = """
-    WITH asked AS (
-        SELECT * FROM unnest($4::int8[], $5::text[], $6::int4[], $7::int4[], $8::int8[])
-            AS a (book, name, added, findable, length)
-    ), changed AS (
-        INSERT INTO books AS b (tenant, project, book, name, analyser, segment_bits, next_entry,
-            entries, length)
-        SELECT $1, $2, book, name, $3, $28, added, findable, length FROM asked ORDER BY book
-        ON CONFLICT (tenant, project, book) DO UPDATE
-            SET next_entry = b.next_entry + EXCLUDED.next_entry,
-            entries = b.entries + EXCLUDED.entries, length = b.length + EXCLUDED.length
-        RETURNING book, next_entry, next_entry - folded_entry AS fresh
-    ), shelf AS (
-        SELECT book, name, fresh, changed.next_entry - asked.added AS first FROM changed JOIN asked
-            USING (book)
-    ), kept AS (
-        INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest,
-            asks, length,
-                             tokens, stream, start, size_bytes, text, cues)
-        SELECT $1, $2, e.book, shelf.first + e.at, e.ref, e.role, e.speaker, e.said_at, e.digest,
-            e.asks,
-               e.length, e.tokens, e.stream, e.start, e.size_bytes, e.text, e.cues
-        FROM unnest($9::int8[], $10::int4[], $11::text[], $12::text[], $13::text[],
-            $14::timestamptz[],
-                    $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[],
-                        $21::int4[],
-                    $22::text[], $27::text[])
-            AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream,
-                start, size_bytes,
-                  text, cues) JOIN shelf USING (book) RETURNING 1
-    ), noted AS (
-        INSERT INTO fresh_terms (tenant, project, book, entry, terms, hits)
-        SELECT $1, $2, book, shelf.first + h.at, array_agg(h.term),
-               array_agg((shelf.first + h.at)::int8 << 32 | h.counts)
-        FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at,
-            counts)
-            JOIN shelf USING (book) GROUP BY 3, 4 RETURNING 1
-    )
-    SELECT book, name, first, fresh FROM shelf
-"""
+    return {row["index_id"]: (row["first"], row["fresh"]) for row in rows}
 
 
 async def merge_fresh(tx: Tx, index_id: int) -> None:
-    """Move the terms of an index's fresh entries into its postings."""
+    """Move the terms of an index's fresh entries into its postings; the caller holds the index."""
+    await tx.execute(
+        """
+        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
+        SELECT b.tenant, b.project, b.book, h.term, (h.hit >> 32)::int4 >> b.segment_bits,
+            array_agg(h.hit ORDER BY h.hit)
+        FROM books AS b JOIN fresh_terms AS f
+            ON f.tenant = b.tenant AND f.project = b.project AND f.book = b.book
+        CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit)
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
+        GROUP BY b.tenant, b.project, b.book, h.term, 5 ORDER BY 4, 5
+        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE
+            SET hits = p.hits || EXCLUDED.hits
+        """,
+        index_id,
+    )
     await tx.execute(
         """
         WITH shelf AS (
             UPDATE books SET folded_entry = next_entry WHERE tenant = $1 AND project = $2
                 AND book = $3
-            RETURNING segment_bits
-        ), taken AS (
-            DELETE FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = $3
-                RETURNING terms, hits
         )
-        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
-        SELECT $1, $2, $3, h.term, (h.hit >> 32)::int4 >> shelf.segment_bits, array_agg(h.hit
-            ORDER BY h.hit)
-        FROM shelf, taken CROSS JOIN LATERAL unnest(taken.terms, taken.hits) AS h (term, hit)
-        GROUP BY 4, 5 ORDER BY 4, 5
-        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE
-            SET hits = p.hits || EXCLUDED.hits
+        DELETE FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = $3
         """,
         index_id,
     )
@@ -335,7 +306,20 @@ async def _retry_removal(tx: Tx, args: Sequence[Any]) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+async def set_feedback(tx: Tx, index_id: int, entries: Sequence[int], feedback: int) -> int:
+    """Store that entries helped (1) or were wrong (-1); return how many that changed."""
+    return await tx.execute(
+        """
+        UPDATE entries SET feedback = $5 WHERE tenant = $1 AND project = $2 AND book = $3
+            AND entry = ANY($4::int4[]) AND feedback <> $5 RETURNING 1
+        """,
+        index_id,
+        list(entries),
+        feedback,
+    )
+
+
+@frozen
 class Text:
     """Entry as it is displayed."""
 
@@ -366,7 +350,7 @@ async def texts(
     return {row["entry"]: Text(*row.values()) for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexedTurnItem:
     """Item of a turn: its entry, and what it was indexed with."""
 

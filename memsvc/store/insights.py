@@ -4,17 +4,17 @@ Each is an entry of the search index too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memsvc.core.frozen import frozen
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 
 ROLE = "insight"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Insight:
     """Insight from several facts and turns; `insight` is its id, a hash of what it says.
 
@@ -34,7 +34,7 @@ class Insight:
     made_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewInsight:
     """Insight to be stored. `keywords` are further words by which it is found."""
 

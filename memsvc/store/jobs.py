@@ -8,7 +8,6 @@ write is either seen by the job that waited for it or queues another one.
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -16,6 +15,7 @@ import asyncpg
 
 from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, Tx
 from memsvc.store.queue import LOG, QUEUE, statements
@@ -27,7 +27,7 @@ a project."""
 _OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref:
     """Reference to a job of the queue: its number, name, scope and subject.
 
@@ -185,7 +185,7 @@ async def failures(database: Database, ref: Ref) -> Counter[Code]:
     return Counter({Code(row["code"]): row["times"] for row in rows})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SweepSchedule:
     """Regular jobs of a tenant that are due, as (project, name), and when the next one is.
 

@@ -7,12 +7,13 @@ import hashlib
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import conflict, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, TENANT_BYTES, Permission, Scope
 from memsvc.store.changes import CHANNEL
 from memsvc.store.database import Database, Row, Tx
@@ -23,7 +24,7 @@ KEY_PREFIX = "msk_"
 _MESSAGE_PREFIX = b"memsvc key "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApiKey:
     """Listed key: its tenant, its permissions, and until when it is valid."""
 
@@ -44,7 +45,7 @@ class ApiKey:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewKey:
     """New key, with the text that is shown this once and stored nowhere."""
 
@@ -183,7 +184,7 @@ async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
         now,
     )
     if not rows:
-        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+        raise not_found("there is no such key")
     return key_of_row(rows[0])
 
 
@@ -219,9 +220,8 @@ async def rotate_key(
     if rows:
         return NewKey(text, key_of_row(rows[0]))
     if not await database.registry("SELECT 1 FROM api_keys WHERE key_id = $1", key_id):
-        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
-    raise MemsvcError(
-        Code.CONFLICT,
+        raise not_found("there is no such key")
+    raise conflict(
         "this key was revoked or has expired",
         recovery="make another with `memsvc key create --tenant`",
     )
@@ -230,12 +230,12 @@ async def rotate_key(
 async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
-        raise MemsvcError(Code.NOT_FOUND, "no such tenant has ever been seen here")
+        raise not_found("no such tenant has ever been seen here")
     rows = await database.registry(
         with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant
     )
     if not rows:
-        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+        raise not_found("there is no such key")
     return key_of_row(rows[0])
 
 
@@ -288,7 +288,7 @@ async def forget_tenant(database: Database, tenant: bytes) -> dict[str, int]:
     return {"api_keys": len(keys), "tenants": len(gone)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyChanges:
     """Keys of a tenant as they were read, and their changes.
 
@@ -303,7 +303,7 @@ class KeyChanges:
         for key in self.keys:
             if key.key_id == key_id:
                 return key
-        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+        raise not_found("there is no such key")
 
     async def add(
         self,

@@ -4,20 +4,74 @@ Writers hold the index's lock.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import field, fields
 from datetime import datetime
 from typing import Final, Literal
 
 from memsvc.core.decay import DecayTier
+from memsvc.core.frozen import frozen
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
+from memsvc.store.index import index_id_of
 
 ROLE: Final = "notion"
+INDEX_NAME: Final = "knowledge"
+INDEX_ID: Final = index_id_of(INDEX_NAME)
+"""The index of the blocks of a project."""
 Status = Literal["inbox", "active", "archived"]
 Reason = Literal["decayed", "superseded", "forgotten"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
+class UsageClock:
+    """Use of an index.
+
+    `active_h` is its clock at `seen_at`, `session_from_h` the clock when the session began;
+    `revision` grows with every change but mere use; tokens are counted by kind.
+    """
+
+    active_h: float
+    seen_at: datetime
+    session_from_h: float
+    inbox: int = 0
+    active: int = 0
+    archived: int = 0
+    revision: int = 0
+    consolidated_at: datetime | None = None
+    curated_h: float | None = None
+    session_tokens: dict[str, int] = field(default_factory=dict)
+    lifetime_tokens: dict[str, int] = field(default_factory=dict)
+
+
+_COLUMNS = [one.name for one in fields(UsageClock)]
+
+
+async def find(tx: Tx) -> UsageClock | None:
+    """Return the use of an index so far, or None."""
+    row = await tx.fetchrow(
+        f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book"
+        " = $3",
+        INDEX_ID,
+    )
+    return UsageClock(**dict(row)) if row else None
+
+
+async def save(tx: Tx, clock: UsageClock) -> None:
+    """Store the use of an index."""
+    numbers = range(4, 4 + len(_COLUMNS))
+    await tx.execute(
+        f"""
+        INSERT INTO activity (tenant, project, book, {", ".join(_COLUMNS)})
+        VALUES ($1, $2, $3, {", ".join(f"${number}" for number in numbers)})
+        ON CONFLICT (tenant, project, book) DO UPDATE
+        SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
+        """,
+        INDEX_ID,
+        *(getattr(clock, name) for name in _COLUMNS),
+    )
+
+
+@frozen
 class KnowledgeBlock:
     """Block with its text; `degree` is the weight of all its edges.
 
@@ -48,7 +102,7 @@ class KnowledgeBlock:
     degree: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewKnowledgeBlock:
     """New block; it waits in the inbox and can be found."""
 
@@ -90,7 +144,7 @@ def block_of(row: Row) -> KnowledgeBlock:
     )
 
 
-async def read(tx: Tx, index_id: int, block_ids: Sequence[str]) -> dict[str, KnowledgeBlock]:
+async def read(tx: Tx, block_ids: Sequence[str]) -> dict[str, KnowledgeBlock]:
     """Return these blocks by id, archived ones too."""
     rows = await tx.fetch(
         f"""
@@ -100,39 +154,39 @@ async def read(tx: Tx, index_id: int, block_ids: Sequence[str]) -> dict[str, Kno
                 AND notion = asked.notion COLLATE "C" OFFSET 0
         ) AS n {ENTRY}
         """,
-        index_id,
+        INDEX_ID,
         list(dict.fromkeys(block_ids)),
     )
     return {row["notion"]: block_of(row) for row in rows}
 
 
-async def find_live(tx: Tx, index_id: int, digest: str) -> tuple[str, Status] | None:
+async def find_live(tx: Tx, digest: str) -> tuple[str, Status] | None:
     """Return the live block whose text has this digest, and its status."""
     row = await tx.fetchrow(
         """
         SELECT notion, status FROM notions
         WHERE tenant = $1 AND project = $2 AND book = $3 AND digest = $4 AND status <> 'archived'
         """,
-        index_id,
+        INDEX_ID,
         digest,
     )
     return (row["notion"], row["status"]) if row else None
 
 
-async def existing_ids(tx: Tx, index_id: int, block_ids: Sequence[str]) -> set[str]:
+async def existing_ids(tx: Tx, block_ids: Sequence[str]) -> set[str]:
     """Return which of these ids are those of blocks, live or archived."""
     rows = await tx.fetch(
         "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion ="
         " ANY($4::text[])",
-        index_id,
+        INDEX_ID,
         list(block_ids),
     )
     return {row["notion"] for row in rows}
 
 
-async def add(tx: Tx, index_name: str, new: NewKnowledgeBlock, now: datetime) -> None:
+async def add(tx: Tx, new: NewKnowledgeBlock, now: datetime) -> None:
     """Store a block whose id is free and whose text no live one has."""
-    entry = await _indexed(tx, index_name, new.block_id, new.text, new.keywords, now)
+    entry = await _indexed(tx, new.block_id, new.text, new.keywords, now)
     await tx.execute(
         """
         INSERT INTO notions (tenant, project, book, notion, entry, digest, status, category, tier,
@@ -141,7 +195,7 @@ async def add(tx: Tx, index_name: str, new: NewKnowledgeBlock, now: datetime) ->
                                  created_h, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, 'inbox', $7, $8, 0.5, 0.5, 0.5, 0, 0, $9, $10, $10, $11)
         """,
-        index.index_id_of(index_name),
+        INDEX_ID,
         new.block_id,
         entry,
         new.digest,
@@ -151,21 +205,19 @@ async def add(tx: Tx, index_name: str, new: NewKnowledgeBlock, now: datetime) ->
         new.now_h,
         now,
     )
-    await tag(tx, index.index_id_of(index_name), new.block_id, new.tags)
+    await tag(tx, new.block_id, new.tags)
 
 
-async def _indexed(
-    tx: Tx, index_name: str, block_id: str, text: str, keywords: str, now: datetime
-) -> int:
+async def _indexed(tx: Tx, block_id: str, text: str, keywords: str, now: datetime) -> int:
     entry = index.NewEntry(ref=block_id, text=text, keywords=keywords, message_at=now, role=ROLE)
-    return (await index.add(tx, {index_name: [entry]}))[index_name]
+    return (await index.add(tx, {INDEX_NAME: [entry]}))[INDEX_NAME]
 
 
 def _indexed_text(block: KnowledgeBlock) -> str:
     return f"{block.text}\n{block.keywords}" if block.keywords else block.text
 
 
-async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None:
+async def tag(tx: Tx, block_id: str, tags: Sequence[str]) -> None:
     """Add tags to a live block; those that it has stay."""
     if tags:
         await tx.execute(
@@ -176,7 +228,7 @@ async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None
             WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
             ON CONFLICT DO NOTHING
             """,
-            index_id,
+            INDEX_ID,
             block_id,
             list(tags),
         )
@@ -184,7 +236,6 @@ async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None
 
 async def set_text(
     tx: Tx,
-    index_name: str,
     previous: KnowledgeBlock,
     *,
     text: str,
@@ -193,16 +244,15 @@ async def set_text(
     now: datetime,
 ) -> None:
     """Change the text or the cue of a live block; its confidence stays."""
-    index_id = index.index_id_of(index_name)
-    await index.remove(tx, index_id, {previous.entry: _indexed_text(previous)})
-    entry = await _indexed(tx, index_name, previous.block_id, text, keywords, now)
+    await index.remove(tx, INDEX_ID, {previous.entry: _indexed_text(previous)})
+    entry = await _indexed(tx, previous.block_id, text, keywords, now)
     await tx.execute(
         """
         UPDATE notions SET entry = $5, digest = $6, scored_by = CASE WHEN $7 THEN '' ELSE scored_by
             END
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4
         """,
-        index_id,
+        INDEX_ID,
         previous.block_id,
         entry,
         digest,
@@ -210,7 +260,7 @@ async def set_text(
     )
 
 
-async def superseded_by(tx: Tx, index_id: int, block_id: str) -> list[str]:
+async def superseded_by(tx: Tx, block_id: str) -> list[str]:
     """Return the blocks that this one replaced, also indirectly, and whose text still exists."""
     rows = await tx.fetch(
         """
@@ -222,7 +272,7 @@ async def superseded_by(tx: Tx, index_id: int, block_id: str) -> list[str]:
         )
         SELECT notion FROM older WHERE notion <> $4
         """,
-        index_id,
+        INDEX_ID,
         block_id,
     )
     return [row["notion"] for row in rows]
@@ -230,7 +280,6 @@ async def superseded_by(tx: Tx, index_id: int, block_id: str) -> list[str]:
 
 async def archive(
     tx: Tx,
-    index_id: int,
     blocks: Sequence[KnowledgeBlock],
     reason: Reason,
     *,
@@ -244,7 +293,7 @@ async def archive(
         return
     ids = [block.block_id for block in blocks]
     remove_entries = index.remove if reason == "forgotten" else index.hide
-    await remove_entries(tx, index_id, {block.entry: _indexed_text(block) for block in blocks})
+    await remove_entries(tx, INDEX_ID, {block.entry: _indexed_text(block) for block in blocks})
     await tx.execute(
         """
         WITH untagged AS (
@@ -269,14 +318,14 @@ async def archive(
             digest = CASE WHEN $5::text = 'forgotten' THEN '' ELSE digest END
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
         """,
-        index_id,
+        INDEX_ID,
         ids,
         reason,
         by,
     )
 
 
-async def add_use(tx: Tx, index_id: int, block_ids: Sequence[str], now_h: float) -> None:
+async def add_use(tx: Tx, block_ids: Sequence[str], now_h: float) -> None:
     """Count one more use of blocks, at this time."""
     await tx.execute(
         """
@@ -284,13 +333,13 @@ async def add_use(tx: Tx, index_id: int, block_ids: Sequence[str], now_h: float)
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
             AND status <> 'archived'
         """,
-        index_id,
+        INDEX_ID,
         list(block_ids),
         now_h,
     )
 
 
-async def pending(tx: Tx, index_id: int, *, limit: int) -> list[KnowledgeBlock]:
+async def pending(tx: Tx, *, limit: int) -> list[KnowledgeBlock]:
     """Return the blocks of the inbox that have waited longest."""
     rows = await tx.fetch(
         f"""
@@ -300,15 +349,13 @@ async def pending(tx: Tx, index_id: int, *, limit: int) -> list[KnowledgeBlock]:
             ORDER BY created_at, notion LIMIT $4
         ) AS n {ENTRY} ORDER BY n.created_at, n.notion
         """,
-        index_id,
+        INDEX_ID,
         limit,
     )
     return [block_of(row) for row in rows]
 
 
-async def tagged(
-    tx: Tx, index_id: int, patterns: Sequence[str], *, limit: int
-) -> dict[str, list[str]]:
+async def tagged(tx: Tx, patterns: Sequence[str], *, limit: int) -> dict[str, list[str]]:
     """Return live blocks by id with those of their tags that fit a pattern.
 
     A pattern is a tag, or the beginning of tags and `%`.
@@ -323,7 +370,7 @@ async def tagged(
                     LIMIT $6
         ) AS t GROUP BY t.notion ORDER BY t.notion
         """,
-        index_id,
+        INDEX_ID,
         [pattern.removesuffix("%") for pattern in patterns],
         [
             pattern.removesuffix("%") + "\U0010ffff" if pattern.endswith("%") else pattern
@@ -334,7 +381,7 @@ async def tagged(
     return {row["notion"]: row["tags"] for row in rows}
 
 
-async def list_top(tx: Tx, index_id: int, *, limit: int) -> list[str]:
+async def list_top(tx: Tx, *, limit: int) -> list[str]:
     """Return live blocks that may be the best without a question.
 
     These are those used last of each tier, the surest and the most used, up to `limit` of each.
@@ -354,16 +401,14 @@ async def list_top(tx: Tx, index_id: int, *, limit: int) -> list[str]:
             AND status <> 'archived'
             ORDER BY confidence DESC LIMIT $4)
         """,
-        index_id,
+        INDEX_ID,
         limit,
         list(DecayTier),
     )
     return [row["notion"] for row in rows]
 
 
-async def unused_since(
-    tx: Tx, index_id: int, before_h: Mapping[DecayTier, float], *, limit: int
-) -> list[str]:
+async def unused_since(tx: Tx, before_h: Mapping[DecayTier, float], *, limit: int) -> list[str]:
     """Return active blocks last used before a time on the index's clock, the longest unused first.
 
     The time is given for each tier.
@@ -377,7 +422,7 @@ async def unused_since(
                 AND status = 'active' AND tier = asked.tier AND reinforced_h < asked.before
             ORDER BY reinforced_h LIMIT $6) AS r
         """,
-        index_id,
+        INDEX_ID,
         list(before_h),
         list(before_h.values()),
         limit,
@@ -386,7 +431,7 @@ async def unused_since(
 
 
 async def listing(
-    tx: Tx, index_id: int, *, tag: str | None, category: str | None, limit: int
+    tx: Tx, *, tag: str | None, category: str | None, limit: int
 ) -> list[KnowledgeBlock]:
     """Return live blocks, the surest first: of a tag, of a category, or all.
 
@@ -411,7 +456,7 @@ async def listing(
     rows = await tx.fetch(
         f"SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM ({found}) AS n {ENTRY} ORDER BY"
         " n.confidence DESC, n.notion",
-        index_id,
+        INDEX_ID,
         limit,
         *arguments,
         *([category] if category is not None else []),
@@ -419,9 +464,7 @@ async def listing(
     return [block_of(row) for row in rows]
 
 
-async def archived(
-    tx: Tx, index_id: int, *, category: str | None, limit: int
-) -> list[KnowledgeBlock]:
+async def archived(tx: Tx, *, category: str | None, limit: int) -> list[KnowledgeBlock]:
     """Return archived blocks of one category, or of all, those remembered last first.
 
     They no longer have tags.
@@ -435,7 +478,7 @@ async def archived(
                 notion DESC LIMIT $4
         ) AS n {ENTRY} ORDER BY n.created_at DESC, n.notion DESC
         """,
-        index_id,
+        INDEX_ID,
         limit,
         *([category] if category is not None else []),
     )

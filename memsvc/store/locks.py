@@ -15,15 +15,15 @@ row must hold no index.
 """
 
 import hashlib
-from dataclasses import dataclass
 from typing import Literal
 
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import ALL_PROJECTS, Scope
 
 LockKind = Literal["tenant", "project", "session", "book", "outline", "tree", "keys"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lock:
     """Lock within a scope."""
 

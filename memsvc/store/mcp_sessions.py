@@ -1,14 +1,20 @@
-"""Sessions of MCP clients that subscribed to resources: what any replica needs to resume them."""
+"""Sessions of MCP clients that subscribed to resources: what any replica needs to resume them.
 
-from dataclasses import dataclass
+Also the questions to their users, which any replica may get the answers to, and the questions of
+replicas to the one that has the events of a stream.
+"""
+
 from datetime import datetime
+from typing import Any
 
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import prefix_range
 from memsvc.store.changes import notify
 from memsvc.store.database import Tx
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubscribedSession:
     """The stream that gets the session's events, the last event, and the subscriptions.
 
@@ -136,3 +142,77 @@ async def end(tx: Tx, session: bytes) -> None:
     """Remove a session, and announce that it is gone."""
     await tx.execute("DELETE FROM mcp_sessions WHERE tenant = $1 AND session_hash = $2", session)
     await notify(tx, session_uri(session))
+
+
+def question_uri(question: str) -> str:
+    """Return the URI under which the answer to a question is announced."""
+    return f"mcp-question:{question}"
+
+
+async def add_question(
+    tx: Tx, session: bytes, question: str, *, now: datetime, expires_at: datetime
+) -> None:
+    """Store a question that a session may answer, and remove the tenant's expired ones."""
+    await tx.execute("DELETE FROM mcp_questions WHERE tenant = $1 AND expires_at <= $2", now)
+    await tx.execute(
+        "INSERT INTO mcp_questions (tenant, question, session_hash, expires_at)"
+        " VALUES ($1, $2, $3, $4)",
+        question,
+        session,
+        expires_at,
+    )
+
+
+def stream_uri(stream: str) -> str:
+    """Return the URI under which questions about a stream are announced."""
+    return f"mcp-stream:{stream}"
+
+
+async def questions(tx: Tx, session: bytes, prefix: str, now: datetime) -> list[str]:
+    """Return the questions of a session with this prefix that have no answer yet."""
+    rows = await tx.fetch(
+        "SELECT question FROM mcp_questions WHERE tenant = $1 AND session_hash = $2"
+        " AND question >= $3 AND question < $4 AND answer IS NULL AND expires_at > $5",
+        session,
+        *prefix_range(prefix),
+        now,
+    )
+    return [row["question"] for row in rows]
+
+
+async def answer(
+    tx: Tx, session: bytes, question: str, result: dict[str, Any], now: datetime
+) -> bool:
+    """Store and announce an answer; return False where this session has no such open question."""
+    changed = await tx.execute(
+        "UPDATE mcp_questions SET answer = $4 WHERE tenant = $1 AND question = $2"
+        " AND session_hash = $3 AND answer IS NULL AND expires_at > $5",
+        question,
+        session,
+        result,
+        now,
+    )
+    if changed:
+        await notify(tx, question_uri(question))
+    return bool(changed)
+
+
+async def pop_answer(tx: Tx, question: str) -> dict[str, Any] | None:
+    """Return the answer to a question, which is then removed; None before there is one."""
+    result: dict[str, Any] | None = await tx.fetchval(
+        "DELETE FROM mcp_questions WHERE tenant = $1 AND question = $2 AND answer IS NOT NULL"
+        " RETURNING answer",
+        question,
+    )
+    return result
+
+
+async def remove_question(tx: Tx, question: str) -> None:
+    """Remove a question, with the answer if there is one."""
+    await tx.execute("DELETE FROM mcp_questions WHERE tenant = $1 AND question = $2", question)
+
+
+async def remove_expired(tx: Tx, now: datetime) -> None:
+    """Remove the tenant's expired sessions and questions, whoever left them."""
+    await tx.execute("DELETE FROM mcp_questions WHERE tenant = $1 AND expires_at <= $2", now)
+    await tx.execute("DELETE FROM mcp_sessions WHERE tenant = $1 AND expires_at <= $2", now)

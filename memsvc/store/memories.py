@@ -1,11 +1,11 @@
 """Memories: facts of a user's index with an id and a client's metadata; settings and findings."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from memsvc.core.facts import Fact, Identity
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Row, Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
@@ -16,7 +16,7 @@ EVENTS_MAX: Final = 1000
 """Findings of a project that a client that was away can still read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """Current memory: its fact, and the client's metadata."""
 
@@ -31,7 +31,7 @@ class Memory:
         return self.fact.statement.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryEvent:
     """Result of one call: its number in the project, its time, and the texts that still hold."""
 
@@ -281,7 +281,7 @@ async def delete_without_facts(tx: Tx, index_id: int, records: Iterable[str]) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemorySettings:
     """Settings of a project; `prompt` is its own prompt for extracting facts, if it has one."""
 
@@ -329,23 +329,26 @@ async def add_event(tx: Tx, index_id: int, first_entry: int, entries: int, now: 
     Until that ends, no other of the project can store anything, so that findings are committed in
     the order of their numbers.
     """
+    number = await tx.fetchval(
+        """
+        INSERT INTO memory_settings AS s (tenant, project, findings) VALUES ($1, $2, 1)
+        ON CONFLICT (tenant, project) DO UPDATE SET findings = s.findings + 1 RETURNING findings
+        """
+    )
     await tx.execute(
         """
-        WITH counted AS (
-            INSERT INTO memory_settings AS s (tenant, project, findings) VALUES ($1, $2, 1)
-            ON CONFLICT (tenant, project) DO UPDATE SET findings = s.findings + 1 RETURNING findings
-        ), outdated AS (
-            DELETE FROM memory_findings USING counted
-            WHERE tenant = $1 AND project = $2 AND number <= counted.findings - $7
+        WITH outdated AS (
+            DELETE FROM memory_findings WHERE tenant = $1 AND project = $2 AND number <= $8
         )
         INSERT INTO memory_findings (tenant, project, number, book, first_entry, entries, found_at)
-        SELECT $1, $2, findings, $3, $4, $5, $6 FROM counted RETURNING 1
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
         """,
+        number,
         index_id,
         first_entry,
         entries,
         now,
-        EVENTS_MAX,
+        number - EVENTS_MAX,
     )
 
 

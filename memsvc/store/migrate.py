@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
@@ -16,12 +15,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import conflict, resource_busy, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.package_files import migrations_dir
 from memsvc.store import policies, queue
-from memsvc.store.connections import connection_error
+from memsvc.store.connections import CANNOT_CONNECT, connection_error, shares_by_transaction
 from memsvc.store.policies import POLICY, AppRole
-from memsvc.store.pooler import CANNOT_CONNECT, shares_by_transaction
 from memsvc.store.revisions import Revisions, fingerprint
 from memsvc.store.tables import TENANT_IS_CURRENT
 
@@ -98,8 +97,7 @@ async def downgrade(
         command.downgrade(config, revision)
         lost = missing_since(connection, before)
         if lost and not even_with_loss:
-            raise MemsvcError(
-                Code.CONFLICT,
+            raise conflict(
                 f"these hold something that revision {revision} has no place for:"
                 f" {', '.join(lost)}",
                 recovery="the version before works on the newer schema too; else back up, and add"
@@ -109,8 +107,7 @@ async def downgrade(
             connection.execute(text("COMMENT ON TABLE alembic_version IS NULL"))
 
     def reject_version() -> tuple[str, ...]:
-        raise MemsvcError(
-            Code.CONFLICT,
+        raise conflict(
             "a newer memsvc has migrated this database",
             recovery="go back with that one: this version does not know how",
         )
@@ -118,7 +115,7 @@ async def downgrade(
     return await _run(admin_url, None, downgrade_transaction, extra, lock_timeout_s, reject_version)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ExtraWork:
     """Work on the queue by the bare driver, and at the end in a transaction."""
 
@@ -231,8 +228,7 @@ async def _with_retries(
             if len(applied) > progress:
                 progress, since = len(applied), monotonic()
             elif monotonic() - since >= lock_timeout_s:
-                raise MemsvcError(
-                    Code.RESOURCE_BUSY,
+                raise resource_busy(
                     "the tables to be changed have been in use for too long, by"
                     f" {await _lock_owners(connection)}",
                     recovery="let these transactions end, and migrate again: it goes on where it"
@@ -269,8 +265,7 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
     with _checked_connection(admin_url):
         shared = await shares_by_transaction(admin_url)
     if shared:
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             "a pooler in transaction mode is before the database, and migration needs a"
             " connection of its own",
             recovery="let database.admin_url name PostgreSQL itself",
@@ -289,8 +284,7 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
             while not await connection.scalar(text(f"SELECT pg_try_advisory_lock({LOCK_KEY})")):
                 await connection.commit()
                 if monotonic() >= until:
-                    raise MemsvcError(
-                        Code.RESOURCE_BUSY,
+                    raise resource_busy(
                         "another server has been migrating this database for too long",
                     )
                 await asyncio.sleep(POLL_S)
@@ -299,9 +293,7 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != "55P03":
             raise
-        raise MemsvcError(
-            Code.RESOURCE_BUSY, "the database has been in use by others for too long"
-        ) from error
+        raise resource_busy("the database has been in use by others for too long") from error
     finally:
         await engine.dispose()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memsvc.core.facts import Fact
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 from memsvc.store import index, insights, memories, vectors
 from memsvc.store.database import Database, Tx
@@ -28,7 +29,7 @@ Step = Callable[[Tx], Awaitable[Counter[str]]]
 is left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PurgeStep:
     """Rows that a style removes from data that stays.
 
@@ -221,7 +222,7 @@ async def sessions_of(database: Database, scope: Scope, user: str, *, shared: bo
     condition = "shared" if shared else "user_id = $3 AND NOT shared"
     found: list[str] = []
     while True:
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             rows = await tx.fetch(
                 f"""
                 SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND ($3 <> '')

@@ -1,11 +1,11 @@
 """Passages: the chunks of live files that answer a question, across one project or several."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 from typing import NamedTuple
 
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH
 from memsvc.store import vectors
@@ -24,7 +24,7 @@ class PassageKey(NamedTuple):
     entry: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passage:
     """Chunk of a file as a search returns it. `whole` says that it is all of the file."""
 
@@ -38,7 +38,7 @@ class Passage:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchRange:
     """Range of a search: an index of documents in some projects, and files at and inside a path."""
 

@@ -11,12 +11,12 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from memsvc.core.frozen import frozen
 from memsvc.store import calls, queue
 from memsvc.store.queue import TABLES as QUEUE_TABLES
 from memsvc.store.schema import metadata
@@ -48,7 +48,7 @@ STORAGE: dict[str, dict[str, str]] = {
 LARGE_COLUMNS: tuple[tuple[str, str], ...] = (("blocks", "content"), ("entries", "text"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AppRole:
     """Role of the server. With a password it is made when there is none."""
 
@@ -307,7 +307,7 @@ _ROLE: Final = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardTable:
     """Distribution of a table: `method` h means by hash."""
 

@@ -24,8 +24,7 @@ from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel
 
-from memsvc.store.connections import CACHED_STATEMENTS, connection_error
-from memsvc.store.pooler import CANNOT_CONNECT
+from memsvc.store.connections import CACHED_STATEMENTS, CANNOT_CONNECT, connection_error
 
 QUEUE = "memsvc_queue"
 LOG = "memsvc_queue_log"

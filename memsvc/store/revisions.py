@@ -9,22 +9,22 @@ import asyncio
 import hashlib
 import re
 import sys
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.package_files import migrations_dir
-from memsvc.store.pooler import CANNOT_CONNECT, connected_once
+from memsvc.store.connections import CANNOT_CONNECT, connected_once
 from memsvc.store.tables import OPEN_TABLES
 
 _REVISION = re.compile(r'^revision: str = "([^"]+)"$', re.MULTILINE)
 _BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Revisions:
     """Revisions of this package."""
 

@@ -18,10 +18,19 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL, UUID
+from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL
 
 from memsvc.store import schema_turns
-from memsvc.store.schema_turns import Name, metadata, tenant_table, timestamp_column, words
+from memsvc.store.schema_turns import (
+    Name,
+    Timestamp,
+    Uuid,
+    columns,
+    metadata,
+    tenant_index,
+    tenant_table,
+    text_column,
+)
 from memsvc.store.tables import TABLES
 
 __all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
@@ -31,26 +40,30 @@ __all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
 tenants = Table(
     "tenants",
     metadata,
-    Column("tenant", LargeBinary, primary_key=True),
-    timestamp_column("created_at"),
-    timestamp_column("bounded_since", nullable=True),
+    *columns(
+        tenant=Column(LargeBinary, primary_key=True),
+        created_at=Timestamp,
+        bounded_since=Column(Timestamp),
+    ),
 )
 
 api_keys = Table(
     "api_keys",
     metadata,
-    Column("key_hash", LargeBinary, primary_key=True),
-    Column("key_id", UUID(as_uuid=True), nullable=False, unique=True),
-    Column("tenant", LargeBinary, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("permissions", ARRAY(Text), nullable=False),
-    Column("projects", ARRAY(Text), nullable=True),
-    Column("hidden_tools", ARRAY(Text), nullable=False),
-    timestamp_column("created_at"),
-    timestamp_column("expires_at", nullable=True),
-    timestamp_column("revoked_at", nullable=True),
-    timestamp_column("last_used_at", nullable=True),
-    Column("toolsets", ARRAY(Text), nullable=False, server_default="{}"),
+    *columns(
+        key_hash=Column(LargeBinary, primary_key=True),
+        key_id=Column(Uuid, nullable=False, unique=True),
+        tenant=LargeBinary,
+        label=Text,
+        permissions=ARRAY(Text),
+        projects=Column(ARRAY(Text)),
+        hidden_tools=ARRAY(Text),
+        created_at=Timestamp,
+        expires_at=Column(Timestamp),
+        revoked_at=Column(Timestamp),
+        last_used_at=Column(Timestamp),
+        toolsets=Column(ARRAY(Text), nullable=False, server_default="{}"),
+    ),
     Index("api_keys_tenant", "tenant"),
 )
 
@@ -59,24 +72,25 @@ api_keys = Table(
 closed_sessions = Table(
     "ended_sessions",
     metadata,
-    Column("session", LargeBinary, primary_key=True),
-    timestamp_column("expires_at"),
+    *columns(session=Column(LargeBinary, primary_key=True), expires_at=Timestamp),
 )
 
 # One row a call, from every surface; arguments are shapes, never content. Partitioned by week by
 # memsvc_roll_calls (`store/call_parts`); calls without a partition go into `calls_rest`.
 calls = tenant_table(
     "calls",
-    timestamp_column("called_at"),
-    Column("call", UUID(as_uuid=True), nullable=False),
-    Column("surface", String(16), nullable=False),
-    Column("tool", Text, nullable=False),
-    Column("key_label", Text, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("code", Text, nullable=True),
-    Column("duration_ms", REAL, nullable=False),
-    Column("arguments", JSONB, nullable=False),
-    Column("request_id", Text, nullable=False),
+    *columns(
+        called_at=Timestamp,
+        call=Uuid,
+        surface=String(16),
+        tool=Text,
+        key_label=Text,
+        status=String(16),
+        code=Column(Text),
+        duration_ms=REAL,
+        arguments=JSONB,
+        request_id=Text,
+    ),
     Index(
         *("calls_failed", "tenant", "called_at", "call"),
         postgresql_where=text("status <> 'success'"),
@@ -87,58 +101,48 @@ calls = tenant_table(
 # What a tenant's project holds in files that its callers wrote: the row that a quota is kept on.
 projects = tenant_table(
     "projects",
-    Column("size_bytes", BigInteger, nullable=False),
-    timestamp_column("created_at"),
+    *columns(size_bytes=BigInteger, created_at=Timestamp),
 )
 
 # What all projects of a tenant hold in such files: the row that the tenant's quota is kept on.
-usage = tenant_table("usage", Column("size_bytes", BigInteger, nullable=False))
+usage = tenant_table("usage", *columns(size_bytes=BigInteger))
 
 # A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts
 # its changes; entries of the index stand for its first `indexed_bytes`; `sha256` is of the content
 # where a write had it all.
 files = tenant_table(
     "files",
-    Column("incarnation", UUID(as_uuid=True), nullable=False),
-    Column("path", Name, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("stream", BigInteger, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("is_text", Boolean, nullable=False),
-    Column("indexed_bytes", BigInteger, nullable=False, server_default=text("0")),
-    Column("sha256", LargeBinary, nullable=True),
-    Column("owner", Text, nullable=False),
-    timestamp_column("created_at"),
-    timestamp_column("updated_at"),
-    timestamp_column("deleted_at", nullable=True),
-    Index(
-        "files_path",
-        "tenant",
-        "project",
-        "path",
-        unique=True,
-        postgresql_where=text("deleted_at IS NULL"),
+    *columns(
+        incarnation=Uuid,
+        path=Name,
+        revision=BigInteger,
+        stream=BigInteger,
+        size_bytes=BigInteger,
+        is_text=Boolean,
+        indexed_bytes=Column(BigInteger, nullable=False, server_default=text("0")),
+        sha256=Column(LargeBinary),
+        owner=Text,
+        created_at=Timestamp,
+        updated_at=Timestamp,
+        deleted_at=Column(Timestamp),
     ),
+    tenant_index("files_path", "path", unique=True, where="deleted_at IS NULL"),
     # deleted files at a path, and those that wait to be purged
-    Index(
-        *("files_deleted", "tenant", "project", "path", "deleted_at"),
-        postgresql_where=text("deleted_at IS NOT NULL"),
-    ),
+    tenant_index("files_deleted", "path", "deleted_at", where="deleted_at IS NOT NULL"),
     # deleted files that wait to be removed from the index
-    Index(
-        *("files_to_forget", "tenant", "project"),
-        postgresql_where=text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
-    ),
+    tenant_index("files_to_forget", where="deleted_at IS NOT NULL AND indexed_bytes > 0"),
 )
 
 # Where a file's content began anew: every stream that the file ever had, with the oldest of its
 # revisions that can be read; below 0 when none can any more and its blocks are on their way out.
 streams = tenant_table(
     "streams",
-    Column("incarnation", UUID(as_uuid=True), nullable=False),
-    Column("first_revision", BigInteger, nullable=False),
-    Column("stream", BigInteger, nullable=False),
-    timestamp_column("created_at", nullable=True),
+    *columns(
+        incarnation=Uuid,
+        first_revision=BigInteger,
+        stream=BigInteger,
+        created_at=Column(Timestamp),
+    ),
 )
 
 # Immutable content. A version of a file is the blocks of one stream up to a revision, so that an
@@ -146,56 +150,61 @@ streams = tenant_table(
 # never changed otherwise.
 blocks = tenant_table(
     "blocks",
-    Column("stream", BigInteger, nullable=False),
-    Column("start", BigInteger, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    timestamp_column("created_at"),
-    Column("content", LargeBinary, nullable=False),
+    *columns(
+        stream=BigInteger,
+        start=BigInteger,
+        revision=BigInteger,
+        created_at=Timestamp,
+        content=LargeBinary,
+    ),
 )
 
 # The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash
 # of the name; a segment of its postings spans 2 ** segment_bits entries.
 indexes = tenant_table(
     "books",
-    Column("book", BigInteger, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("analyser", SmallInteger, nullable=False),
-    Column("segment_bits", SmallInteger, nullable=False, server_default=text("10")),
-    Column("next_entry", Integer, nullable=False),
-    Column("folded_entry", Integer, nullable=False, server_default=text("0")),
-    Column("entries", Integer, nullable=False),
-    Column("length", BigInteger, nullable=False),
+    *columns(
+        book=BigInteger,
+        name=Text,
+        analyser=SmallInteger,
+        segment_bits=Column(SmallInteger, nullable=False, server_default=text("10")),
+        next_entry=Integer,
+        folded_entry=Column(Integer, nullable=False, server_default=text("0")),
+        entries=Integer,
+        length=BigInteger,
+    ),
 )
 
 # One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
 # A chunk of a document has the role `document` and the document's name as `ref`; `cues` are words
-# beside the text that find it.
+# beside the text that find it; `feedback` is 1 where it helped and -1 where it was wrong.
 entries = tenant_table(
     "entries",
-    Column("book", BigInteger, nullable=False),
-    Column("entry", Integer, nullable=False),
-    Column("ref", Text, nullable=False),
-    words("role"),
-    words("speaker"),
-    timestamp_column("said_at"),
-    Column("digest", BigInteger, nullable=False),
-    Column("asks", Boolean, nullable=False),
-    Column("length", SmallInteger, nullable=False),
-    Column("tokens", Integer, nullable=False),
-    Column("stream", BigInteger, nullable=False),
-    Column("start", BigInteger, nullable=False),
-    Column("size_bytes", Integer, nullable=False),
-    Column("text", Text, nullable=False),
-    words("cues"),
-    Index(
-        *("entries_documents", "tenant", "project", "book", "ref", "start"),
-        postgresql_where=text("role = 'document'"),
+    *columns(
+        book=BigInteger,
+        entry=Integer,
+        ref=Text,
+        role=text_column(),
+        speaker=text_column(),
+        said_at=Timestamp,
+        digest=BigInteger,
+        asks=Boolean,
+        length=SmallInteger,
+        tokens=Integer,
+        stream=BigInteger,
+        start=BigInteger,
+        size_bytes=Integer,
+        text=Text,
+        cues=text_column(),
+        feedback=Column(SmallInteger, nullable=False, server_default=text("0")),
     ),
+    tenant_index("entries_documents", "book", "ref", "start", where="role = 'document'"),
     # the digests of a session, whichever user's index they are in
-    Index(
-        *("entries_digests", "tenant", "project", "ref"),
+    tenant_index(
+        "entries_digests",
+        "ref",
         postgresql_ops={"ref": "text_pattern_ops"},
-        postgresql_where=text("role = 'digest'"),
+        where="role = 'digest'",
     ),
 )
 
@@ -203,10 +212,12 @@ entries = tenant_table(
 # yet: for each of them a hit as there.
 fresh_terms = tenant_table(
     "fresh_terms",
-    Column("book", BigInteger, nullable=False),
-    Column("entry", Integer, nullable=False),
-    Column("terms", ARRAY(Name), nullable=False),
-    Column("hits", ARRAY(BigInteger), nullable=False),
+    *columns(
+        book=BigInteger,
+        entry=Integer,
+        terms=ARRAY(Name),
+        hits=ARRAY(BigInteger),
+    ),
 )
 
 # Entries with a term: one row for each term and each segment of entries of an index, so that a
@@ -214,10 +225,12 @@ fresh_terms = tenant_table(
 # of the term (16) and of all terms (16).
 term_table = tenant_table(
     "postings",
-    Column("book", BigInteger, nullable=False),
-    Column("term", Name, nullable=False),
-    Column("segment", Integer, nullable=False),
-    Column("hits", ARRAY(BigInteger), nullable=False),
+    *columns(
+        book=BigInteger,
+        term=Name,
+        segment=Integer,
+        hits=ARRAY(BigInteger),
+    ),
 )
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are
@@ -225,61 +238,74 @@ term_table = tenant_table(
 # itself holds ids alone.
 job_refs = tenant_table(
     "job_refs",
-    Column("name", Text, nullable=False),
-    Column("subject", Name, nullable=False),
-    Column("started", Boolean, nullable=False),
-    Column("job", BigInteger, nullable=False),
-    timestamp_column("queued_at"),
+    *columns(
+        name=Text,
+        subject=Name,
+        started=Boolean,
+        job=BigInteger,
+        queued_at=Timestamp,
+    ),
 )
 
 # What a model says a file is about, as the file was when its stream had so many bytes. `generation`
 # is a hash of all that the text depends on: it is not asked for twice.
 summaries = tenant_table(
     "summaries",
-    Column("incarnation", UUID(as_uuid=True), nullable=False),
-    Column("stream", BigInteger, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("generation", LargeBinary, nullable=False),
-    Column("words", SmallInteger, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    timestamp_column("updated_at"),
-    Index("summaries_stream", "tenant", "project", "stream", unique=True),
+    *columns(
+        incarnation=Uuid,
+        stream=BigInteger,
+        size_bytes=BigInteger,
+        generation=LargeBinary,
+        words=SmallInteger,
+        text=Text,
+        model=Text,
+        updated_at=Timestamp,
+    ),
+    tenant_index("summaries_stream", "stream", unique=True),
 )
 
 # Uses of a tenant's daily limits, by purpose and day.
 allowance = tenant_table(
     "allowances",
-    Column("purpose", Text, nullable=False),
-    Column("day", Date, nullable=False),
-    Column("times", Integer, nullable=False),
+    *columns(purpose=Text, day=Date, times=Integer),
 )
 
 # How far ahead of now what a tenant uses is, for buckets that are busy: shared by the replicas of
 # the service. Seconds since 1970 by the database's clock; `used_s` is what was told last.
 rates = tenant_table(
     "rates",
-    Column("bucket", Name, nullable=False),
-    Column("empty_at", DOUBLE_PRECISION, nullable=False),
-    Column("used_s", DOUBLE_PRECISION, nullable=False),
+    *columns(bucket=Name, empty_at=DOUBLE_PRECISION, used_s=DOUBLE_PRECISION),
 )
 
 # What MCP clients subscribed to: by URI the last state that was sent, and the number of that event.
 # Events are numbered within the session; `stream` is when the stream that gets them was opened.
 mcp_sessions = tenant_table(
     "mcp_sessions",
-    Column("session_hash", LargeBinary, nullable=False),
-    Column("stream", BigInteger, nullable=False),
-    Column("event", BigInteger, nullable=False),
-    Column("subscriptions", JSONB, nullable=False),
-    timestamp_column("expires_at"),
+    *columns(
+        session_hash=LargeBinary,
+        stream=BigInteger,
+        event=BigInteger,
+        subscriptions=JSONB,
+        expires_at=Timestamp,
+    ),
+)
+
+# What is waited for just now: the answer of a session's user, or, of the process that has them, the
+# events of a stream. Such an answer has content. It goes with who waits, else by the sweep.
+mcp_questions = tenant_table(
+    "mcp_questions",
+    *columns(
+        question=Name,
+        session_hash=LargeBinary,
+        answer=Column(JSONB),
+        expires_at=Timestamp,
+    ),
 )
 
 # A tree of the documents of an index, with how many nodes it has: the row that a limit is kept on.
 tree_table = tenant_table(
     "outlines",
-    Column("book", BigInteger, nullable=False),
-    Column("nodes", Integer, nullable=False),
+    *columns(book=BigInteger, nodes=Integer),
 )
 
 # One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So
@@ -287,18 +313,19 @@ tree_table = tenant_table(
 # come, go or move.
 document_nodes = tenant_table(
     "outline_nodes",
-    Column("book", BigInteger, nullable=False),
-    Column("node", Name, nullable=False),
-    Column("parent", Name, nullable=True),
-    Column("children", ARRAY(Name), nullable=False),
+    *columns(
+        book=BigInteger,
+        node=Name,
+        parent=Column(Name),
+        children=ARRAY(Name),
+    ),
 )
 
 
 # The archive that a project was restored from, so that the same one, sent again, is known.
 restored_exports = tenant_table(
     "restores",
-    Column("archive", UUID(as_uuid=True), nullable=False),
-    timestamp_column("restored_at"),
+    *columns(archive=Uuid, restored_at=Timestamp),
 )
 
 
@@ -307,9 +334,7 @@ restored_exports = tenant_table(
 # is whoever is at work on it.
 fences = tenant_table(
     "purges",
-    Column("unit", BigInteger, nullable=False),
-    Column("purge", UUID(as_uuid=True), nullable=False),
-    timestamp_column("begun_at"),
+    *columns(unit=BigInteger, purge=Uuid, begun_at=Timestamp),
 )
 
 
@@ -318,40 +343,42 @@ fences = tenant_table(
 # stays when the memory ends.
 memories = tenant_table(
     "memories",
-    Column("book", BigInteger, nullable=False),
-    Column("memory", Name, nullable=False),
-    Column("fact_id", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("slot", Text, nullable=False),
-    Column("metadata", JSONB, nullable=False),
-    timestamp_column("created_at"),
+    *columns(
+        book=BigInteger,
+        memory=Name,
+        fact_id=Text,
+        key=Text,
+        slot=Text,
+        metadata=JSONB,
+        created_at=Timestamp,
+    ),
 )
 
 # What was found in a project, in the order in which it was committed: entries of an index, never
 # their text.
 memory_events = tenant_table(
     "memory_findings",
-    Column("number", BigInteger, nullable=False),
-    Column("book", BigInteger, nullable=False),
-    Column("first_entry", Integer, nullable=False),
-    Column("entries", Integer, nullable=False),
-    timestamp_column("found_at"),
+    *columns(
+        number=BigInteger,
+        book=BigInteger,
+        first_entry=Integer,
+        entries=Integer,
+        found_at=Timestamp,
+    ),
 )
 
 # Settings of a project that differ from the options, and its number of findings.
 memory_settings = tenant_table(
     "memory_settings",
-    Column("wanted", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
-    Column("prompt", Text, nullable=True),
-    Column("findings", BigInteger, nullable=False, server_default=text("0")),
+    *columns(
+        wanted=Column(JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+        prompt=Column(Text),
+        findings=Column(BigInteger, nullable=False, server_default=text("0")),
+    ),
 )
 
 
-_LIVE = text("status <> 'archived'")
-
-
-def _number(name: str, *, nullable: bool = False) -> Column[object]:
-    return Column(name, DOUBLE_PRECISION, nullable=nullable)
+_LIVE = "status <> 'archived'"
 
 
 # One row a block; its text is that of its entry, which is findable while the block is live (`inbox`
@@ -360,122 +387,111 @@ def _number(name: str, *, nullable: bool = False) -> Column[object]:
 # times with the unit `h` are on the clock of the index.
 blocks_table = tenant_table(
     "notions",
-    Column("book", BigInteger, nullable=False),
-    Column("notion", Name, nullable=False),
-    Column("entry", Integer, nullable=False),
-    Column("digest", Name, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("archive_reason", String(16), nullable=True),
-    Column("superseded_by", Name, nullable=True),
-    Column("category", Name, nullable=False),
-    Column("tier", String(16), nullable=False),
-    _number("alpha"),
-    _number("beta"),
-    _number("confidence"),
-    _number("evidence"),
-    Column("reinforcements", Integer, nullable=False),
-    _number("decay_per_h"),
-    _number("reinforced_h"),
-    _number("created_h"),
-    timestamp_column("created_at"),
-    _number("alignment", nullable=True),
-    words("scored_by"),
-    Index(
-        "notions_digest", "tenant", "project", "book", "digest", unique=True, postgresql_where=_LIVE
+    *columns(
+        book=BigInteger,
+        notion=Name,
+        entry=Integer,
+        digest=Name,
+        status=String(16),
+        archive_reason=Column(String(16)),
+        superseded_by=Column(Name),
+        category=Name,
+        tier=String(16),
+        alpha=DOUBLE_PRECISION,
+        beta=DOUBLE_PRECISION,
+        confidence=DOUBLE_PRECISION,
+        evidence=DOUBLE_PRECISION,
+        reinforcements=Integer,
+        decay_per_h=DOUBLE_PRECISION,
+        reinforced_h=DOUBLE_PRECISION,
+        created_h=DOUBLE_PRECISION,
+        created_at=Timestamp,
+        alignment=Column(DOUBLE_PRECISION),
+        scored_by=text_column(),
     ),
-    Index(
-        *("notions_pending", "tenant", "project", "book", "created_at", "notion"),
-        postgresql_where=text("status = 'inbox'"),
-    ),
-    Index(
-        "notions_recent",
-        "tenant",
-        "project",
-        "book",
-        "tier",
-        "reinforced_h",
-        postgresql_where=_LIVE,
-    ),
-    Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
-    Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
+    tenant_index("notions_digest", "book", "digest", unique=True, where=_LIVE),
+    tenant_index("notions_pending", "book", "created_at", "notion", where="status = 'inbox'"),
+    tenant_index("notions_recent", "book", "tier", "reinforced_h", where=_LIVE),
+    tenant_index("notions_used", "book", "reinforcements", where=_LIVE),
+    tenant_index("notions_sure", "book", "confidence", where=_LIVE),
     # archived blocks, by when they were remembered
-    Index(
-        *("notions_archived", "tenant", "project", "book", "created_at", "notion"),
-        postgresql_where=text("status = 'archived'"),
-    ),
-    Index(
-        *("notions_superseded", "tenant", "project", "book", "superseded_by"),
-        postgresql_where=text("superseded_by IS NOT NULL"),
-    ),
+    tenant_index("notions_archived", "book", "created_at", "notion", where="status = 'archived'"),
+    tenant_index("notions_superseded", "book", "superseded_by", where="superseded_by IS NOT NULL"),
 )
 
 # The tags of live blocks.
 block_tags_table = tenant_table(
     "notion_tags",
-    Column("book", BigInteger, nullable=False),
-    Column("tag", Name, nullable=False),
-    Column("notion", Name, nullable=False),
-    Index("notion_tags_of", "tenant", "project", "book", "notion"),
+    *columns(book=BigInteger, tag=Name, notion=Name),
+    tenant_index("notion_tags_of", "book", "notion"),
 )
 
 # Relations between blocks, `low` < `high`. `origin` says who found one: similarity, outcome or
 # agent.
 edges = tenant_table(
     "edges",
-    Column("book", BigInteger, nullable=False),
-    Column("low", Name, nullable=False),
-    Column("high", Name, nullable=False),
-    _number("weight"),
-    Column("relation", Name, nullable=False),
-    Column("origin", String(16), nullable=False),
-    Column("reinforcements", Integer, nullable=False),
-    _number("touched_h"),
-    words("note"),
-    Index("edges_back", "tenant", "project", "book", "high", "low"),
+    *columns(
+        book=BigInteger,
+        low=Name,
+        high=Name,
+        weight=DOUBLE_PRECISION,
+        relation=Name,
+        origin=String(16),
+        reinforcements=Integer,
+        touched_h=DOUBLE_PRECISION,
+        note=text_column(),
+    ),
+    tenant_index("edges_back", "book", "high", "low"),
 )
 
 # Blocks that contradict each other, `low` < `high`: one of them is displayed, not both.
 contradictions = tenant_table(
     "contradictions",
-    Column("book", BigInteger, nullable=False),
-    Column("low", Name, nullable=False),
-    Column("high", Name, nullable=False),
-    Column("kind", String(16), nullable=False),
-    _number("score"),
-    timestamp_column("found_at"),
-    Index("contradictions_back", "tenant", "project", "book", "high", "low"),
+    *columns(
+        book=BigInteger,
+        low=Name,
+        high=Name,
+        kind=String(16),
+        score=DOUBLE_PRECISION,
+        found_at=Timestamp,
+    ),
+    tenant_index("contradictions_back", "book", "high", "low"),
 )
 
 # Outcomes of uses of a block, one row each, with the confidence before and after.
 outcomes = tenant_table(
     "outcomes",
-    Column("book", BigInteger, nullable=False),
-    Column("notion", Name, nullable=False),
-    Column("number", Integer, nullable=False),
-    _number("signal"),
-    _number("weight"),
-    Column("source", Text, nullable=False),
-    _number("before"),
-    _number("after"),
-    timestamp_column("told_at"),
+    *columns(
+        book=BigInteger,
+        notion=Name,
+        number=Integer,
+        signal=DOUBLE_PRECISION,
+        weight=DOUBLE_PRECISION,
+        source=Text,
+        before=DOUBLE_PRECISION,
+        after=DOUBLE_PRECISION,
+        told_at=Timestamp,
+    ),
 )
 
 # The clock of an index, which runs while it is used, and its counters; written by whoever holds the
 # index's lock.
 usage_clock_table = tenant_table(
     "activity",
-    Column("book", BigInteger, nullable=False),
-    _number("active_h"),
-    timestamp_column("seen_at"),
-    _number("session_from_h"),
-    Column("inbox", Integer, nullable=False),
-    Column("active", Integer, nullable=False),
-    Column("archived", Integer, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    timestamp_column("consolidated_at", nullable=True),
-    _number("curated_h", nullable=True),
-    Column("session_tokens", JSONB, nullable=False),
-    Column("lifetime_tokens", JSONB, nullable=False),
+    *columns(
+        book=BigInteger,
+        active_h=DOUBLE_PRECISION,
+        seen_at=Timestamp,
+        session_from_h=DOUBLE_PRECISION,
+        inbox=Integer,
+        active=Integer,
+        archived=Integer,
+        revision=BigInteger,
+        consolidated_at=Column(Timestamp),
+        curated_h=Column(DOUBLE_PRECISION),
+        session_tokens=JSONB,
+        lifetime_tokens=JSONB,
+    ),
 )
 
 TENANT_TABLES: tuple[str, ...] = tuple(

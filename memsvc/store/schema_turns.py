@@ -1,5 +1,6 @@
 """Tables of turn memory, and columns and keys that many tables share."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -19,97 +20,100 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
 from memsvc.store.tables import TABLES, key_of
 
 metadata = MetaData()
 
 Name = Text(collation="C")
+Timestamp = DateTime(timezone=True)
+Uuid = UUID(as_uuid=True)
 
 
 def tenant_table(name: str, *items: SchemaItem, **options: Any) -> Table:
     """Return a table of `TABLES` with its key and, before these columns, tenant and project."""
-    project = [Column("project", Name, nullable=False)] if TABLES[name].of_project else []
+    project = {"project": Name} if TABLES[name].of_project else {}
     return Table(
         name,
         metadata,
-        Column("tenant", LargeBinary, nullable=False),
-        *project,
+        *columns(tenant=LargeBinary, **project),
         *items,
         PrimaryKeyConstraint(*key_of(name)),
         **options,
     )
 
 
-def timestamp_column(name: str, *, nullable: bool = False) -> Column[object]:
-    """Return a column of a time with a zone."""
-    return Column(name, DateTime(timezone=True), nullable=nullable)
+def columns(
+    **kinds: TypeEngine[Any] | type[TypeEngine[Any]] | Column[Any],
+) -> Iterator[Column[Any]]:
+    """Yield columns by name; one that is a bare type is never NULL."""
+    for name, kind in kinds.items():
+        column = kind if isinstance(kind, Column) else Column(kind, nullable=False)
+        column.name = column.key = name
+        yield column
 
 
-def words(name: str) -> Column[object]:
+def text_column() -> Column[str]:
     """Return a column of a text that is empty by default."""
-    return Column(name, Text, nullable=False, server_default="")
+    return Column(Text, nullable=False, server_default="")
+
+
+def tenant_index(name: str, *names: str, where: str | None = None, **options: Any) -> Index:
+    """Return an index of a table of projects, over the rows where a condition holds."""
+    condition = None if where is None else text(where)
+    return Index(name, "tenant", "project", *names, postgresql_where=condition, **options)
 
 
 # What is held to be true: one row a statement, active or past, each an entry of its index too. What
 # is `forgotten` is shown to nobody who asks what was true at any time.
 facts = tenant_table(
     "facts",
-    Column("book", BigInteger, nullable=False),
-    Column("entry", Integer, nullable=False),
-    Column("record", Text, nullable=False),
-    Column("fact_id", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("slot", Text, nullable=False),
-    Column("value", Text, nullable=False),
-    Column("cues", Text, nullable=False),
-    Column("tier", String(2), nullable=False),
-    Column("confidence", REAL, nullable=False),
-    Column("state", String(16), nullable=False),
-    timestamp_column("valid_from"),
-    timestamp_column("valid_to", nullable=True),
-    timestamp_column("expires_at", nullable=True),
-    Column("superseded_by", Text, nullable=True),
-    Column("evidence", JSONB, nullable=False),
-    Column("forgotten", Boolean, nullable=False, server_default=text("false")),
-    Column("statement", Text, nullable=False, server_default=text("''")),
-    Column("doubt", JSONB, nullable=True),
-    Index(
-        *("facts_active", "tenant", "project", "book", "fact_id", "key", "slot"),
-        unique=True,
-        postgresql_where=text("state = 'active'"),
+    *columns(
+        book=BigInteger,
+        entry=Integer,
+        record=Text,
+        fact_id=Text,
+        key=Text,
+        slot=Text,
+        value=Text,
+        cues=Text,
+        tier=String(2),
+        confidence=REAL,
+        state=String(16),
+        valid_from=Timestamp,
+        valid_to=Column(Timestamp),
+        expires_at=Column(Timestamp),
+        superseded_by=Column(Text),
+        evidence=JSONB,
+        forgotten=Column(Boolean, nullable=False, server_default=text("false")),
+        statement=Column(Text, nullable=False, server_default=text("''")),
+        doubt=Column(JSONB),
     ),
-    Index(
-        *("facts_expiry", "tenant", "project", "book", "expires_at"),
-        postgresql_where=text("expires_at IS NOT NULL"),
+    tenant_index(
+        "facts_active", "book", "fact_id", "key", "slot", unique=True, where="state = 'active'"
     ),
+    tenant_index("facts_expiry", "book", "expires_at", where="expires_at IS NOT NULL"),
     # an index's facts by when they began to hold, forgotten ones left out: the latest are listed
-    Index(
-        *("facts_latest", "tenant", "project", "book", "valid_from", "entry"),
-        postgresql_where=text("NOT forgotten"),
-    ),
+    tenant_index("facts_latest", "book", "valid_from", "entry", where="NOT forgotten"),
     # expired facts in any index; the session that one was learned in cannot lead, as under row
     # level security no index on a member of JSON is used
-    Index(
-        "facts_past",
-        "tenant",
-        "project",
-        "expires_at",
-        postgresql_where=text("expires_at IS NOT NULL"),
-    ),
+    tenant_index("facts_past", "expires_at", where="expires_at IS NOT NULL"),
 )
 
 # The turn guard: who is at work on a turn, and what a finished one answered.
 guard_table = tenant_table(
     "guards",
-    Column("session", Name, nullable=False),
-    Column("turn", Name, nullable=False),
-    Column("done", Boolean, nullable=False),
-    Column("token", UUID(as_uuid=True), nullable=False),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("first_entry", Integer, nullable=False),
-    Column("result", JSONB, nullable=True),
-    timestamp_column("claimed_at"),
+    *columns(
+        session=Name,
+        turn=Name,
+        done=Boolean,
+        token=Uuid,
+        fingerprint=LargeBinary,
+        first_entry=Integer,
+        result=Column(JSONB),
+        claimed_at=Timestamp,
+    ),
 )
 
 # A session's counters and watermarks; its files are the truth that they are counted from. Entries
@@ -120,32 +124,28 @@ guard_table = tenant_table(
 # more than one user spoke, is recalled in that session alone.
 sessions = tenant_table(
     "sessions",
-    Column("session", Name, nullable=False),
-    Column("user_id", Text, nullable=False),
-    Column("latest_turn", Text, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("context_start", Integer, nullable=False),
-    Column("counters", JSONB, nullable=False),
-    timestamp_column("created_at"),
-    timestamp_column("updated_at"),
-    timestamp_column("last_maintenance_at", nullable=True),
-    Column("policy", JSONB, nullable=True),
-    Column("summary", JSONB, nullable=True),
-    timestamp_column("compacted_at", nullable=True),
-    timestamp_column("consolidated_at", nullable=True),
-    Column("consolidated_entry", Integer, nullable=False, server_default=text("0")),
-    Column("digested_entry", Integer, nullable=False, server_default=text("0")),
-    Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
-    Column("shared", Boolean, nullable=False, server_default=text("false")),
-    Index(
-        *("sessions_user", "tenant", "project", "user_id", "updated_at"),
-        postgresql_where=text("user_id <> ''"),
+    *columns(
+        session=Name,
+        user_id=Text,
+        latest_turn=Text,
+        turns=Integer,
+        context_start=Integer,
+        counters=JSONB,
+        created_at=Timestamp,
+        updated_at=Timestamp,
+        last_maintenance_at=Column(Timestamp),
+        policy=Column(JSONB),
+        summary=Column(JSONB),
+        compacted_at=Column(Timestamp),
+        consolidated_at=Column(Timestamp),
+        consolidated_entry=Column(Integer, nullable=False, server_default=text("0")),
+        digested_entry=Column(Integer, nullable=False, server_default=text("0")),
+        extracted_entry=Column(Integer, nullable=False, server_default=text("0")),
+        shared=Column(Boolean, nullable=False, server_default=text("false")),
     ),
-    Index("sessions_latest", "tenant", "project", "updated_at", "session"),
-    Index(
-        *("sessions_policies", "tenant", "project", "session"),
-        postgresql_where=text("policy IS NOT NULL"),
-    ),
+    tenant_index("sessions_user", "user_id", "updated_at", where="user_id <> ''"),
+    tenant_index("sessions_latest", "updated_at", "session"),
+    tenant_index("sessions_policies", "session", where="policy IS NOT NULL"),
 )
 
 # What before_turn recalled and why: references and scores, and nothing that was said. `told` is the
@@ -153,14 +153,16 @@ sessions = tenant_table(
 # entry.
 recalls = tenant_table(
     "recalls",
-    Column("session", Name, nullable=False),
-    timestamp_column("recalled_at"),
-    Column("recall", UUID(as_uuid=True), nullable=False),
-    Column("turn", Text, nullable=False),
-    Column("user_id", Text, nullable=False),
-    Column("tokens", Integer, nullable=False),
-    Column("told", JSONB, nullable=False),
-    Index("recalls_past", "tenant", "project", "recalled_at"),
+    *columns(
+        session=Name,
+        recalled_at=Timestamp,
+        recall=Uuid,
+        turn=Text,
+        user_id=Text,
+        tokens=Integer,
+        told=JSONB,
+    ),
+    tenant_index("recalls_past", "recalled_at"),
 )
 
 # What several facts come to: each is an entry of its index too. `insight` is a hash of what it says
@@ -168,22 +170,22 @@ recalls = tenant_table(
 # turns.
 insights = tenant_table(
     "insights",
-    Column("book", BigInteger, nullable=False),
-    Column("entry", Integer, nullable=False),
-    Column("insight", Name, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("summary", Text, nullable=False),
-    Column("confidence", REAL, nullable=False),
-    Column("evidence", JSONB, nullable=False),
-    timestamp_column("made_at"),
-    Index("insights_once", "tenant", "project", "book", "insight", unique=True),
+    *columns(
+        book=BigInteger,
+        entry=Integer,
+        insight=Name,
+        kind=Text,
+        summary=Text,
+        confidence=REAL,
+        evidence=JSONB,
+        made_at=Timestamp,
+    ),
+    tenant_index("insights_once", "book", "insight", unique=True),
 )
 
 # Secrets with which the servers of one database sign; made by whichever server needs one first.
 server_secrets = Table(
     "server_secrets",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("secret", LargeBinary, nullable=False),
-    timestamp_column("created_at"),
+    *columns(name=Column(Text, primary_key=True), secret=LargeBinary, created_at=Timestamp),
 )

@@ -1,11 +1,11 @@
 """Search: the best entries of some indexes for some terms, in one statement."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Literal
 
 from memsvc.core.analysis import CHANGE_MARK
+from memsvc.core.frozen import frozen
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
@@ -17,7 +17,7 @@ _Kind = Literal["none", "active", "among"]
 """Kind of a visitor's sessions that a search names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexQuery:
     """Index to search for its `best` entries by words, and `best_by_embedding` best by meaning.
 
@@ -32,7 +32,7 @@ class IndexQuery:
     best_by_embedding: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexMatches:
     """Result of a search of one index.
 
@@ -44,7 +44,7 @@ class IndexMatches:
     candidates: list[Candidate]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueryEmbedding:
     """Vector of a query, and the model that made it."""
 
@@ -148,7 +148,11 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
         if isfinite(cosine)
     }
     columns = (
-        row[name] for name in ("entries", "length", "speaker", "role", "said_at", "asks", "ref")
+        row[name]
+        for name in (
+            *("entries", "length", "speaker", "role", "said_at", "asks", "ref"),
+            "feedback",
+        )
     )
     candidates = [
         Candidate(
@@ -161,8 +165,11 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
             is_question,
             ref,
             similarity.get(entry),
+            feedback=feedback,
         )
-        for entry, length, speaker, role, message_at, is_question, ref in zip(*columns, strict=True)
+        for entry, length, speaker, role, message_at, is_question, ref, feedback in zip(
+            *columns, strict=True
+        )
     ]
     counts = {
         terms[number - 1]: count
@@ -247,7 +254,7 @@ _SEARCH = """
             SELECT array_agg(entry) AS entries, array_agg(length) AS length,
                 array_agg(speaker) AS speaker,
                    array_agg(role) AS role, array_agg(said_at) AS said_at, array_agg(asks) AS asks,
-                   array_agg(ref) AS ref
+                   array_agg(ref) AS ref, array_agg(feedback) AS feedback
             FROM entries WHERE tenant = $1 AND project = $2 AND book = s.book
                 AND entry = ANY(places.entries)
                 AND length >= 0) AS e
@@ -259,7 +266,8 @@ _INDEXES_BY_TERMS = """shelves AS (
             array_agg(held::int4) AS held
         FROM terms GROUP BY book, entries, best, reach, reaching
     )"""
-# As `vectors.nearest` has them of one index: by how many signs differ, then exactly.
+# By how many signs differ (in the index alone), then exactly over ten times as many as requested.
+# Vectors of another length than the query's are left out.
 _INDEXES_BY_EMBEDDING = f"""shelves AS (
         SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,

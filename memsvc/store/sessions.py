@@ -2,11 +2,11 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import resource_busy
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import prefix_range
 from memsvc.store.database import Row, Tx
 from memsvc.store.guard import Guard, purge_marker
@@ -20,7 +20,7 @@ COUNTED = """s.counters || (
     FROM jsonb_each_text({}) AS c)"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredSession:
     """Counters and progress of a session.
 
@@ -46,7 +46,7 @@ class StoredSession:
     shared: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionStatus:
     """State of a session for a new turn: the turn's guard if it was stored, and more.
 
@@ -226,7 +226,7 @@ async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, StoredSession]:
     return {row["session"]: _session(row) for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredTurn:
     """Stored turn: its fingerprint, the first of its entries, and its result."""
 
@@ -245,29 +245,8 @@ async def finish_turn(
 
     RESOURCE_BUSY, so that all of it rolls back, when somebody else stored the turn meanwhile.
     """
-    inserted = await tx.execute(
-        """
-        WITH noted AS (
-            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint,
-                first_entry, result,
-                                claimed_at)
-            VALUES ($1, $2, $3, $5, true, $8, $9, $10, $11, $7)
-            ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
-        )
-        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns,
-            context_start, counters,
-                                   created_at, updated_at)
-        SELECT $1, $2, $3, $4, $5, 1, 0, $6, $7, $7 FROM noted
-        ON CONFLICT (tenant, project, session) DO UPDATE SET
-            user_id = CASE WHEN EXCLUDED.user_id = '' THEN s.user_id ELSE EXCLUDED.user_id END,
-            latest_turn = EXCLUDED.latest_turn, turns = s.turns + 1,
-            shared = s.shared OR (s.user_id <> '' AND EXCLUDED.user_id <> ''
-                AND s.user_id <> EXCLUDED.user_id),
-            updated_at = EXCLUDED.updated_at, counters = s.counters || (
-                SELECT coalesce(jsonb_object_agg(c.key,
-                    c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)),
-                                '{}') FROM jsonb_each_text(EXCLUDED.counters) AS c)
-        """,
+    (row,) = await tx.call(
+        "finish_turn",
         done.session,
         done.user,
         done.turn,
@@ -278,10 +257,8 @@ async def finish_turn(
         done.first_entry,
         done.result,
     )
-    if not inserted:
-        raise MemsvcError(
-            Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=0.1
-        )
+    if not row["finish_turn"]:
+        raise resource_busy("this turn is being written just now", retry_after_s=0.1)
 
 
 async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:

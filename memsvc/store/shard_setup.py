@@ -1,18 +1,18 @@
 """Distribution of the tables of a migrated schema over a Citus cluster; it can be resumed."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, conflict, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.store import policies
 from memsvc.store.migrate import migration_lock
 from memsvc.store.revisions import Revisions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardStep:
     """Statements of one transaction; none for something that was done before.
 
@@ -67,8 +67,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
     """Raise if something prevents the schema from being distributed."""
     version = policies.version(connection)
     if version is None:
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             "this database has no Citus",
             recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE"
             " EXTENSION citus and SELECT citus_add_node(...) for each node;"
@@ -76,12 +75,9 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         )
     if version < policies.VERSION_MIN:
         minimum = ".".join(map(str, policies.VERSION_MIN))
-        raise MemsvcError(
-            Code.UNAVAILABLE, f"Citus has to be {minimum} or newer", recovery="update the extension"
-        )
+        raise unavailable(f"Citus has to be {minimum} or newer", recovery="update the extension")
     if not policies.is_primary_node(connection):
-        raise MemsvcError(
-            Code.CONFLICT,
+        raise conflict(
             "this is a node of the cluster that is not its coordinator",
             recovery="let database.admin_url and database.url name the coordinator",
         )
@@ -92,8 +88,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         revision != Revisions.read_package().head
         or policies.settings_of_role(connection, app_role) is None
     ):
-        raise MemsvcError(
-            Code.UNAVAILABLE,
+        raise unavailable(
             "the database is not as this version of memsvc migrates it, or has no role for the"
             " application",
             recovery="run `memsvc migrate` before",
@@ -105,7 +100,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         for name in sorted(_unknown_tables(connection, tables))
     ]
     if errors:
-        raise MemsvcError(Code.CONFLICT, "the schema cannot be distributed: " + "; ".join(errors))
+        raise conflict("the schema cannot be distributed: " + "; ".join(errors))
     open_connections = connection.scalar(
         text(
             "SELECT count(*) FROM pg_stat_activity WHERE usename = :role AND datname ="
@@ -118,8 +113,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         and open_connections
         and not {*policies.SHARD_TABLES} & tables <= policies.shard_tables(connection).keys()
     ):
-        raise MemsvcError(
-            Code.CONFLICT,
+        raise conflict(
             f"{open_connections} connections of {app_role} are open: half of the tables would be"
             " elsewhere for them",
             recovery="stop servers, workers and poolers, and start them when all is distributed",

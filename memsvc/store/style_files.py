@@ -41,32 +41,8 @@ async def put(
     Missing files are made; what others held stays as their history.
     """
     paths = sorted(contents)
-    rows = await tx.fetch(
-        f"""
-        WITH asked AS (
-            SELECT * FROM unnest($3::text[], $4::uuid[], $5::int8[], $6::bytea[], $7::bytea[])
-                AS a (path, incarnation, stream, content, sha256)
-        ), written AS (
-            INSERT INTO files AS f (tenant, project, incarnation, path, revision, stream,
-                size_bytes, is_text, owner,
-                                    created_at, updated_at, sha256)
-            SELECT $1, $2, incarnation, path, 1, stream, length(content), true, $8, $9, $9, sha256
-            FROM asked ORDER BY path
-            ON CONFLICT (tenant, project, path) WHERE deleted_at IS NULL DO UPDATE SET
-                revision = f.revision + 1, stream = EXCLUDED.stream,
-                    size_bytes = EXCLUDED.size_bytes, is_text = true,
-                updated_at = EXCLUDED.updated_at, sha256 = EXCLUDED.sha256
-            RETURNING {", ".join(f"f.{name}" for name in _COLUMNS.split(", "))}
-        ), begun AS (
-            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            SELECT $1, $2, incarnation, revision, stream, $9 FROM written RETURNING 1
-        ), filled AS (
-            INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-            SELECT $1, $2, w.stream, 0, w.revision, $9, a.content
-            FROM written AS w JOIN asked AS a USING (path) WHERE length(a.content) > 0 RETURNING 1
-        )
-        SELECT {_COLUMNS} FROM written
-        """,
+    rows = await tx.call(
+        "put_style_files",
         paths,
         [uuid.uuid4() for _ in paths],
         [secrets.randbits(63) for _ in paths],
@@ -75,7 +51,7 @@ async def put(
         owner,
         now,
     )
-    return {row["path"]: File(**dict(row)) for row in rows}
+    return {row["path"]: File(**{name: row[name] for name in _COLUMNS.split(", ")}) for row in rows}
 
 
 async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.UUID]:

@@ -2,14 +2,14 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Row, Tx
 from memsvc.store.files import File
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """Text of a summary, and a hash of all that it depends on."""
 
@@ -17,7 +17,7 @@ class Summary:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContentDescription:
     """Description of a file's content: its summary or, without one, its beginning."""
 

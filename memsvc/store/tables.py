@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import permission_denied
 
 
 class Archive(Enum):
@@ -93,6 +93,9 @@ TABLES: Final[Mapping[str, TenantTable]] = {
     ),
     "mcp_sessions": TenantTable(
         key="session_hash", archive="which clients wait in this database", of_project=False
+    ),
+    "mcp_questions": TenantTable(
+        key="question", archive="what is waited for just now", of_project=False
     ),
     "restores": TenantTable(
         key="project archive", archive="which archives came into this database"
@@ -226,8 +229,7 @@ async def check_isolation(pool: Any) -> None:
     """Raise PERMISSION_DENIED where row security is off or changed on any table of tenants."""
     tables = [row["name"] for row in await pool.fetch(OPEN_TABLES)]
     if tables:
-        raise MemsvcError(
-            Code.PERMISSION_DENIED,
+        raise permission_denied(
             f"row level security is off or was changed on {', '.join(tables)}",
             recovery="run `memsvc migrate` with database.admin_url set, which puts it back; find"
             " out why it was gone",

@@ -12,19 +12,19 @@ and the previous purge is stopped at its next step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import resource_busy
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range
 from memsvc.store.database import Row, Tx
 from memsvc.store.locks import Lock
 from memsvc.store.tables import key_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableRows:
     """Rows of a table of one project: all, or those with certain values in a column.
 
@@ -39,7 +39,7 @@ class TableRows:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Where:
     """Condition for rows, as SQL over the key of their table, with its arguments.
 
@@ -152,7 +152,7 @@ _AT = "tenant = $1 AND project = $2 AND (path = $3 OR (path >= $4 AND path < $5)
 _LIVE, _DELETED = "deleted_at IS NULL", "deleted_at IS NOT NULL"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PurgeFile:
     """File to be deleted: its path, and its size in bytes as a live file of a caller."""
 
@@ -302,19 +302,15 @@ async def close_units(tx: Tx, units: Sequence[int], purge: UUID, *, now: datetim
     Return whether one was closed already. The transaction holds what their writers hold or share.
     """
     found = await tx.fetch(
-        """
-        WITH before AS MATERIALIZED (
-            SELECT unit FROM purges WHERE tenant = $1 AND project = $2 AND unit = ANY($3::int8[])
-        ), mine AS (
-            INSERT INTO purges AS p (tenant, project, unit, purge, begun_at)
-            SELECT $1, $2, one.unit, $4, $5 FROM unnest($3::int8[]) AS one (unit)
-            ON CONFLICT (tenant, project, unit) DO UPDATE SET purge = EXCLUDED.purge
-        )
-        SELECT unit FROM before
-        """,
+        "SELECT unit FROM purges WHERE tenant = $1 AND project = $2 AND unit = ANY ($3::int8[])",
         list(units),
-        purge,
-        now,
+    )
+    await tx.execute_each(
+        """
+        INSERT INTO purges (tenant, project, unit, purge, begun_at) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (tenant, project, unit) DO UPDATE SET purge = EXCLUDED.purge
+        """,
+        [(unit, purge, now) for unit in units],
     )
     return bool(found)
 
@@ -331,9 +327,7 @@ async def lock_purge(tx: Tx, purge: UUID) -> None:
         purge,
     )
     if not rows:
-        raise MemsvcError(
-            Code.RESOURCE_BUSY, "another call has taken this purge over", retry_after_s=2.0
-        )
+        raise resource_busy("another call has taken this purge over", retry_after_s=2.0)
 
 
 async def release(tx: Tx, purge: UUID) -> None:

@@ -1,10 +1,10 @@
 """Tree of file paths: listings and counts of directories, which exist by the files inside."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range, prefix_range
 from memsvc.store.database import Row, Tx
 
@@ -194,7 +194,7 @@ async def count(tx: Tx, directory: str, *, limit: int) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectoryFiles:
     """Files directly in one directory; `sample_limit` are the paths of the first ones."""
 

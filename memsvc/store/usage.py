@@ -1,22 +1,122 @@
-"""Usage of a tenant's projects, counted without counters.
+"""Usage of a tenant's projects, counted without counters, and limits that are counted.
 
 Each statement reads one table once, by key.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, quota_exceeded
+from memsvc.core.frozen import frozen
 from memsvc.store import vectors
 from memsvc.store.database import Database, Row, Tx
 from memsvc.store.queue import QUEUE
 from memsvc.store.tables import EMBEDDINGS, TABLES, Archive, archived_as
 
 
-@dataclass(frozen=True, slots=True)
+async def consume_allowance(
+    tx: Tx, allowance: str, day: date, *, limit: int, times: int = 1
+) -> bool:
+    """Count `times` more for a day; count nothing and return False beyond `limit`.
+
+    Counts of earlier days are deleted. Takes a transaction of the whole tenant
+    (`Database.begin_tenant`).
+    """
+    if times > limit:
+        return False
+    reserved = await tx.fetchval(
+        """
+        WITH past AS (DELETE FROM allowances WHERE tenant = $1 AND purpose = $2 AND day < $3)
+        INSERT INTO allowances AS a (tenant, purpose, day, times) VALUES ($1, $2, $3, $5)
+        ON CONFLICT (tenant, purpose, day) DO UPDATE SET times = a.times + excluded.times
+        WHERE a.times + excluded.times <= $4
+        RETURNING true
+        """,
+        allowance,
+        day,
+        limit,
+        times,
+    )
+    return bool(reserved)
+
+
+async def release_allowance(tx: Tx, allowance: str, day: date, *, times: int = 1) -> None:
+    """Count `times` less for a day, when what `consume` counted could not be had."""
+    await tx.execute(
+        "UPDATE allowances SET times = times - $4 WHERE tenant = $1 AND purpose = $2 AND day = $3"
+        " AND times >= $4",
+        allowance,
+        day,
+        times,
+    )
+
+
+QUIET_S = 60
+"""How long a bucket is kept after it was empty."""
+
+
+async def add_rate_usage(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
+    """Add what was used of each bucket, in seconds of its rate.
+
+    Return how far each is ahead of now. The result is in seconds, by everybody's use. Rows of
+    buckets that are long empty go. Takes a transaction of the whole tenant
+    (`Database.begin_tenant`).
+    """
+    names = sorted(used_s)  # rows are locked in one order by everybody
+    rows = await tx.call(
+        "add_rates",
+        names,
+        [used_s[name] for name in names],
+        float(QUIET_S),
+    )
+    return {row["rate"]: row["ahead_s"] for row in rows}
+
+
+async def forget_idle_rates(tx: Tx) -> None:
+    """Delete the rows of buckets that are long empty; in a transaction of the whole tenant."""
+    await tx.execute(
+        "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())::float8 -"
+        " $2::float8",
+        float(QUIET_S),
+    )
+
+
+async def add_bytes(
+    tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime
+) -> None:
+    """Count bytes of callers' files against project and tenant, in one round trip.
+
+    Fewer than 0 are returned. QUOTA_EXCEEDED, after which the transaction must not be committed,
+    when more bytes would not fit; `tenant_bytes_max` 0 is no limit. Everybody takes the rows in
+    this order and holds them until the transaction ends, so call it last.
+    """
+    (row,) = await tx.call("add_bytes", delta_bytes, now)
+    if delta_bytes > 0:
+        _check_limit("project", row["project_bytes"], project_bytes_max)
+        _check_limit("tenant", row["tenant_bytes"], tenant_bytes_max or None)
+
+
+async def check_tenant_quota(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int) -> None:
+    """Raise QUOTA_EXCEEDED where the tenant may not spend so much more now. Holds no row."""
+    if delta_bytes > 0 and tenant_bytes_max:
+        stored_bytes = await tx.fetchval(
+            "SELECT coalesce(sum(size_bytes), 0)::int8 FROM usage WHERE tenant = $1"
+        )
+        _check_limit("tenant", stored_bytes + delta_bytes, tenant_bytes_max)
+
+
+def _check_limit(level: str, stored_bytes: int, bytes_max: int | None) -> None:
+    if bytes_max is not None and stored_bytes > bytes_max:
+        raise quota_exceeded(
+            f"the {level}'s files may hold {bytes_max} bytes, and this write would make it"
+            f" {stored_bytes}",
+            recovery="delete or shorten some files",
+        )
+
+
+@frozen
 class Quota:
     """Quota of a tenant (0 is no limit), and for how long tenants older than it may exceed it."""
 
@@ -35,8 +135,7 @@ class Quota:
 
     def exceeded(self, stored_bytes: int) -> MemsvcError:
         """Return the error that tells who holds so much how to come below the quota."""
-        return MemsvcError(
-            Code.QUOTA_EXCEEDED,
+        return quota_exceeded(
             f"the tenant may store {self.bytes_max} bytes, and holds {stored_bytes}",
             recovery="purge (tenant_purge) or delete something, or have"
             " limits.stored.tenant_bytes_max raised",
@@ -154,7 +253,7 @@ _INDEX_TABLES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexSize:
     """Bytes on disk, the database's own indexes included, and the approximate number of entries."""
 

@@ -5,11 +5,10 @@ The table (in `migrate.py`) is derived from the entries: dropping it loses nothi
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 from memsvc.core.analysis import CHANGE_MARK
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Database, Tx
 
 CANDIDATE_FACTOR: Final = 10
@@ -41,7 +40,7 @@ def model_number(model: str) -> int:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VectorProgress:
     """Number of entries that can be found, and of vectors of the model."""
 
@@ -119,26 +118,6 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
     )
 
 
-async def search_vectors(
-    tx: Tx, index_id: int, model: str, vector: Sequence[float], best: int
-) -> dict[int, float]:
-    """Return the cosines of the best entries of an index that can be found, nearest first.
-
-    Two passes in one statement: by how many signs differ (in the index alone), then exactly over
-    ten times as many as requested. Vectors of another length than the query's are left out.
-    """
-    rows = await tx.fetch(
-        _SEARCH_VECTORS,
-        index_id,
-        model_number(model),
-        list(vector),
-        len(vector),
-        max(CANDIDATES_MIN, CANDIDATE_FACTOR * best),
-        best,
-    )
-    return {row["entry"]: 1 - row["distance"] for row in rows if isfinite(row["distance"])}
-
-
 async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[int, list[float]]:
     """Return the vectors of a model that these entries of an index have, by number."""
     rows = await tx.fetch(
@@ -153,31 +132,6 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
         list(entries),
     )
     return {row["entry"]: list(row["vector"]) for row in rows}
-
-
-# Shaped as the search is, so that the plan does not hang on estimates: what is asked is cast once,
-# the first pass is one scan of the primary key, and each row of the second one index look-up.
-_SEARCH_VECTORS: Final = """
-    WITH asked AS MATERIALIZED (
-        SELECT $5::float4[]::halfvec AS vector, binary_quantize($5::float4[]::halfvec) AS signs
-    ), coarse AS MATERIALIZED (
-        SELECT entry FROM embeddings
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND length(signs) = $6
-        ORDER BY signs <~> (SELECT signs FROM asked), entry DESC LIMIT $7
-    ), near AS MATERIALIZED (
-        SELECT coarse.entry, one.distance FROM coarse CROSS JOIN LATERAL (
-            SELECT vector <=> (SELECT vector FROM asked) AS distance FROM embeddings
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
-                AND entry = coarse.entry OFFSET 0
-        ) AS one
-        ORDER BY one.distance, coarse.entry DESC LIMIT $8
-    )
-    SELECT near.entry, near.distance FROM near CROSS JOIN LATERAL (
-        SELECT FROM entries AS e
-        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = near.entry
-            AND e.length >= 0 OFFSET 0
-    ) AS live ORDER BY near.distance, near.entry DESC
-"""
 
 
 async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Row, Tx
 
 REVISION_MAX = 2**63 - 1
@@ -30,7 +31,7 @@ class FileRevision:
         return cls(uuid.UUID(hex=file_id), number) if number <= REVISION_MAX else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileState:
     """State of a file from `created_at` on: the first `size_bytes` bytes of a stream."""
 

@@ -64,7 +64,7 @@ class Embedding:
         Raises errors of the embedder; what was done until then stays.
         """
         index_id, model = int(subject), self.model
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             if not await vectors.available(tx):
                 return
             after = await vectors.latest(tx, index_id, model)
@@ -86,7 +86,7 @@ class Embedding:
 
     async def _fill(self, scope: Scope, index_id: int, after: int) -> None:
         while True:
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self._database.begin_read(scope) as tx:
                 texts = await vectors.missing(
                     tx, index_id, self.model, after=after, limit=BATCH_ENTRIES
                 )

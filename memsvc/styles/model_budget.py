@@ -1,20 +1,39 @@
-"""Daily limit of a tenant's model calls, for all styles, counted in one place."""
+"""Model calls of all styles: the daily limit of a tenant, and their count and time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
 from typing import Final
 
-from memsvc.core.ports import Clock
+from memsvc.core.errors import MemsvcError
+from memsvc.core.frozen import frozen
+from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
-from memsvc.store import quotas
+from memsvc.store import usage
 from memsvc.store.database import Database
 
 COUNTED_AS: Final = "model"
 """Name under which every model call counts, beside a style's own one."""
 
 
+@contextmanager
+def timed_call(meter: Meter, kind: str) -> Iterator[None]:
+    """Count a model call with how it ended and, of one whose answer is usable, its time."""
+    started = perf_counter()
+    try:
+        yield
+    except (MemsvcError, TimeoutError, ValueError):
+        meter.add("memsvc_model_calls_total", purpose=kind, status="error")
+        raise
+    meter.add("memsvc_model_calls_total", purpose=kind, status="success")
+    meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=kind)
+
+
 class BudgetExhaustedError(Exception):
     """The tenant has used up its model calls of the day."""
 
 
+@frozen
 class ModelBudget:
     """Counts model calls for each tenant and day; 0 is no limit, and outages are not counted.
 
@@ -22,10 +41,9 @@ class ModelBudget:
     request for another answer where the first could not be read, at most one.
     """
 
-    def __init__(self, database: Database, clock: Clock, calls_a_day: int) -> None:
-        self._database = database
-        self._clock = clock
-        self._calls_a_day = calls_a_day
+    database: Database
+    clock: Clock
+    calls_a_day: int
 
     async def consume(
         self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0
@@ -34,14 +52,14 @@ class ModelBudget:
 
         Raises `BudgetExhaustedError`, and counts nothing, when either limit is reached.
         """
-        if not (limit or self._calls_a_day):
+        if not (limit or self.calls_a_day):
             return
-        day = self._clock.now().date()
-        async with self._database.begin_tenant(scope) as tx:
-            if limit and not await quotas.consume_allowance(tx, kind, day, limit=limit):
+        day = self.clock.now().date()
+        async with self.database.begin_tenant(scope) as tx:
+            if limit and not await usage.consume_allowance(tx, kind, day, limit=limit):
                 raise BudgetExhaustedError
-            if self._calls_a_day and not await quotas.consume_allowance(
-                tx, COUNTED_AS, day, limit=self._calls_a_day, times=calls
+            if self.calls_a_day and not await usage.consume_allowance(
+                tx, COUNTED_AS, day, limit=self.calls_a_day, times=calls
             ):
                 raise BudgetExhaustedError
 
@@ -49,11 +67,11 @@ class ModelBudget:
         self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0
     ) -> None:
         """Uncount calls, as the model could not be reached."""
-        if not (limit or self._calls_a_day):
+        if not (limit or self.calls_a_day):
             return
-        day = self._clock.now().date()
-        async with self._database.begin_tenant(scope) as tx:
+        day = self.clock.now().date()
+        async with self.database.begin_tenant(scope) as tx:
             if limit:
-                await quotas.release_allowance(tx, kind, day)
-            if self._calls_a_day:
-                await quotas.release_allowance(tx, COUNTED_AS, day, times=calls)
+                await usage.release_allowance(tx, kind, day)
+            if self.calls_a_day:
+                await usage.release_allowance(tx, COUNTED_AS, day, times=calls)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from memsvc.core.analysis import query_terms
-from memsvc.core.fusion import merge_scores
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import CitedPassage, Meter
+from memsvc.core.ranking import merge_scores
 from memsvc.core.scope import Scope
 from memsvc.store import passages
 from memsvc.store.database import Database, Tx
@@ -45,6 +46,7 @@ async def scores(
     return merge_scores(matched, by_embedding, cosine_weight=vector_weight)
 
 
+@frozen
 class CitationSearch:
     """The port `PassageSearch` over one index: what was written is found by the next call.
 
@@ -52,20 +54,11 @@ class CitationSearch:
     those of the calling user are found.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        meter: Meter,
-        index_name: str,
-        *,
-        embedding: Embedding | None = None,
-        directory_of: Callable[[str], str] | None = None,
-    ) -> None:
-        self._database = database
-        self._meter = meter
-        self._index_name = index_name
-        self._embedding = embedding
-        self._directory_of = directory_of
+    database: Database
+    meter: Meter
+    index_name: str
+    embedding: Embedding | None = None
+    directory_of: Callable[[str], str] | None = None
 
     async def __call__(
         self, scope: Scope, question: str, limit: int, *, path: str = "", user: str = ""
@@ -74,18 +67,18 @@ class CitationSearch:
 
         None for a blank question.
         """
-        if not question.strip() or (self._directory_of is not None and not user):
+        if not question.strip() or (self.directory_of is not None and not user):
             return []
-        if self._directory_of is not None:
-            path = self._directory_of(user)
-        vector = await self._embedding.question(question) if self._embedding is not None else None
-        model = self._embedding.model if self._embedding is not None else ""
-        async with self._database.begin_tenant(scope, read_only=True) as tx:
-            where = SearchRange(self._index_name, [scope.project], path)
+        if self.directory_of is not None:
+            path = self.directory_of(user)
+        vector = await self.embedding.question(question) if self.embedding is not None else None
+        model = self.embedding.model if self.embedding is not None else ""
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
+            where = SearchRange(self.index_name, [scope.project], path)
             found = await scores(tx, where, question, vector, model, best=limit)
             best = sorted(found, key=lambda place: (-found[place], place))[:limit]
             read = await passages.read(tx, where, best)
-        self._meter.add("memsvc_recall_candidates", len(found))
+        self.meter.add("memsvc_recall_candidates", len(found))
         return [
             CitedPassage(one.path, one.start, one.end, one.text, found[place], one.updated_at)
             for place in best

@@ -85,7 +85,7 @@ async def test_writers_go_on_while_an_archive_is_checked(
     allowed = FileQuotas(10**9, 10**9, Quota(10**9))
     checked = await restored(other_call, archive, check=True, allowed=allowed)
     assert [one.written for one in checked.projects] == [True, True]
-    assert steps == ["quota_bytes", "build", "set_restored", "build", "set_restored", "quota_bytes"]
+    assert steps == ["quota_bytes", "set_restored", "set_restored", "build", "build", "quota_bytes"]
 
 
 def jobs(content: bytes) -> Change:

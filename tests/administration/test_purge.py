@@ -43,6 +43,7 @@ async def test_every_table_of_a_tenant_has_rows_to_purge(
         await mcp_sessions.subscribe(
             tx, b"session", "memory://ashu/c", "stamp", now=now, expires_at=later, **limits
         )
+        await mcp_sessions.add_question(tx, b"session", "question", now=now, expires_at=later)
     empty = {
         table
         for table, found in of(await rows(admin), call.caller.tenant, None).items()

@@ -11,7 +11,7 @@ from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.storage_quota import StorageQuota, StoredOptions
+from memsvc.gateway.rate_limits import StorageQuota, StoredOptions
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows

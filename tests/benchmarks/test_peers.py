@@ -81,9 +81,9 @@ CONVERSATION = Conversation(
     ("Ada", "Ben"),
     SAID,
     [
-        Question("what about quinces", frozenset({"D1:1", "D1:3"}), 1),
-        Question("which frost", frozenset({"D1:2"}), 4),
-        Question("left out, as it is adversarial", frozenset({"D1:2"}), 5),
+        Question("what about quinces", frozenset({"D1:1", "D1:3"}), 1, ""),
+        Question("which frost", frozenset({"D1:2"}), 4, ""),
+        Question("left out, as it is adversarial", frozenset({"D1:2"}), 5, ""),
     ],
 )
 

@@ -18,6 +18,7 @@ from mcp_types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     ClientCapabilities,
     ElicitationCapability,
+    ElicitRequestFormParams,
     RootsCapability,
     SamplingCapability,
     SamplingMessage,
@@ -181,9 +182,8 @@ def _request_form(
 ) -> Callable[[FixtureCall], Awaitable[Answer]]:
     async def answer(call: FixtureCall) -> Answer:
         prompt = message or str(call.arguments.get("message", ""))
-        result = await call.context.session.elicit_form(
-            prompt, dict(schema), call.context.request_id
-        )
+        form = ElicitRequestFormParams(message=prompt, requested_schema=dict(schema))
+        result = await call.elicit(form)
         content = orjson.dumps(result.content or {}).decode()
         return text(f"Elicitation completed: action={result.action}, content={content}")
 

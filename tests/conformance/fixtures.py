@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolRequestParams
+from mcp_types import CallToolRequestParams, ElicitRequestFormParams, ElicitResult
 from pydantic import ConfigDict
 
 from memsvc.core.errors import invalid
 from memsvc.core.scope import Permission
 from memsvc.core.tools import Arguments, ProgressCallback, Result, Tool, ToolContext
-from memsvc.gateway.mcp.sender import Context
+from memsvc.gateway.mcp.answer_streams import STREAM_AFTER_S
+from memsvc.gateway.mcp.request import Context
 from tests.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
 
 IMAGE: Final = (
@@ -30,11 +31,12 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FixtureCall:
-    """A call of a fixture: its context, its request, and its progress."""
+    """A call of a fixture: its context, its request, its progress, and what asks its user."""
 
     context: Context
     call: CallToolRequestParams
     progress: ProgressCallback
+    elicit: Callable[[ElicitRequestFormParams], Awaitable[ElicitResult]]
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -121,11 +123,8 @@ async def _with_logging(call: FixtureCall) -> Answer:
     return text("Three lines were logged.")
 
 
-async def _with_reconnect(call: FixtureCall) -> Answer:
-    await log_line(call.context, "The stream is closed now.")
-    if call.context.close_sse_stream is not None:
-        await call.context.close_sse_stream()
-    await asyncio.sleep(STEP_S)
+async def _with_reconnect(_: FixtureCall) -> Answer:
+    await asyncio.sleep(STREAM_AFTER_S + STEP_S)
     return text("Reconnection test completed")
 
 
@@ -177,7 +176,11 @@ def fixtures() -> list[Fixture]:
         Fixture(
             "test_logging_tool", "Logs three lines to the client, if it takes any.", _with_logging
         ),
-        Fixture("test_reconnection", "Closes its stream before it answers.", _with_reconnect),
+        Fixture(
+            "test_reconnection",
+            "Takes so long that its answer is a stream, which can be resumed.",
+            _with_reconnect,
+        ),
         Fixture(
             "json_schema_2020_12_tool",
             "Has a schema of many words.",

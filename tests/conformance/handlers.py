@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from mcp.server.lowlevel.server import Server
@@ -24,9 +25,15 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.mcp.errors import protocol_error, resource_error, unknown_resource
-from memsvc.gateway.mcp.progress import progress_for
-from memsvc.gateway.mcp.sender import Context, SenderOf
+from memsvc.gateway.mcp.elicitation import Elicitation
+from memsvc.gateway.mcp.request import (
+    Context,
+    SenderOf,
+    progress_for,
+    protocol_error,
+    resource_error,
+    unknown_resource,
+)
 from tests.conformance import client_inputs, fixtures, resource_fixtures
 from tests.conformance.fixtures import Fixture, FixtureCall, tool_of
 
@@ -49,16 +56,21 @@ def tools() -> list[Tool]:
     ]
 
 
-def install(sdk: Server[Any], dispatch: Dispatch, sender_of: SenderOf) -> None:
+def install(
+    sdk: Server[Any], dispatch: Dispatch, sender_of: SenderOf, elicitation: Elicitation
+) -> None:
     """Let a server answer for the fixtures, and otherwise as before."""
-    _FixtureHandlers(sdk, dispatch, sender_of).install()
+    _FixtureHandlers(sdk, dispatch, sender_of, elicitation).install()
 
 
 class _FixtureHandlers:
     """Handlers that wrap those of the server."""
 
-    def __init__(self, sdk: Server[Any], dispatch: Dispatch, sender_of: SenderOf) -> None:
+    def __init__(
+        self, sdk: Server[Any], dispatch: Dispatch, sender_of: SenderOf, elicitation: Elicitation
+    ) -> None:
         self._sdk = sdk
+        self._elicitation = elicitation
         self._dispatch = dispatch
         self._sender_of = sender_of
 
@@ -93,7 +105,8 @@ class _FixtureHandlers:
         async with progress_for(context) as progress:
 
             async def operation(_: Scope, __: Any) -> dict[str, Any] | MCPError:
-                return await ALL[call.name].answer(FixtureCall(context, call, progress))
+                elicit = partial(self._elicitation.elicit, context, sender)
+                return await ALL[call.name].answer(FixtureCall(context, call, progress, elicit))
 
             try:
                 result: dict[str, Any] | MCPError | MemsvcError = await self._dispatch.perform(

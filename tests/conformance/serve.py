@@ -32,7 +32,7 @@ class _Server(McpServer):
 
     def __init__(self, config: Any, sender_of: Any, *, sessions: bool = False) -> None:
         super().__init__(config, sender_of, sessions=sessions)
-        handlers.install(self.sdk, config.dispatch, sender_of)
+        handlers.install(self.sdk, config.dispatch, sender_of, self._elicitation)
 
 
 def _listed(tool: Tool) -> Listed:

@@ -19,7 +19,6 @@ WHY: Final[Mapping[str, str]] = {
     r"tasks-": "an extension that memsvc does not announce; no call outlives its request",
     r".*logging": "the protocol has given it up",
     r".*sampling": "the protocol has given it up, and memsvc asks no client's model",
-    r".*elicitation": "the server asks a user in the answer of 2026-07-28 alone",
 }
 """Why what fails does, by the scenario's name."""
 

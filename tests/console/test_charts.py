@@ -44,7 +44,7 @@ def test_a_block_is_on_its_curve_now_and_at_the_threshold_when_it_has_faded(
     width = curve.frame.right - curve.frame.left
     crossing = curve.frame.left + width * faded_h / (max(unused_h, faded_h) * 1.08)
     assert min(abs(x - crossing) + abs(y - curve.threshold) for x, y in line) < 15
-    assert all(curve.frame.left <= tick.at <= curve.frame.right for tick in curve.across)
+    assert all(curve.frame.left <= tick.at <= curve.frame.right for tick in curve.x_labels)
 
 
 def test_bars_stand_on_each_other_in_their_hours_and_fit() -> None:
@@ -85,8 +85,8 @@ def test_a_graph_has_the_strongest_edges_apart_from_each_other_and_always_in_the
     drawn = charts.graph(edges)
     assert drawn == charts.graph(edges)
     assert [node.edge for node in drawn.nodes] == edges[: charts.NODES_MAX]
-    assert drawn.nodes[0].x == drawn.centre[0]
-    assert drawn.nodes[0].y < drawn.centre[1]
+    assert drawn.nodes[0].x == drawn.center[0]
+    assert drawn.nodes[0].y < drawn.center[1]
     places = [(node.x, node.y) for node in drawn.nodes]
     assert min(hypot(x - a, y - b) for n, (x, y) in enumerate(places) for a, b in places[:n]) > 40
     assert all(len(node.label) <= charts.LABEL_CHARS for node in drawn.nodes)

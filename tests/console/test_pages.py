@@ -23,6 +23,12 @@ TYPED = re.compile(r' value="[^"]*"|<textarea.*?</textarea>', re.DOTALL)
 NAME = "\"><img src=x onerror=alert(1)>&'{{7*7}}"
 
 
+async def test_the_overview_says_what_is_off_and_how_to_turn_it_on(visit: Visit) -> None:
+    overview = await visit.text("")
+    assert "memsvc embeddings use" in overview
+    assert "memsvc reranker use" in overview
+
+
 async def test_each_page_shows_that_there_is_nothing(visit: Visit) -> None:
     for path in PLAIN:
         check_harmless(await visit.text(path))

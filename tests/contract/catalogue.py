@@ -146,6 +146,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "record_id": record_id(f"{MARK}-i", "t-fact-name"),
         "value": f"Eve {MARK}",
     },
+    "memory_feedback": {
+        "project": "default",
+        "session_id": f"{MARK}-i",
+        "record_id": record_id(f"{MARK}-i", "t-fact-name"),
+        "verdict": "wrong",
+    },
     "memory_forget": {
         "project": "default",
         "session_id": f"{MARK}-s",

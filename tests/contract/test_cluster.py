@@ -1,15 +1,21 @@
 """On a real Citus cluster, which `make test-citus DSN=...` names: every tool works, and every wall
 stands."""
 
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import asyncpg
+import orjson
 import pytest
 
+from memsvc.core.scope import Scope
 from memsvc.store.migrate import downgrade, migrate
 from memsvc.store.policies import SHARD_TABLES
 from tests.contract.catalogue import EXAMPLES, MARK, as_sent
 from tests.door import Door
+from tests.nodes import TELL, Node, at, node_of, told
 from tests.servers import DatabaseUrls, TestServer
 
 pytestmark = pytest.mark.anyio
@@ -20,6 +26,7 @@ SHARDS = """
         USING (groupid)
     JOIN pg_class AS c ON c.oid = s.logicalrelid WHERE NOT c.relispartition
 """
+KILLS = 3
 REFUSED = {"tenant_settle_job": "NOT_FOUND"}
 """Tools whose example names what is not there."""
 
@@ -28,6 +35,29 @@ REFUSED = {"tenant_settle_job": "NOT_FOUND"}
 def cluster(server: TestServer) -> None:
     if not server.nodes:
         pytest.skip("the server is no coordinator of a Citus cluster")
+
+
+@pytest.fixture
+async def teller(
+    database_urls: DatabaseUrls, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Counter[str]]:
+    """How many statements each node was sent, by the connections that are opened from now on."""
+    connection = await asyncpg.connect(database_urls.superuser)
+    for setting in TELL:
+        await connection.execute(
+            f"ALTER DATABASE {urlsplit(database_urls.app).path[1:]} SET {setting}"
+        )
+    await connection.close()
+    with told(monkeypatch) as counts:
+        yield counts
+
+
+async def killable(dsn: str) -> Node:
+    """A node of this machine."""
+    node = await Node.find(dsn)
+    if node is None:
+        pytest.skip("the nodes are on other machines, or somebody else's")
+    return node
 
 
 async def drive(door: Door) -> dict[str, str]:
@@ -76,6 +106,98 @@ async def test_every_tool_works_and_every_wall_stands_on_every_node(
         finally:
             await connection.close()
     assert all(seen.values())
+
+
+async def test_no_call_of_a_tenant_touches_another_node_than_its_own(
+    teller: Counter[str], call: Door, admin: asyncpg.Connection
+) -> None:
+    own = await node_of(admin, call.caller.tenant)
+    assert await drive(call) == REFUSED
+    assert {*teller} == {own}
+    assert teller[own] > 500
+
+
+async def test_a_dead_node_stops_its_own_tenants_alone(
+    call: Door, admin: asyncpg.Connection, database_urls: DatabaseUrls
+) -> None:
+    own = await node_of(admin, call.caller.tenant)
+    tenants = [bytes([number]) * 32 for number in range(3, 30)]
+    nodes = [await node_of(admin, tenant) for tenant in tenants]
+    strange = next(number for number, node in enumerate(nodes) if node != own)
+    stopped = call.as_tenant(Scope(tenants[strange], "default"))
+    await stopped("memory_after_turn", **EXAMPLES["memory_after_turn"])
+    node = await killable(at(database_urls.superuser, nodes[strange]))
+    node.kill()
+    try:
+        outcome = await stopped.dispatch.call(
+            stopped.caller,
+            "memory_list_turns",
+            EXAMPLES["memory_list_turns"],
+            surface="test",
+            request_id="r",
+        )
+        assert (outcome.body["code"], outcome.body["retryable"]) == ("UNAVAILABLE", True)
+        assert await drive(call) == REFUSED
+    finally:
+        await node.start()
+    assert (await stopped("memory_list_turns", **EXAMPLES["memory_list_turns"]))["items"]
+
+
+@pytest.mark.parametrize("dies", ["worker", "coordinator"])
+async def test_no_acknowledged_turn_is_lost_or_doubled_when_a_node_is_killed(
+    dies: str, call: Door, admin: asyncpg.Connection, database_urls: DatabaseUrls
+) -> None:
+    own = await node_of(admin, call.caller.tenant)
+    await admin.close()
+    dsn = database_urls.superuser
+    node = await killable(at(dsn, own) if dies == "worker" else dsn)
+    done: list[str] = []
+    enough, over = asyncio.Event(), asyncio.Event()
+
+    async def write(session: str) -> None:
+        while not over.is_set():
+            turn = f"{session}-{len(done)}"
+            text = {"type": "message", "role": "user", "content": f"I noted {turn}."}
+            arguments = {"session_id": session, "turn_id": turn, "input_items": [text]}
+            while (
+                failed := await call.dispatch.call(
+                    call.caller,
+                    "memory_after_turn",
+                    {"project": "default", **arguments},
+                    surface="test",
+                    request_id="r",
+                )
+            ).error is not None:
+                assert failed.body["retryable"], failed.body
+                await asyncio.sleep(0.05)
+            done.append(turn)
+            if len(done) % 20 == 0:
+                enough.set()
+
+    async def break_it() -> None:
+        for _ in range(KILLS):
+            await enough.wait()
+            node.kill()
+            await node.start()
+            enough.clear()
+        await enough.wait()
+        over.set()
+
+    try:
+        async with asyncio.timeout(300):
+            await asyncio.gather(break_it(), *(write(f"s{number}") for number in range(4)))
+    finally:
+        await node.start()
+    kept: Counter[str] = Counter()
+    for number in range(4):
+        listed = await call("file_list", project="default", path="/memory", depth=64, limit=1024)
+        for entry in listed["entries"]:
+            path = entry["path"]
+            if f"/s{number}/" in path and "/events/raw/" in path and path.endswith(".jsonl"):
+                read = await call("file_read", project="default", path=path)
+                lines = [orjson.loads(line) for line in read["content"].splitlines()]
+                kept.update(line["turn_id"] for line in lines)
+    assert kept == Counter(done)
 
 
 async def test_revisions_go_down_and_up_on_distributed_tables(

@@ -8,13 +8,13 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
-from memsvc.store import tree
+from memsvc.store import tree, usage
 from memsvc.store.database import Database
 from memsvc.store.schema import TENANT_TABLES, metadata
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent, message
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
-from tests.plans import Plan, Read, record_plans
+from tests.plans import Plan, Read, explain_bodies, record_plans
 
 pytestmark = pytest.mark.anyio
 STORED = 150
@@ -33,6 +33,7 @@ WHOLE: dict[str, dict[str, str]] = {
     "memory_run_maintenance": {"facts": "all are consolidated"},
     "memory_list_dir_with_abstract": {"facts": "counted"},
     "memory_correct_fact": {"facts": "looked through for the one that is corrected"},
+    "memory_feedback": {"facts": "looked through for the one that is rated"},
     "memory_forget": {"facts": "looked through for what is to be forgotten", "entries": "the same"},
     "file_list": {
         "files": "a directory says when anything below it was last written, unless told not to"
@@ -90,10 +91,11 @@ async def fill(call: Door, clock: FakeClock) -> None:
             await send(call, tool)
 
 
-async def send(call: Door, tool: str) -> None:
-    """Call a tool with its example; what the examples of others left may let it find nothing."""
+async def send(call: Door, tool: str, **other: str) -> None:
+    """Call a tool with its example, or with other arguments; what the examples of others left may
+    let it find nothing."""
     try:
-        await call(tool, **await as_sent(call, tool))
+        await call(tool, **await as_sent(call, tool) | other)
     except Refused as refused:
         assert refused.body["code"] == "NOT_FOUND", refused  # noqa: PT017
 
@@ -139,8 +141,8 @@ def faults(tool: Tool, read: Read) -> Iterator[str]:
 
 @pytest.mark.slow
 async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_begins_with_the_tenant(
-    call: Door, admin: asyncpg.Connection, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    call: Door, admin: asyncpg.Connection, clock: FakeClock, database: Database, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     if admin.get_server_version().major < 17:
         pytest.skip(
             "reads a tenant's few hundred rows rather than look up each of a list, as it would of"
@@ -148,21 +150,30 @@ async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_beg
         )
     await fill(call, clock)
     await others(admin)
+    unseen = await explain_bodies(admin)
     plans: list[Plan] = record_plans(monkeypatch)
     wrong, silent, read_of = [], [], set()
     for name in EXAMPLES:
         tool = TOOLS[name]
         plans.clear()
         await send(call, name)
+        if name == "memory_after_turn":
+            await send(call, name, turn_id=f"{MARK}-new")
+            await send(call, name, session_id=f"{MARK}-new")
+        if name == "calls_summary":
+            async with database.begin_tenant(Scope(call.caller.tenant, "*")) as tx:
+                await usage.add_rate_usage(tx, {"calls": 1.0})
         if not plans:
             silent.append(name)
         for plan in plans:
+            unseen.discard(plan.sql)
             read_of |= {read.table for read in plan.reads}
             wrong += [f"{name}: {read.table}: {told}: {read}\n{plan.sql}" for read in plan.reads
                       for told in faults(tool, read)]  # fmt: skip
     assert wrong == [], "\n\n".join(wrong)
     assert {name for name in silent if not TOOLS[name].is_admin} <= {"elfmem_guide", "find_tool"}
     assert len(read_of) >= 22
+    assert unseen == set(), "statements of functions that no tool ran"
 
 
 async def test_a_walk_and_the_files_at_a_path_cost_what_they_return(
@@ -196,3 +207,44 @@ async def test_a_statement_without_an_index_is_found_out(
     assert [
         fault for plan in plans for read in plan.reads for fault in faults(TOOLS["file_stat"], read)
     ]
+
+
+async def test_a_statement_of_a_function_without_an_index_is_found_out(
+    call: Door, admin: asyncpg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await admin.execute(
+        """CREATE TABLE bare (tenant bytea, project text); GRANT SELECT ON bare TO PUBLIC;
+        CREATE FUNCTION count_bare(tenant bytea, project text, names text[]) RETURNS SETOF bigint
+        LANGUAGE plpgsql AS $$
+        #variable_conflict use_column
+        DECLARE
+            one text;
+            held bigint;
+        BEGIN
+            FOR one IN SELECT name FROM unnest($3) AS name LOOP
+                SELECT count(*) FROM bare WHERE tenant = $1 AND project = $2 AND project <> one
+                INTO held;
+                RETURN NEXT held;
+            END LOOP;
+        END
+        $$"""
+    )
+    await explain_bodies(admin)
+    plans: list[Plan] = record_plans(monkeypatch)
+    async with database.begin(Scope(call.caller.tenant, "default")) as tx:
+        assert len(await tx.call("count_bare", ["a", "b"])) == 2
+    found = [fault for plan in plans for read in plan.reads
+             for fault in faults(TOOLS["file_stat"], read)]  # fmt: skip
+    assert found == ["reads the whole table"] * 2
+
+
+async def test_what_runs_for_each_row_is_seen(
+    call: Door, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = record_plans(monkeypatch)
+    async with database.begin(Scope(call.caller.tenant, "default")) as tx:
+        await tx.execute_each(
+            "DELETE FROM files WHERE tenant = $1 AND project = $2 AND path = $3", [("/a",), ("/b",)]
+        )
+    [plan] = plans
+    assert [read.table for read in plan.reads] == ["files"]

@@ -4,8 +4,7 @@ import orjson
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.core.tools import Tool
-from memsvc.core.toolsets import TOOLSETS
+from memsvc.core.tools import TOOLSETS, Tool
 from memsvc.gateway.schemas import input_schema
 from tests.contract.catalogue import TOOLS
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.greeting_phrases import is_greeting_phrase
+from memsvc.core.question_kinds import is_greeting_phrase
 
 COURTESIES = """
 Thanks!

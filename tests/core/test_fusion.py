@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core import fusion
-from memsvc.core.fusion import COSINE_WEIGHT, cosine_floor
+from memsvc.core import ranking
+from memsvc.core.ranking import COSINE_WEIGHT, cosine_floor
 
-fuse = partial(fusion.merge_scores, cosine_weight=0.5)
+fuse = partial(ranking.merge_scores, cosine_weight=0.5)
 UNRELATED = dict.fromkeys(range(100, 110), 0.7)
 
 
@@ -21,7 +21,7 @@ def test_each_side_counts_by_its_share_of_its_best() -> None:
 
 
 def test_the_weight_is_the_share_of_the_cosine() -> None:
-    assert fusion.merge_scores({1: 1.0}, {2: 0.6}) == pytest.approx(
+    assert ranking.merge_scores({1: 1.0}, {2: 0.6}) == pytest.approx(
         {1: 1 - COSINE_WEIGHT, 2: COSINE_WEIGHT}
     )
     assert fuse({1: 8.0, 2: 4.0}, {2: 0.6}, cosine_weight=0.25) == pytest.approx(

@@ -175,3 +175,13 @@ def test_own_spans_are_all_that_is_not_worked_on() -> None:
         *(False, False, True, True),
         *(False, False, True, False),
     ]
+
+
+def test_a_text_that_is_not_in_the_message_makes_nothing_else_one() -> None:
+    for text in (
+        "It's my fourth month of keto, no potatoes. Can you check the grammar in this toast?",
+        "ヴィーガンになって三年。この文章、校正してくれる?",
+        "我一碰芒果嘴就肿，从小就这样。话说这个合同第三条什么意思?",
+    ):
+        assert not pasted_spans(text), text
+    assert pasted_spans("I moved to Tulsa in March. Can you translate this into German?")

@@ -12,7 +12,9 @@ from memsvc.core.secrets import PLACEHOLDER, is_secret, replace_secrets
     [
         ("my password is hunter2, ok?", f"my password is {PLACEHOLDER}, ok?"),
         ("api_key=abcd1234", f"api_key={PLACEHOLDER}"),
-        ('"password": "hunter2"', f'"password": {PLACEHOLDER}'),
+        ('{"password": "hunter2"}', f'{{"password": "{PLACEHOLDER}"}}'),
+        ('{"pin":1234}', f'{{"pin":{PLACEHOLDER}}}'),
+        ('password="correct horse battery"', f'password="{PLACEHOLDER}"'),
         ("My PIN code is 1234.", f"My PIN code is {PLACEHOLDER}"),
         ("Mein Passwort ist geheim1", f"Mein Passwort ist {PLACEHOLDER}"),
         ("contraseña: abc123", f"contraseña: {PLACEHOLDER}"),
@@ -24,6 +26,7 @@ from memsvc.core.secrets import PLACEHOLDER, is_secret, replace_secrets
         ("use sk-proj-abcdefghijklmnopqrstuv", f"use {PLACEHOLDER}"),
         ("ghp_abcdefghijklmnopqrst0123", PLACEHOLDER),
         ("AKIAABCDEFGHIJKLMNOP", PLACEHOLDER),
+        ("the api key is sk-proj-abcdefghijklmnopqrstuv, ok", f"the api key is {PLACEHOLDER}, ok"),
         (
             "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- after",
             f"{PLACEHOLDER} after",
@@ -33,6 +36,7 @@ from memsvc.core.secrets import PLACEHOLDER, is_secret, replace_secrets
 )
 def test_secrets_are_masked(text: str, shown: str) -> None:
     assert replace_secrets(text) == shown
+    assert replace_secrets(shown) == shown
 
 
 @pytest.mark.parametrize(

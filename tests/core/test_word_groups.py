@@ -8,9 +8,7 @@ from memsvc.core.rules.word_groups import word_hits
 @pytest.mark.parametrize(
     ("language", "sentence", "group", "places"),
     [
-        ("en", "every friday, and at the end of every answer", "lasting", [0, 3, 7]),
-        ("de", "bei jedem code, vor jeder antwort", "lasting", [0, 3]),
-        ("es", "cada mensaje a partir de hoy", "lasting", [0, 2]),
+        ("en", "hay fever, no high blood pressure, hay fever", "condition", [0, 3, 6]),
         ("en", "it swelled, swells and is swelling", "ill", [1, 2, 5]),
         ("fr", "interdites, proscrite", "ill", [0, 1]),
         ("de", "pfirsiche und haselnüsse", "food", [0, 2]),
@@ -23,6 +21,6 @@ def test_words_of_a_group_are_found_where_they_stand(
     assert word_hits(language, sentence)[group] == places
 
 
-@pytest.mark.parametrize("sentence", ["every", "friday every", "at the beginning", "ideal"])
+@pytest.mark.parametrize("sentence", ["hay", "fever hay", "hard of", "high blood"])
 def test_a_part_of_a_phrase_is_none(sentence: str) -> None:
-    assert "lasting" not in word_hits("en", sentence)
+    assert "condition" not in word_hits("en", sentence)

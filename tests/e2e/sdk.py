@@ -14,11 +14,13 @@ WIRES = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28"}
 
 @asynccontextmanager
 async def connected(
-    url: str, key: str, wire: str = "2026-07-28", timeout_s: float = 30
+    url: str, key: str, wire: str = "2026-07-28", timeout_s: float = 30, **callbacks: Any
 ) -> AsyncIterator[Client]:
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=timeout_s) as http,
-        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=wire) as client,
+        Client(
+            streamable_http_client(f"{url}/mcp", http_client=http), mode=wire, **callbacks
+        ) as client,
     ):
         yield client
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import asyncpg
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -70,6 +71,41 @@ async def test_changes_are_heard_of_through_it(shared: Served, key: str) -> None
             change = await anext(aiter(changes))
         assert change.uri == uri
         assert "noon" in (await client.read_resource(uri)).contents[0].text
+
+
+async def test_a_host_of_the_older_wire_hears_of_changes_also_after_the_server_was_killed(
+    database_urls: DatabaseUrls, tmp_path: Path, key: str
+) -> None:
+    folder, port = tmp_path / "data", str(free_port())
+    url, uri = f"http://127.0.0.1:{port}", "memory://ada/heard"
+
+    async def write(text: str) -> None:
+        where = {"user_id": "ada", "conversation_id": "heard"}
+        async with connected(url, key) as other:
+            entries = [{"role": "user", "content": text}]
+            await used(other, "context_update", **where, entries=entries)
+
+    def serve() -> Served:
+        return Served(folder, "--port", port, MEMSVC_AUTH__MODE="open", **on(database_urls))
+
+    served = await asyncio.to_thread(serve)
+    async with hosting("stdio", MEMSVC_URL=url, MEMSVC_API_KEY=key) as host:
+        with served:
+            await host.shake_hands("2025-11-25")
+            assert (await host.ask("resources/subscribe", uri=uri))["result"] == {}
+            await write("We meet at noon.")
+            assert (await host.read())["params"] == {"uri": uri}
+            served.process.kill()
+            await asyncio.to_thread(served.process.wait)
+        with await asyncio.to_thread(serve):
+            await write("We meet at the station.")
+            assert (await host.read())["params"] == {"uri": uri}
+            host.close()
+            assert await host.ended() == 0
+            assert await host.errors() == ""
+            admin = await asyncpg.connect(database_urls.admin)
+            assert await admin.fetchval("SELECT count(*) FROM mcp_sessions") == 0
+            await admin.close()
 
 
 async def test_a_key_that_the_server_does_not_know_is_an_error_of_each_request(

@@ -211,8 +211,13 @@ async def test_nothing_that_was_said_is_logged_and_nothing_else_is_printed(data_
     assert CANARY not in log
 
 
-async def test_what_was_asked_is_answered_although_nothing_more_is_said(data_dir: Path) -> None:
-    async with hosting("stdio", "--data-dir", str(data_dir)) as host:
+@pytest.mark.parametrize(
+    "slots", [{}, {"MEMSVC_LIMITS__SLOTS__CALLS_MAX": "1", "MEMSVC_LIMITS__SLOTS__WAIT_MS": "1"}]
+)
+async def test_what_was_asked_is_answered_although_nothing_more_is_said(
+    data_dir: Path, slots: dict[str, str]
+) -> None:
+    async with hosting("stdio", "--data-dir", str(data_dir), **slots) as host:
         await host.shake_hands()
         for number in range(20):
             arguments = {

@@ -1,6 +1,6 @@
 """A whole gateway around the tools of `catalogue`, in this process."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,12 +13,12 @@ from starlette.types import ASGIApp
 
 from memsvc.app import build
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.tools import Published
+from memsvc.core.tools import Published, Tool
 from memsvc.gateway import operations
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.gateway.call_accounting import AuditOptions, CallLog, call_log
-from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.metrics import Metrics
@@ -155,9 +155,9 @@ def replica(running: Running, database: Database, database_urls: DatabaseUrls) -
     server`."""
 
     @asynccontextmanager
-    async def opened(**options: Any) -> AsyncIterator[Replica]:
+    async def opened(more: Sequence[Tool] = (), **options: Any) -> AsyncIterator[Replica]:
         changes = Changes(database_urls.app)
-        tools = Boards(database).catalogue()
+        tools = Catalogue([*Boards(database).catalogue(), *more])
         async with (
             running(tools=tools, heard=changes, background=[changes.running], **options) as gateway,
             wired(gateway.app) as url,

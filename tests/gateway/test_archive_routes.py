@@ -15,7 +15,7 @@ import pytest
 
 from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.core.scope import Permission
-from memsvc.gateway import archive_routes
+from memsvc.gateway import file_routes
 from tests.gateway.served import served
 from tests.gateway.wired import wired
 from tests.servers import DatabaseUrls
@@ -217,7 +217,7 @@ async def test_an_archive_has_its_bounds_on_disk(
         packed = {"gzip": "true"}
         taken = (await http.get("/api/archive", params=packed)).content
         assert gzip.decompress(taken)
-        monkeypatch.setattr(archive_routes, "FREE_BYTES_MIN", 2**62)
+        monkeypatch.setattr(file_routes, "FREE_BYTES_MIN", 2**62)
         for full in (
             await http.get("/api/archive", params=packed),
             await http.post("/api/archive", content=taken),

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from memsvc.gateway.auth import AuthFailures, AuthOptions, client_address, counted_address, is_local
-from memsvc.gateway.key_cache import CONCURRENT_QUERIES, KeyCache
+from memsvc.gateway.credentials import CONCURRENT_QUERIES, KeyCache
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.fakes import FakeClock

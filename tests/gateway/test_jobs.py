@@ -12,7 +12,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from memsvc.administration.call_tools import JobTools
+from memsvc.administration.usage_tools import JobTools
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.auth import AuthOptions

@@ -11,8 +11,8 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import ALL_PERMISSIONS
-from memsvc.gateway import key_cache
-from memsvc.gateway.key_cache import KeyCache
+from memsvc.gateway import credentials
+from memsvc.gateway.credentials import KeyCache
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -45,7 +45,7 @@ async def test_keys_that_wait_behind_a_silent_database_are_told_so_in_time(
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(keys, "find_key", ask)
-    monkeypatch.setattr(key_cache, "QUERY_S_MAX", 0.05)
+    monkeypatch.setattr(credentials, "QUERY_S_MAX", 0.05)
     known = KeyCache(
         cast(Database, None), keep_s=300, keys_max=10, changes=None, changed=lambda: None
     )

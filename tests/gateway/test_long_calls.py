@@ -14,7 +14,7 @@ from mcp import Client
 from memsvc.core.scope import Scope
 from memsvc.core.tools import ProgressCallback
 from memsvc.gateway.dispatch import Catalogue
-from memsvc.gateway.sse_options import SseOptions
+from memsvc.gateway.limits import SseOptions
 from memsvc.store.calls import CallRecord
 from memsvc.store.database import Database
 from memsvc.store.keys import hash_key

@@ -108,7 +108,11 @@ async def test_a_key_searches_the_project_that_it_is_confined_to_and_no_other(
         of_work = await service.key(projects=frozenset({"work"}))
         of_two = await service.key(projects=frozenset({"work", "home"}))
         unread = await service.key(permissions=frozenset({Permission.WRITE}))
-        turnless = await service.key(hidden_tools=frozenset({"memory_before_turn"}))
+        turnless = [
+            await service.key(hidden_tools=frozenset({hidden}))
+            for hidden in ("memory_before_turn", "memory_list_turns")
+        ]
+        alone = await service.key(hidden_tools=frozenset({"memory_list_sessions"}))
         async with connected(url, "key-one") as one:
             for project in ("default", "work"):
                 said = [{"role": "user", "content": f"{SAID} This is {project}."}]
@@ -132,10 +136,30 @@ async def test_a_key_searches_the_project_that_it_is_confined_to_and_no_other(
             assert await used(client, "search", query="cello", project="work") == {"results": found}
         async with connected(url, unread) as client:
             assert (await refused(client, "turn:s/t"))[0] == "PERMISSION_DENIED"
-        async with connected(url, turnless) as client:
+        for key in turnless:
+            async with connected(url, key) as client:
+                found = (await used(client, "search", query="cello"))["results"]
+                assert [each["id"] for each in found] == ["file:/default.md"]
+                assert (await refused(client, "turn:s/t"))[0] == "NOT_FOUND"
+        async with connected(url, alone) as client:
             found = (await used(client, "search", query="cello"))["results"]
             assert [each["id"] for each in found] == ["file:/default.md"]
-            assert (await refused(client, "turn:s/t"))[0] == "NOT_FOUND"
+            assert "This is default." in (await used(client, "fetch", id="turn:s/t"))["text"]
+
+
+async def test_what_is_disabled_is_found_and_read_by_nobody(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    disabled = {"mcp": {"tools": {"disabled": ["memory_list_turns"]}}}
+    async with (
+        served(database_urls, admin, settings=disabled) as service,
+        wired(service.app) as url,
+        connected(url, "key-one") as one,
+    ):
+        said = [{"role": "user", "content": SAID}]
+        await used(one, "memory_after_turn", session_id="s", turn_id="t", input_items=said)
+        assert (await used(one, "search", query="cello"))["results"] == []
+        assert (await refused(one, "turn:s/t"))[0] == "NOT_FOUND"
 
 
 async def test_a_long_turn_is_fetched_whole(

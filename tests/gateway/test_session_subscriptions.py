@@ -11,7 +11,7 @@ from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.sse_options import SseOptions
+from memsvc.gateway.limits import SseOptions
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key, revoke_key
 from tests.fakes import FakeClock

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.sse_options import SseOptions
+from memsvc.gateway.limits import SseOptions
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.fakes import FakeClock

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from memsvc.core.toolsets import TOOLSETS
+from memsvc.core.tools import TOOLSETS
 from memsvc.settings import Settings
 from tests.gateway.conftest import ORIGIN, WIRES
 from tests.gateway.served import Service, served

@@ -4,7 +4,7 @@ transport in memory ends none."""
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,3 +80,32 @@ async def told(subscription: Subscription) -> str:
         event = await anext(subscription)
     assert isinstance(event, ResourceUpdated)
     return event.uri
+
+
+@asynccontextmanager
+async def breakable(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """A way to a server, and what breaks the connections that go there just now."""
+    writers: list[asyncio.StreamWriter] = []
+    port = int(url.rpartition(":")[2])
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while chunk := await reader.read(65536):
+                writer.write(chunk)
+        writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        writers.extend((writer, far_writer))
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+
+    def cut() -> None:
+        while writers:
+            writers.pop().transport.abort()
+
+    server = await asyncio.start_server(connect, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
+    finally:
+        server.close()
+        cut()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.hosts import config_text
+from memsvc.hosts import host_configs
 from tests.e2e.process import typed
 
 KEY = "msk_never-shown"
@@ -108,7 +108,7 @@ def test_what_was_there_stands_beside_what_is_installed(home: Path) -> None:
     gemini = (home / ".gemini/settings.json").read_text()
     assert "// theme" in gemini
     assert '"é\\u00e9", /* x */' in gemini
-    assert config_text.find(gemini, ("hooks", "AfterAgent")) is not None
+    assert host_configs.find(gemini, ("hooks", "AfterAgent")) is not None
     rules = (home / ".codeium/windsurf/memories/global_rules.md").read_text()
     assert rules.startswith("# Rules\n\nBe brief.\n<!-- memsvc: begin")
 

@@ -15,7 +15,6 @@ import pytest
 from memsvc.core.analysis import terms
 from memsvc.core.chunks import chunks
 from memsvc.core.scope import Scope
-from memsvc.store import file_move
 from memsvc.store import files as store
 from memsvc.store.database import Database
 from memsvc.store.locks import TREE_LOCK
@@ -377,9 +376,9 @@ async def test_a_writer_whose_file_went_is_not_in_the_way_of_the_next_mover(
     await files.write("/x", "other")
     async with database.begin(scope, locks=[TREE_LOCK]) as tx:
         if deleted:
-            await file_move.delete(tx, "/a", now=clock.now(), keep_style_files=True)
+            await store.delete(tx, "/a", now=clock.now(), keep_style_files=True)
         else:
-            await file_move.move(tx, "/a", "/b")
+            await store.move(tx, "/a", "/b")
         writing = asyncio.create_task(files.write("/a", "two"))
         await waiting(admin, 1)
         source = "/x" if deleted else "/b"

@@ -283,6 +283,25 @@ async def test_a_row_that_somebody_else_is_changing_is_busy(
     assert isinstance(refused.value, ExclusiveLockError)
 
 
+async def test_a_call_that_is_cancelled_as_it_begins_is_no_fault_of_the_connection(
+    database: Database, scope: Scope
+) -> None:
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+
+    async def call() -> None:
+        async with database.begin(scope, locks=[TREE_LOCK]):
+            pytest.fail("a lock that somebody else has")
+
+    async with database.begin(scope, locks=[TREE_LOCK]):
+        task = asyncio.create_task(call())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert faults == []
+
+
 @pytest.mark.parametrize("moment", ["in a statement", "between statements", "waiting for a lock"])
 async def test_a_cancelled_call_leaves_no_transaction_behind(
     database: Database, scope: Scope, admin: asyncpg.Connection, clock: FakeClock, moment: str

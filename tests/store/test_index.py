@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.core.analysis import terms
 from memsvc.core.scope import Scope
-from memsvc.store import index
+from memsvc.store import derived_index, index
 from memsvc.store.database import Database, Tx
 from memsvc.store.index import FRESH_MAX, NewEntry, index_id_of
 from memsvc.store.search import IndexQuery, search
@@ -317,3 +317,26 @@ async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves
         )
         == 0
     )
+
+
+async def test_a_repair_waits_for_who_adds_and_leaves_none_of_its_terms_fresh(
+    database: Database, scope: Scope, new, admin: asyncpg.Connection
+) -> None:
+    await add(database, scope, new("kumquat"))
+
+    async def repair() -> None:
+        async with database.begin(scope) as tx:
+            await derived_index.put_segment(
+                tx, index_id_of(BOOK), 0, {"zeppelin": [0 << 32 | 1 << 16 | 1]}
+            )
+
+    async with asyncio.timeout(30):
+        async with database.begin(scope) as tx:
+            await index.add(tx, {BOOK: new("walrus")})
+            repairing = asyncio.create_task(repair())
+            await until_somebody_waits(admin)
+        await repairing
+    assert await found(database, scope, "zeppelin") == [0]
+    assert await found(database, scope, "walrus") == []
+    assert await admin.fetchval("SELECT count(*) FROM fresh_terms") == 0
+    assert await admin.fetchval("SELECT folded_entry FROM books") == 2

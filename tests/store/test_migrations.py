@@ -41,6 +41,28 @@ INDEXES = """
     SELECT indexdef FROM pg_indexes
     WHERE schemaname = 'public' AND tablename <> ALL ($1) AND tablename NOT LIKE 'calls\\_%'
 """
+WRITTEN = {
+    "columns": """
+        SELECT c.relname || '.' || a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
+            a.attnotnull, pg_get_expr(d.adbin, d.adrelid) AS "default"
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+            AND NOT a.attisdropped
+        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+            AND c.relname <> ALL ($1) AND NOT c.relispartition
+    """,
+    "unique indexes": """
+        SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS "table"
+        FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+        WHERE c.relnamespace = 'public'::regnamespace AND i.indisunique
+            AND c.relname <> ALL ($1) AND NOT c.relispartition
+    """,
+    "functions": """
+        SELECT p.oid::regprocedure::text AS name FROM pg_proc p
+        WHERE p.pronamespace = 'public'::regnamespace AND NOT p.proname = ANY ($1)
+    """,
+}
+"""What those who write rely on: columns, keys and functions by name."""
 NOT_OURS = ["alembic_version", "embeddings", *queue.TABLES]
 PART = "calls_"
 """How the parts of the call log are called."""
@@ -90,6 +112,39 @@ async def test_the_migrations_make_the_same_columns_and_indexes_as_the_schema(
             }
     finally:
         await made.close()
+
+
+async def test_what_a_version_writes_suits_the_schema_of_the_next(
+    empty_urls: DatabaseUrls, server: TestServer
+) -> None:
+    """So that servers of both may serve one database while they are replaced: no revision takes a
+    column or function away, changes its type, wants more of a row, or forbids two rows."""
+    known = sorted(Revisions.read_package().previous | {Revisions.read_package().head})
+    before: dict[str, dict[Any, Any]] = {}
+    for revision in known:
+        await migrate(empty_urls.admin, server.app, revision)
+        connection = await asyncpg.connect(empty_urls.admin)
+        now = {
+            name: {row["name"]: row for row in await connection.fetch(query, NOT_OURS)}
+            for name, query in WRITTEN.items()
+        }
+        await connection.close()
+        for name, existing in before.items():
+            assert existing.keys() <= now[name].keys(), revision
+        for column, row in now["columns"].items():
+            table = column.partition(".")[0]
+            if column in before.get("columns", {}):
+                was = before["columns"][column]
+                assert (row["type"], row["attnotnull"] and not was["attnotnull"]) == (
+                    was["type"],
+                    False,
+                ), revision
+            elif any(each.startswith(f"{table}.") for each in before.get("columns", {})):
+                assert row["default"] is not None or not row["attnotnull"], (revision, column)
+        older = {each.partition(".")[0] for each in before.get("columns", {})}
+        for index, row in now["unique indexes"].items():
+            assert row["table"] not in older or index in before["unique indexes"], revision
+        before = now
 
 
 async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer) -> None:

@@ -2,24 +2,20 @@
 else is stored."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
-import orjson
 import pytest
 
-from memsvc.store.database import Database, Tx
+from memsvc.store.database import Database
 from memsvc.store.schema import TENANT_TABLES
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
-from tests.servers import DatabaseUrls
+from tests.plans import Plan, explain_bodies, record_plans
 
 pytestmark = pytest.mark.anyio
 OTHER_TENANTS = 120
 TURNS = 60
-
-Statement = tuple[str, tuple[Any, ...]]
 
 
 def turn(number: int) -> dict[str, Any]:
@@ -74,69 +70,6 @@ async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Doo
         )
         await admin.execute(f"VACUUM ANALYZE {table}")
     return call
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
-    """Every statement that transactions run, with its arguments."""
-    seen: list[Statement] = []
-    for name in ("fetch", "fetchrow", "fetchval", "execute"):
-        run = getattr(Tx, name)
-
-        async def recorded(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
-            seen.append((sql, (*tx._bound, *arguments)))
-            return await run(tx, sql, *arguments)
-
-        monkeypatch.setattr(Tx, name, recorded)
-    return seen
-
-
-def scans(plan: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The table, the kind and the index condition of every node that reads a table."""
-    condition = plan.get("Index Cond", "")
-    if plan["Node Type"] == "Bitmap Heap Scan":
-        condition = " ".join(below.get("Index Cond", "") for below in nodes(plan))
-    if "Relation Name" in plan and plan["Node Type"] != "ModifyTable":
-        yield plan["Relation Name"], plan["Node Type"], condition
-    for child in plan.get("Plans", []):
-        yield from scans(child)
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every node below one."""
-    for child in plan.get("Plans", []):
-        yield child
-        yield from nodes(child)
-
-
-async def explained(
-    urls: DatabaseUrls, scope_tenant: bytes, statements: list[Statement]
-) -> list[tuple[str, Any]]:
-    """The plans of statements as the application role gets them; a sequential scan is one that no
-    index can replace."""
-    connection = await asyncpg.connect(urls.app)
-    await connection.set_type_codec(
-        "jsonb",
-        schema="pg_catalog",
-        encoder=lambda value: orjson.dumps(value).decode(),
-        decoder=orjson.loads,
-    )
-    plans = []
-    try:
-        for sql, arguments in statements:
-            transaction = connection.transaction()
-            await transaction.start()
-            await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{scope_tenant.hex()}'")
-            await connection.execute(
-                "SET LOCAL enable_seqscan = off"
-            )  # else a table of one page is read at once
-            plans.append(
-                (sql, (await connection.fetchval(f"EXPLAIN (FORMAT JSON) {sql}", *arguments)))
-            )
-            await transaction.rollback()
-    finally:
-        await connection.close()
-    return [(sql, orjson.loads(plan) if isinstance(plan, str) else plan) for sql, plan in plans]
 
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -195,78 +128,65 @@ HOT: list[tuple[str, dict[str, Any]]] = [
 
 
 async def test_no_hot_query_reads_a_table_but_by_an_index_that_begins_with_the_tenant(
-    filled: Door, statements: list[Statement], database_urls: DatabaseUrls
+    filled: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await explain_bodies(admin)
+    plans = record_plans(monkeypatch)
     for tool, arguments in HOT:
-        statements.clear()
+        plans.clear()
         await filled(tool, **arguments)
-        assert statements, tool
-        for sql, plan in await explained(database_urls, filled.caller.tenant, list(statements)):
-            for table, kind, condition in scans(plan[0]["Plan"]):
-                told = f"{tool}: {kind} on {table} ({condition})\n{sql}"
-                assert kind != "Seq Scan", told
-                assert "tenant =" in condition, told
+        assert plans, tool
+        for plan in plans:
+            for read in plan.reads:
+                told = f"{tool}: {read}\n{plan.sql}"
+                assert read.kind != "Seq Scan", told
+                assert "tenant =" in read.condition, told
 
 
 async def test_search_reads_the_postings_of_each_term_by_one_index_scan(
-    filled: Door, statements: list[Statement], database_urls: DatabaseUrls
+    filled: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    plans = record_plans(monkeypatch)
     await filled("memory_before_turn", **CALLS["memory_before_turn"])
-    searches = [one for one in statements if re.search(r"\bpostings\b", one[0])]
+    searches = [plan for plan in plans if re.search(r"\bpostings\b", plan.sql)]
     assert searches
-    for _, plan in await explained(database_urls, filled.caller.tenant, searches):
-        read = [
-            (kind, condition)
-            for table, kind, condition in scans(plan[0]["Plan"])
-            if table == "postings"
-        ]
-        assert read
-        for kind, condition in read:
-            assert kind in ("Index Only Scan", "Index Scan")
+    for plan in searches:
+        found = [read for read in plan.reads if read.table == "postings"]
+        assert found
+        for read in found:
+            assert read.kind in ("Index Only Scan", "Index Scan")
             assert all(
-                f"{column} =" in condition for column in ("tenant", "project", "book", "term")
-            ), condition
+                f"{column} =" in read.condition for column in ("tenant", "project", "book", "term")
+            ), read
 
 
-async def looks_up_by_primary_keys(
-    urls: DatabaseUrls, call: Door, statements: list[Statement]
-) -> None:
+async def looks_up_by_primary_keys(call: Door, plans: list[Plan]) -> None:
     """Pieces and their files are read one by one, whatever the planner knows of the tables."""
     for tool, arguments in SEARCHES:
-        statements.clear()
+        plans.clear()
         assert (await call(tool, **arguments))["chunks"]
-        searches = [one for one in statements if "entries" in one[0]]
+        searches = [plan for plan in plans if "entries" in plan.sql]
         assert len(searches) >= 2
-        for sql, plan in await explained(urls, call.caller.tenant, searches):
-            read = [
-                node
-                for node in (plan[0]["Plan"], *nodes(plan[0]["Plan"]))
-                if "Relation Name" in node
-            ]
-            assert {node["Relation Name"] for node in read} >= KEYS.keys()
-            for node in read:
-                if (table := node["Relation Name"]) in KEYS:
-                    assert (node["Node Type"], node["Index Name"]) == (
-                        "Index Scan",
-                        f"{table}_pkey",
-                    ), sql
-                    assert all(f"{column} =" in node["Index Cond"] for column in KEYS[table]), node[
-                        "Index Cond"
-                    ]
+        for plan in searches:
+            assert {read.table for read in plan.reads} >= KEYS.keys()
+            for read in plan.reads:
+                if (table := read.table) in KEYS:
+                    assert (read.kind, read.index) == ("Index Scan", f"{table}_pkey"), plan.sql
+                    assert all(f"{column} =" in read.condition for column in KEYS[table]), read
 
 
 async def test_file_search_looks_pieces_and_their_files_up_by_their_primary_keys(
-    filled: Door, statements: list[Statement], database_urls: DatabaseUrls
+    filled: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await looks_up_by_primary_keys(database_urls, filled, statements)
+    await looks_up_by_primary_keys(filled, record_plans(monkeypatch))
 
 
 async def test_file_search_does_so_in_tables_that_nobody_has_analysed(
-    call: Door, statements: list[Statement], database_urls: DatabaseUrls
+    call: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
         await call("file_write", project="default", path=f"/notes/4/{number}.md", content="walrus")
-    await looks_up_by_primary_keys(database_urls, call, statements)
+    await looks_up_by_primary_keys(call, record_plans(monkeypatch))
 
 
 @pytest.mark.parametrize(

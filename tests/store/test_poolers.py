@@ -14,10 +14,10 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store import changes as module
 from memsvc.store.changes import Changes, change_key, notify
+from memsvc.store.connections import Pooler
 from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.locks import TREE_LOCK
 from memsvc.store.migrate import LOCK_KEY, migrate
-from memsvc.store.pooler import Pooler
 from tests.fakes import FakeClock, RecordingMeter
 from tests.pooler import PgBouncer, keeps_prepared_statements, needs_pgbouncer
 from tests.servers import DatabaseUrls

@@ -8,7 +8,7 @@ import pytest
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.store.quotas import add_bytes
+from memsvc.store.usage import add_bytes
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.files.past import Past, open_past
 

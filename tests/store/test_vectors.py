@@ -12,13 +12,14 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store import index, migrate, vectors
+from memsvc.store import index, migrate, search, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry, index_id_of
 from memsvc.store.policies import TENANT_IS_CURRENT
 from tests.fakes import FakeClock
 from tests.servers import DatabaseUrls, TestServer
 from tests.store.vectors import as_sqlalchemy, make_ready
+from tests.store.vectors import nearest as nearest_of
 
 pytestmark = pytest.mark.anyio
 NAME = "turns/s1"
@@ -56,7 +57,7 @@ async def nearest(
     database: Database, scope: Scope, vector: Sequence[float], best: int = 10, model: str = MODEL
 ) -> dict[int, float]:
     async with database.begin(scope, read_only=True) as tx:
-        return await vectors.search_vectors(tx, BOOK, model, vector, best)
+        return await nearest_of(tx, BOOK, model, vector, best)
 
 
 async def missing(
@@ -293,7 +294,7 @@ async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_not
     async with database.begin(
         scope, read_only=True
     ) as tx:  # holds a lock that any change of the table would wait for
-        await vectors.search_vectors(tx, BOOK, MODEL, LEFT, 1)
+        await nearest_of(tx, BOOK, MODEL, LEFT, 1)
         assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, migrate.ensure), 5)
     assert list(await nearest(database, scope, LEFT)) == [0]
     assert await vectors.ready(database)
@@ -386,16 +387,12 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
                     await connection.execute(f"SET LOCAL enable_{kind} = off")
                 await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
                 raw = await connection.fetchval(
-                    f"EXPLAIN (FORMAT JSON) {vectors._SEARCH_VECTORS}",
+                    f"EXPLAIN (FORMAT JSON) {search._STATEMENTS[True, 'none']}",
                     *(
                         scope.tenant,
                         scope.project,
-                        BOOK,
-                        vectors.model_number(MODEL),
-                        [1.0] * 32,
-                        32,
-                        400,
-                        10,
+                        *([BOOK], [0], [0], [], 10.0, 100.0, [0]),
+                        *([10], [1.0] * 32, vectors.model_number(MODEL), 32),
                     ),
                 )
             read = list(scans(orjson.loads(raw)[0]["Plan"]))

@@ -2,28 +2,23 @@
 history is."""
 
 import uuid
-from collections.abc import Iterator
 from time import perf_counter
-from typing import Any
 
 import asyncpg
-import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store import file_gc, files, projects, quotas, versions
-from memsvc.store.database import Database, Tx
+from memsvc.store import file_gc, files, projects, usage, versions
+from memsvc.store.database import Database
 from memsvc.store.versions import FileRevision, FileState
 from tests.fakes import FakeClock
-from tests.servers import DatabaseUrls
+from tests.plans import explain_bodies, record_plans
 
 pytestmark = pytest.mark.anyio
 APPENDS = 10_000
 LINE_BYTES = 100
 OTHER_TENANTS = 20
 PATH = "/log"
-
-Statement = tuple[str, tuple[Any, ...]]
 
 
 @pytest.fixture
@@ -60,50 +55,6 @@ async def log(
     for table in ("files", "streams", "blocks", "projects", "usage"):
         await admin.execute(f"VACUUM ANALYZE {table}")
     return file
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
-    """Every statement that transactions run, with its arguments."""
-    seen: list[Statement] = []
-    for name in ("fetch", "fetchrow", "fetchval", "execute"):
-        run = getattr(Tx, name)
-
-        async def recorded(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
-            seen.append((sql, (*tx._bound, *arguments)))
-            return await run(tx, sql, *arguments)
-
-        monkeypatch.setattr(Tx, name, recorded)
-    return seen
-
-
-async def plans(
-    urls: DatabaseUrls, tenant: bytes, statements: list[Statement]
-) -> list[tuple[str, dict[str, Any]]]:
-    """How statements were run as the application role, with what each step read."""
-    connection = await asyncpg.connect(urls.app)
-    found = []
-    try:
-        for sql, arguments in statements:
-            transaction = connection.transaction()
-            await transaction.start()
-            await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{tenant.hex()}'")
-            await connection.execute(
-                "SET LOCAL enable_seqscan = off"
-            )  # else a table of one page is read at once
-            plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *arguments)
-            found.append((sql, orjson.loads(plan)[0]["Plan"]))
-            await transaction.rollback()
-    finally:
-        await connection.close()
-    return found
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A step and every one below it."""
-    yield plan
-    for below in plan.get("Plans", []):
-        yield from nodes(below)
 
 
 async def page(
@@ -147,23 +98,25 @@ async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
     database: Database,
     scope: Scope,
     log: files.File,
-    statements: list[Statement],
-    database_urls: DatabaseUrls,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    plans = record_plans(monkeypatch)
     for before in (None, FileRevision(log.incarnation, 5000)):
-        statements.clear()
+        plans.clear()
         await page(database, scope, before)
-        assert len(statements) == (1 if before is None else 2)
-        for _, plan in await plans(database_urls, scope.tenant, list(statements)):
-            read = [node for node in nodes(plan) if node.get("Relation Name") == "blocks"]
-            assert read
-            assert sum(node["Actual Rows"] * node["Actual Loops"] for node in read) < 120
+        assert len(plans) == (1 if before is None else 2)
+        for plan in plans:
+            found = [read.found for read in plan.reads if read.table == "blocks"]
+            assert found
+            assert sum(found) < 120
 
 
 async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the_index_of_the_tenant(
-    database: Database, scope: Scope, log: files.File, clock: FakeClock, statements: list[Statement],
-    database_urls: DatabaseUrls,
+    database: Database, scope: Scope, log: files.File, clock: FakeClock, admin: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    await explain_bodies(admin)
+    plans = record_plans(monkeypatch)
     clock.advance(days=8)
     keep = file_gc.FileRetention(cutoff=clock.now(), past_states=3, deleted_before=clock.now())
     async with database.begin(scope) as tx:
@@ -174,7 +127,7 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
         await versions.content(tx, state)
         await versions.contents(tx, [state])
         assert await versions.is_known(tx, PATH)
-        await quotas.add_bytes(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
+        await usage.add_bytes(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
         assert [
             due.prune
             for due in await file_gc.files_to_collect(tx, keep, after=uuid.UUID(int=0), limit=10)
@@ -188,14 +141,12 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
         await file_gc.forget(tx, log.incarnation)
     async with database.begin_tenant(scope) as tx:
         await projects.names(tx, like="a", after="", only=None, limit=10)
-    assert len(statements) > 16
-    for sql, plan in await plans(database_urls, scope.tenant, list(statements)):
-        for node in nodes(plan):
-            if "Relation Name" not in node or node["Node Type"] == "ModifyTable":
-                continue
-            within = [below.get("Index Cond", "") for below in nodes(node)]
-            assert node["Node Type"] != "Seq Scan", sql
-            assert any("tenant =" in condition for condition in within), sql
+    assert len(plans) > 18
+    assert any(plan.sql.startswith("INSERT INTO usage") for plan in plans)
+    for plan in plans:
+        for read in plan.reads:
+            assert read.kind != "Seq Scan", plan.sql
+            assert "tenant =" in read.condition, plan.sql
 
 
 async def test_a_page_of_a_long_history_takes_milliseconds(

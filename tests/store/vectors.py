@@ -1,6 +1,6 @@
 """A test's database made ready for vectors, where its PostgreSQL can hold them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import asyncpg
@@ -10,6 +10,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from memsvc.store import migrate
+from memsvc.store.database import Tx
+from memsvc.store.search import IndexQuery, QueryEmbedding, search
 from tests.servers import DatabaseUrls
 
 
@@ -38,3 +40,18 @@ async def make_ready(urls: DatabaseUrls) -> None:
     finally:
         await connection.close()
     assert await as_sqlalchemy(urls.admin, migrate.ensure)
+
+
+async def nearest(
+    tx: Tx, index_id: int, model: str, vector: Sequence[float], best: int
+) -> dict[int, float]:
+    """The cosines of the best entries of an index that a search by the vector alone finds."""
+    query = IndexQuery(index_id, 0, neighbours=0, expand_count=0, best_by_embedding=best)
+    found = await search(tx, [query], [], QueryEmbedding(vector, model))
+    cosines = {
+        one.entry: one.cosine
+        for matches in found.values()
+        for one in matches.candidates
+        if one.cosine is not None
+    }
+    return dict(sorted(cosines.items(), key=lambda pair: -pair[1]))

@@ -4,7 +4,7 @@ book of its own."""
 from dataclasses import dataclass
 
 from memsvc.core.scope import Scope
-from memsvc.store import documents, file_move, files
+from memsvc.store import documents, files
 from memsvc.store.database import Database
 from tests.fakes import FakeClock
 
@@ -36,6 +36,6 @@ class Owned:
         async with self.database.begin(self.scope) as tx:
             file = await files.find(tx, path, for_update=True)
             assert file is not None
-            await file_move.delete(tx, path, now=self.clock.now(), keep_style_files=False)
+            await files.delete(tx, path, now=self.clock.now(), keep_style_files=False)
             if forget:
                 await documents.forget(tx, self.book, file.incarnation)

@@ -23,7 +23,7 @@ from memsvc.styles.embedding import (
 from tests.endpoints import vector_of
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
+from tests.store.vectors import make_ready, nearest
 
 pytestmark = pytest.mark.anyio
 NAME = "turns/s1"
@@ -95,7 +95,7 @@ async def found(
     vector = await embedding.question(question)
     assert vector is not None
     async with database.begin(scope, read_only=True) as tx:
-        return list(await vectors.search_vectors(tx, BOOK, embedding.model, vector, best))
+        return list(await nearest(tx, BOOK, embedding.model, vector, best))
 
 
 async def queued(admin: asyncpg.Connection) -> list[tuple[str, str]]:

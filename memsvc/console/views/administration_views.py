@@ -1,15 +1,34 @@
-"""API keys, usage of projects, jobs, the call log, and purges."""
+"""The overview, projects, settings and playground; API keys, usage, jobs, calls and purges."""
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from starlette.datastructures import FormData
+import orjson
 from starlette.responses import Response
 
 from memsvc.console import charts
-from memsvc.console.page import Page, filled, parse_int, parse_number, parse_time, words
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.console.page import FormFields, Page, filled, parse_int, parse_number, parse_time, words
+from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
+from memsvc.core.paths import check_project
 from memsvc.core.scope import Permission
+from memsvc.core.tools import Tool
+
+ROWS_MAX: Final = 5
+EXPIRY_NOTICE: Final = timedelta(days=7)
+COUNT_LABELS: Final = {
+    "files": "files",
+    "sessions": "sessions",
+    "turns": "turns",
+    "facts": "facts",
+    "memories": "memories",
+    "blocks": "blocks of knowledge",
+    "boards": "boards",
+    "documents": "documents",
+    "stored_bytes": "stored",
+    "calls": "calls in 24 h",
+}
+"""Counts of a project's volume, and their labels."""
 
 
 async def keys(page: Page) -> Response:
@@ -17,8 +36,6 @@ async def keys(page: Page) -> Response:
     found = await page.call("keys_list")
     return page.render(
         "keys.html",
-        title="Keys and usage",
-        here="keys",
         keys=found["keys"],
         permissions=[one.value for one in Permission if one in page.caller.permissions],
         done=page.given_text("done"),
@@ -29,32 +46,28 @@ async def usage(page: Page) -> Response:
     """Show the usage of each project: a part of the page about keys, or a page of its own."""
     counted = await page.call("tenant_usage", project="*")
     template = "parts/usage.html" if page.partial else "usage.html"
-    return page.render(template, title="Usage", here="keys", usage=counted)
+    return page.render(template, usage=counted)
 
 
 async def create_key(page: Page) -> Response:
     """Make a key and show it, this once: no address shows it again."""
     form = await page.form()
-    made = await page.call(
-        "keys_create", **_key_properties(form), label=str(form.get("label", "")) or None
-    )
-    return page.render("key_made.html", title="A new key", here="keys", made=made, old=None)
+    made = await page.call("keys_create", **_key_properties(form), label=form["label"] or None)
+    return page.render("key_made.html", made=made, old=None)
 
 
 async def rotate_key(page: Page) -> Response:
     """Make a key in place of another, which expires when the overlap is over."""
     form = await page.form()
-    hours = parse_number(str(form.get("overlap", "")), "the overlap")
-    made = await page.call("keys_rotate", key_id=str(form.get("id", "")), overlap_hours=hours)
-    return page.render("key_made.html", title="A new key", here="keys", made=made, old=made["old"])
+    hours = parse_number(form["overlap"], "the overlap")
+    made = await page.call("keys_rotate", key_id=form["id"], overlap_hours=hours)
+    return page.render("key_made.html", made=made, old=made["old"])
 
 
 async def revoke_key(page: Page) -> Response:
     """Revoke a key."""
     form = await page.form()
-    done = await page.call(
-        "keys_revoke", key_id=str(form.get("id", "")), even_last="even_last" in form
-    )
+    done = await page.call("keys_revoke", key_id=form["id"], even_last="even_last" in form)
     return page.go("keys", done=f"{done['key']['label']} opens nothing any more.")
 
 
@@ -65,11 +78,9 @@ async def key(page: Page) -> Response:
         (one for one in (await page.call("keys_list"))["keys"] if one["key_id"] == name), None
     )
     if key is None:
-        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+        raise not_found("there is no such key")
     return page.render(
         "key.html",
-        title="Key",
-        here="keys",
         key=key,
         permissions=[one.value for one in Permission if one in page.caller.permissions],
     )
@@ -81,8 +92,8 @@ async def update_key(page: Page) -> Response:
     properties = _key_properties(form)
     done = await page.call(
         "keys_update",
-        key_id=str(form.get("id", "")),
-        label=str(form.get("label", "")) or None,
+        key_id=form["id"],
+        label=form["label"] or None,
         **{"hidden_tools": [], "toolsets": []} | properties,
         all_projects="projects" not in properties,
         never_expires="expires_at" not in properties,
@@ -91,14 +102,14 @@ async def update_key(page: Page) -> Response:
     return page.go("keys", done=f"{done['key']['label']} was changed.")
 
 
-def _key_properties(form: FormData) -> dict[str, Any]:
+def _key_properties(form: FormFields) -> dict[str, Any]:
     """Return the properties of a key; empty fields are left out."""
     fields = {
-        "permissions": [str(one) for one in form.getlist("permissions")],
-        "projects": words(str(form.get("projects", ""))),
-        "hidden_tools": words(str(form.get("hidden_tools", ""))),
-        "toolsets": words(str(form.get("toolsets", ""))),
-        "expires_at": parse_time(str(form.get("expires_at", "")), "the end"),
+        "permissions": form.texts("permissions"),
+        "projects": words(form["projects"]),
+        "hidden_tools": words(form["hidden_tools"]),
+        "toolsets": words(form["toolsets"]),
+        "expires_at": parse_time(form["expires_at"], "the end"),
     }
     return {name: value for name, value in fields.items() if value}
 
@@ -118,8 +129,6 @@ async def jobs(page: Page) -> Response:
     found = await page.call("tenant_jobs", state=state or None, limit=JOBS_MAX)
     return page.render(
         "jobs.html",
-        title="Jobs",
-        here="jobs",
         jobs=found["jobs"],
         counts=found["counts"],
         state=state,
@@ -132,10 +141,10 @@ async def jobs(page: Page) -> Response:
 async def settle_job(page: Page) -> Response:
     """Retry a job, or remove it from the queue."""
     form = await page.form()
-    job, action = parse_int(str(form.get("id", "")), "the job"), str(form.get("action", ""))
+    job, action = parse_int(form["id"], "the job"), form["action"]
     done = await page.call("tenant_settle_job", id=job, action=action)
     message = "is tried again" if action == "retry" else "was taken out of the queue"
-    return page.go("jobs", state=str(form.get("state", "")), done=f"{done['name']} {message}.")
+    return page.go("jobs", state=form["state"], done=f"{done['name']} {message}.")
 
 
 PURGE_LEVELS: Final = {
@@ -151,49 +160,35 @@ async def purge(page: Page) -> Response:
     """Show a form, then what would be removed, then the receipt."""
     if page.request.method == "GET":
         if not page.has("tenant_purge"):
-            raise MemsvcError(Code.PERMISSION_DENIED, "this key may not purge")
+            raise permission_denied("this key may not purge")
         return page.render(
             "purge.html",
-            title="Purge",
-            here="keys",
             levels=PURGE_LEVELS,
             level=page.given_text("level"),
             name=page.given_text("name"),
         )
     form = await page.form()
-    level, name = str(form.get("level", "")), str(form.get("name", ""))
+    level, name = form["level"], form["name"]
     args = {"project": "*" if level == "tenant" else page.project, "level": level}
-    name_args = {"name": name} if level not in ("tenant", "project") else {}
-    if "confirm" not in form:
-        preview = await page.call("tenant_purge", **args, **name_args, dry_run=True)
-        return page.render(
-            "purge_confirm.html",
-            title="Purge",
-            here="keys",
-            would=preview,
-            name=name,
-            levels=PURGE_LEVELS,
-            problem=None,
-        )
-    try:
-        receipt = await page.call(
-            "tenant_purge", **args, **name_args, confirm=str(form.get("confirm", ""))
-        )
-    except MemsvcError as error:
-        if error.code is not Code.INVALID_ARGUMENT:
-            raise
-        preview = await page.call("tenant_purge", **args, **name_args, dry_run=True)
-        return page.render(
-            "purge_confirm.html",
-            status=error.http_status,
-            title="Purge",
-            here="keys",
-            would=preview,
-            name=name,
-            levels=PURGE_LEVELS,
-            problem=error.body(),
-        )
-    return page.render("purged.html", title="Purged", here="keys", receipt=receipt)
+    if level not in ("tenant", "project"):
+        args["name"] = name
+    problem = None
+    if "confirm" in form:
+        try:
+            receipt = await page.call("tenant_purge", **args, confirm=form["confirm"])
+            return page.render("purged.html", receipt=receipt)
+        except MemsvcError as error:
+            if error.code is not Code.INVALID_ARGUMENT:
+                raise
+            problem = error
+    return page.render(
+        "purge_confirm.html",
+        status=problem.http_status if problem else 200,
+        would=await page.call("tenant_purge", **args, dry_run=True),
+        name=name,
+        levels=PURGE_LEVELS,
+        problem=problem and problem.body(),
+    )
 
 
 HOURS: Final = 24
@@ -226,17 +221,13 @@ async def calls(page: Page) -> Response:
     params = filters | times | {"in": where}
     context = {
         "calls": found["calls"],
-        "more": page.url("calls", **params, cursor=found["next_cursor"])
-        if found["next_cursor"]
-        else None,
+        "more": page.more("calls", found, **params),
         "where": where,
     }
     if page.partial:
         return page.render("parts/call_rows.html", **context)
     return page.render(
         "calls.html",
-        title="Call log",
-        here="calls",
         asked=filters | times,
         filtered=any((filters | times).values()),
         surfaces=CALL_SOURCES,
@@ -252,3 +243,236 @@ async def day_of_calls(page: Page, project: str) -> dict[str, Any] | None:
     counted = await page.call("calls_summary", project=project, hours=HOURS)
     chart = charts.calls_by_hour(counted["hours"], datetime.fromisoformat(counted["since"]), HOURS)
     return counted | {"chart": chart}
+
+
+async def overview(page: Page) -> Response:
+    """Show the overview from at most five calls, none of which reads all that a project has."""
+    health = await page.given.health()
+    errors: dict[str, dict[str, Any]] = {}
+    day = await _call_or_none(page, errors, "calls_summary")
+    jobs = await _call_or_none(page, errors, "tenant_jobs", state="failed", limit=ROWS_MAX)
+    sessions = await _call_or_none(page, errors, "memory_list_sessions", limit=ROWS_MAX)
+    failed = await _call_or_none(page, errors, "calls_list", status="error", limit=ROWS_MAX)
+    knowledge = await _call_or_none(page, errors, "elfmem_status")
+    return page.render(
+        "overview.html",
+        health=health,
+        notices=page.given.notices,
+        day=day,
+        jobs=jobs,
+        sessions=sessions,
+        failed=failed,
+        knowledge=knowledge,
+        problems=errors,
+        held=COUNT_LABELS,
+        expires_soon=_expires_within_notice(page),
+    )
+
+
+async def show_usage(page: Page) -> Response:
+    """Show the volume of the project; it is counted after the page, as that may take long."""
+    counted = await page.call("tenant_usage")
+    template = "parts/volume.html" if page.partial else "volume.html"
+    return page.render(
+        template,
+        held=COUNT_LABELS,
+        counted=counted["total"] | {"calls": sum(counted["total"]["calls"].values())},
+        counted_at=counted["counted_at"],
+    )
+
+
+async def _call_or_none(
+    page: Page, errors: dict[str, dict[str, Any]], tool: str, **arguments: Any
+) -> Mapping[str, Any] | None:
+    """Return what a tool answers.
+
+    None where the key may not call it, or where it failed, which `errors` records.
+    """
+    if not page.has(tool):
+        return None
+    try:
+        if tool == "calls_summary":
+            return await day_of_calls(page, page.project)
+        return await page.call(tool, **arguments)
+    except MemsvcError as error:
+        errors[tool] = error.body()
+        return None
+
+
+def _expires_within_notice(page: Page) -> bool:
+    expires_at = page.caller.expires_at
+    return expires_at is not None and expires_at - page.given.clock.now() < EXPIRY_NOTICE
+
+
+PROJECTS_MAX: Final = 100
+KINDS: Final = {
+    "retention": "How long it is kept",
+    "quota": "How much there may be",
+    "rate": "How often you may call",
+}
+
+
+async def settings(page: Page) -> Response:
+    """Show what the key may do, its limits, and its tools."""
+    memories = (
+        await page.call("memories_get_settings") if page.has("memories_get_settings") else None
+    )
+    limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for tool in page.calls.tools():
+        groups.setdefault(group_of(tool), []).append(
+            {"tool": tool, "allowed": tool.permission in page.caller.permissions}
+        )
+    return page.render(
+        "settings.html",
+        caller=page.caller,
+        groups=dict(sorted(groups.items())),
+        hidden=sorted(page.caller.hidden_tools),
+        memories=memories,
+        limits={
+            title: [one for one in limits if one["kind"] == kind] for kind, title in KINDS.items()
+        },
+        signed_in_until=page.seal.valid_until,
+    )
+
+
+async def go_to_project(page: Page) -> Response:
+    """Redirect to the overview of another project."""
+    name = check_project(page.given_text("name").strip())
+    if not page.caller.can_access(name):
+        raise permission_denied("this key may not touch that project")
+    return page.go("", project=name)
+
+
+async def projects(page: Page) -> Response:
+    """Show the projects that hold anything, as suggestions of a field."""
+    names = sorted(page.caller.projects or ())
+    if page.has("file_projects"):
+        names = (await page.call("file_projects", project="*", limit=PROJECTS_MAX))["projects"]
+    return page.render("parts/projects.html", names=names)
+
+
+LONG: Final = frozenset(
+    {"content", "file_text", "text", "prompt", "base_instructions", "new_text", "old_text"}
+)
+
+
+async def tool_form(page: Page) -> Response:
+    """Show the tools of the caller with the form of one of them, or the result of a call."""
+    if page.request.method == "POST":
+        return await _called(page)
+    name = page.given_text("tool")
+    tool = next((one for one in page.calls.tools() if one.name == name), None)
+    if name and tool is None:
+        raise not_found("there is no such tool")
+    fields = _fields(page.given.schema(tool), page.project) if tool else []
+    groups: dict[str, list[Any]] = {}
+    for one in sorted(page.calls.tools(), key=lambda one: one.name):
+        groups.setdefault(group_of(one), []).append(one)
+    return page.render(
+        "playground.html",
+        tool=tool,
+        fields=fields,
+        groups=dict(sorted(groups.items())),
+        given={},
+    )
+
+
+async def _called(page: Page) -> Response:
+    form = await page.form()
+    name = form["tool"]
+    tool = next((one for one in page.calls.tools() if one.name == name), None)
+    if tool is None:
+        raise not_found("there is no such tool")
+    fields = _fields(page.given.schema(tool), page.project)
+    try:
+        arguments = _arguments(form, fields)
+    except MemsvcError as error:
+        body, failed = error.body(), True
+    else:
+        outcome = await page.calls.call(name, arguments)
+        body, failed = outcome.body, outcome.error is not None
+    context: dict[str, Any] = {"tool": tool, "result": body, "failed": failed}
+    if page.partial:
+        return page.render("parts/outcome.html", **context)
+    form_values = {field["name"]: form[f"argument-{field['name']}"] for field in fields}
+    return page.render(
+        "playground.html",
+        fields=fields,
+        groups={},
+        given=form_values,
+        **context,
+    )
+
+
+def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
+    """Return the arguments of a tool as fields of a form."""
+    required = set(schema.get("required", ()))
+    fields = []
+    for name, spec in schema.get("properties", {}).items():
+        kinds = {spec.get("type"), *(one.get("type") for one in spec.get("anyOf", ()))} - {
+            None,
+            "null",
+        }
+        kind = kinds.pop() if len(kinds) == 1 else "json"
+        default = spec.get("default")
+        fields.append(
+            {
+                "name": name,
+                "kind": kind if kind in ("string", "integer", "number", "boolean") else "json",
+                "long": name in LONG,
+                "choices": spec.get("enum"),
+                "about": spec.get("description", ""),
+                "required": name in required,
+                "default": project if name == "project" and default != "*" else default,
+            }
+        )
+    return fields
+
+
+def _arguments(form: FormFields, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the arguments in a form, without empty fields; INVALID_ARGUMENT for bad values."""
+    arguments: dict[str, Any] = {}
+    for field in fields:
+        name, text = field["name"], form[f"argument-{field['name']}"]
+        if text == "" and not field["required"]:
+            continue
+        try:
+            match field["kind"]:
+                case "integer":
+                    arguments[name] = int(text)
+                case "number":
+                    arguments[name] = float(text)
+                case "boolean":
+                    arguments[name] = text == "true"
+                case "json":
+                    arguments[name] = orjson.loads(text)
+                case _:
+                    arguments[name] = text.replace("\r\n", "\n")
+        except ValueError:
+            expected = "JSON" if field["kind"] == "json" else f"a {field['kind']}"
+            raise invalid(f"{name} must be {expected}") from None
+    return arguments
+
+
+GROUPS: Final = {
+    "file": "Files",
+    "memory": "Turn memory",
+    "elfmem": "Knowledge",
+    "memories": "Memories",
+    "whiteboard": "Boards",
+    "context": "Boards",
+    "keys": "Administration",
+    "calls": "Administration",
+    "tenant": "Administration",
+    "archive": "Administration",
+}
+
+
+def group_of(tool: Tool) -> str:
+    """Return the title of the group of a tool, by its name."""
+    if "document" in tool.name:
+        return "Notebook"
+    if tool.name == "memory":
+        return "Files"
+    return GROUPS.get(tool.name.partition("_")[0], "General")

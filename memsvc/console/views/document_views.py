@@ -25,8 +25,6 @@ async def show(page: Page) -> Response:
         found = await page.call("search_documents", query=q, limit=20)
         return page.render(
             "notebook_found.html",
-            title="Notebook",
-            here="notebook",
             q=q,
             passages=found["passages"],
         )
@@ -38,13 +36,9 @@ async def show(page: Page) -> Response:
     then = await page.call("read_document", id=name, version=version) if version else None
     tree = await page.call("get_document_tree")
     documents = _tree(tree["text"], DOCUMENTS_MAX)
-    more = (
-        page.url("notebook", id=name, cursor=past["next_cursor"]) if past["next_cursor"] else None
-    )
+    more = page.more("notebook", past, id=name)
     return page.render(
         "notebook.html",
-        title="Notebook",
-        here="notebook",
         name=name,
         held=current,
         tree=documents,
@@ -66,8 +60,8 @@ async def edit(page: Page) -> Response:
         document = await page.call("read_document", id=name)
         return _editor(page, name, document["text"], document["version"] or "")
     form = await page.form()
-    name, base = str(form.get("id", "")), str(form.get("version", ""))
-    content = str(form.get("content", "")).replace("\r\n", "\n")
+    name, base = form["id"], form["version"]
+    content = form["content"].replace("\r\n", "\n")
     try:
         done = await page.call(
             "update_document", id=name, content=content, expected_version=base or None
@@ -94,8 +88,8 @@ async def edit(page: Page) -> Response:
 async def restore(page: Page) -> Response:
     """Restore a document to a version."""
     form = await page.form()
-    name = str(form.get("id", ""))
-    await page.call("restore_document", id=name, version=str(form.get("version", "")))
+    name = form["id"]
+    await page.call("restore_document", id=name, version=form["version"])
     return page.go("notebook", id=name, saved="Restored")
 
 
@@ -105,8 +99,6 @@ def _editor(page: Page, name: str, content: str, base: str, **more: Any) -> Resp
     return page.render(
         "notebook_edit.html",
         status=status,
-        title="Edit a document",
-        here="notebook",
         name=name,
         content=content,
         base=base,
@@ -149,12 +141,8 @@ async def boards(page: Page) -> Response:
     found = await page.call(
         "whiteboard_list", user_id=user, limit=100, cursor=page.given_text("cursor")
     )
-    more = (
-        page.url("boards", user=user, cursor=found["next_cursor"]) if found["next_cursor"] else None
-    )
-    return page.render(
-        "boards.html", title="Boards", here="boards", boards=found["boards"], more=more, user=user
-    )
+    more = page.more("boards", found, user=user)
+    return page.render("boards.html", boards=found["boards"], more=more, user=user)
 
 
 async def board(page: Page) -> Response:
@@ -173,15 +161,9 @@ async def board(page: Page) -> Response:
     then = (
         await page.call("whiteboard_get", **board_key, as_of=past["updated_at"]) if past else None
     )
-    more = (
-        page.url("board", user=user, id=conversation, cursor=history["next_cursor"])
-        if history["next_cursor"]
-        else ""
-    )
+    more = page.more("board", history, user=user, id=conversation)
     return page.render(
         "board.html",
-        title="Board",
-        here="boards",
         user=user,
         conversation=conversation,
         board=board,
@@ -195,12 +177,12 @@ async def board(page: Page) -> Response:
 async def restore_board(page: Page) -> Response:
     """Restore a board to a version."""
     form = await page.form()
-    user, conversation = str(form.get("user", "")), str(form.get("id", ""))
+    user, conversation = form["user"], form["id"]
     await page.call(
         "whiteboard_restore",
         user_id=user,
         conversation_id=conversation,
-        version=str(form.get("version", "")),
+        version=form["version"],
     )
     return page.go("board", user=user, id=conversation)
 
@@ -210,7 +192,7 @@ async def delete_board(page: Page) -> Response:
     form = await page.form()
     await page.call(
         "whiteboard_delete",
-        user_id=str(form.get("user", "")),
-        conversation_id=str(form.get("id", "")),
+        user_id=form["user"],
+        conversation_id=form["id"],
     )
     return page.go("boards")

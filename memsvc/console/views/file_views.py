@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from memsvc.console.diff import difference
 from memsvc.console.page import Page
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, invalid_content, payload_too_large
 from memsvc.core.paths import is_kept
 
 PREVIEW_BYTES: Final = 200_000
@@ -31,8 +31,6 @@ async def listed(page: Page) -> Response:
         found = await page.call("file_search", query=q, path_prefix=path, limit=20)
         return page.render(
             "files_found.html",
-            title="Files",
-            here="files",
             path=path,
             q=q,
             chunks=found["chunks"],
@@ -43,13 +41,9 @@ async def listed(page: Page) -> Response:
     if [(one["path"], one["type"]) for one in entries] == [(path, "FILE")]:
         return page.go("file", path=path)
     params = {"path": path, "dated": "1" if with_times else ""}
-    more = (
-        page.url("files", **params, cursor=found["next_cursor"]) if found["next_cursor"] else None
-    )
+    more = page.more("files", found, **params)
     return page.render(
         "parts/file_rows.html" if page.partial else "files.html",
-        title="Files",
-        here="files",
         path=path,
         q="",
         entries=entries,
@@ -88,8 +82,6 @@ async def show(page: Page) -> Response:
     more = page.url("file", path=path, before=past["next_cursor"]) if past["next_cursor"] else None
     return page.render(
         "file.html",
-        title=path.rpartition("/")[2] or "File",
-        here="files",
         path=path,
         stat=stat,
         held=content,
@@ -117,8 +109,6 @@ async def version(page: Page) -> Response:
     )
     return page.render(
         "file_version.html",
-        title="A version",
-        here="files",
         path=path,
         then=then,
         stat=stat,
@@ -131,8 +121,8 @@ async def version(page: Page) -> Response:
 async def restore(page: Page) -> Response:
     """Restore a file to a version."""
     form = await page.form()
-    path = str(form.get("path", ""))
-    await page.call("file_restore_version", path=path, history_id=str(form.get("id", "")))
+    path = form["path"]
+    await page.call("file_restore_version", path=path, history_id=form["id"])
     return page.go("file", path=path, saved="restored")
 
 
@@ -149,22 +139,22 @@ async def edit(page: Page) -> Response:
     content, base = "", ""
     if stat["exists"]:
         if stat["size"] > EDIT_BYTES_MAX:
-            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, "this file is too large to be edited here")
+            raise payload_too_large("this file is too large to be edited here")
         file = await page.call("file_read", path=path, length=EDIT_BYTES_MAX)
         if file["content_encoding"] != "utf-8":
-            raise MemsvcError(Code.INVALID_CONTENT, "this file is not text")
+            raise invalid_content("this file is not text")
         content, base = file["content"], file["version"] or ""
     return _editor(page, path, content, base)
 
 
 async def _store(page: Page) -> Response:
     form = await page.form()
-    path, base = str(form.get("path", "")), str(form.get("version", ""))
-    content = str(form.get("content", "")).replace("\r\n", "\n")
+    path, base = form["path"], form["version"]
+    content = form["content"].replace("\r\n", "\n")
     precondition = (
         {"expected_version": base}
         if base
-        else {"create_only": "version" in form and not form.get("overwrite")}
+        else {"create_only": "version" in form and not form["overwrite"]}
     )
     try:
         await page.call("file_write", path=path, content=content, mode="TRUNCATE", **precondition)
@@ -194,8 +184,6 @@ def _editor(page: Page, path: str, content: str, base: str, **more: Any) -> Resp
     return page.render(
         "file_edit.html",
         status=status,
-        title="Edit a file",
-        here="files",
         path=path,
         content=content,
         base=base,
@@ -207,15 +195,15 @@ def _editor(page: Page, path: str, content: str, base: str, **more: Any) -> Resp
 async def rename(page: Page) -> Response:
     """Move a file or a directory."""
     form = await page.form()
-    to = str(form.get("to", ""))
-    await page.call("file_rename", from_path=str(form.get("path", "")), to_path=to)
+    to = form["to"]
+    await page.call("file_rename", from_path=form["path"], to_path=to)
     return page.go("files", path=to)
 
 
 async def delete(page: Page) -> Response:
     """Delete a file, or a directory with all that is in it."""
     form = await page.form()
-    path = str(form.get("path", ""))
+    path = form["path"]
     await page.call("file_delete", path=path, recursive=True)
     return page.go("files", path=path.rpartition("/")[0])
 

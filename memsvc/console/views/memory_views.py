@@ -8,8 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from memsvc.console import charts
-from memsvc.console.page import Page, parse_number
-from memsvc.core.errors import invalid
+from memsvc.console.page import Page, filled, parse_number
 
 
 async def sessions(page: Page) -> Response:
@@ -21,12 +20,8 @@ async def sessions(page: Page) -> Response:
     template = "parts/session_rows.html" if page.partial else "sessions.html"
     return page.render(
         template,
-        title="Sessions",
-        here="sessions",
         sessions=found["sessions"],
-        more=page.url("sessions", q=q, user=user, cursor=found["next_cursor"])
-        if found["next_cursor"]
-        else None,
+        more=page.more("sessions", found, q=q, user=user),
         q=q,
         user=user,
     )
@@ -46,18 +41,12 @@ async def timeline(page: Page) -> Response:
         cursor=page.given_text("cursor"),
     )
     turns = list(_turns(page_of_items["items"]))
-    more = (
-        page.url("session", id=session, cursor=page_of_items["next_cursor"])
-        if page_of_items["next_cursor"]
-        else None
-    )
+    more = page.more("session", page_of_items, id=session)
     if page.partial:
         return page.render("parts/turns.html", session=session, meant=turn, turns=turns, more=more)
     latest = await page.call("memory_list_recalls", session_id=session, limit=1)
     return page.render(
         "session.html",
-        title="Session",
-        here="sessions",
         session=session,
         meant=turn,
         turns=turns,
@@ -75,8 +64,6 @@ async def recall(page: Page) -> Response:
     template = "parts/recalls.html" if page.partial else "recall.html"
     return page.render(
         template,
-        title="What was recalled",
-        here="sessions",
         session=session,
         turn=turn,
         recalls=found["recalls"],
@@ -101,7 +88,7 @@ async def facts(page: Page) -> Response:
     session, user = page.given_text("session"), page.given_text("user")
     if not (session or user):
         found = await page.call("memory_list_sessions", limit=20)
-        return page.render("facts_of.html", title="Facts", here="facts", sessions=found["sessions"])
+        return page.render("facts_of.html", sessions=found["sessions"])
     args = _query_args(page)
     found = await page.call(
         "memory_list_facts", **args, limit=FACTS_MAX, cursor=page.given_text("cursor")
@@ -115,12 +102,8 @@ async def facts(page: Page) -> Response:
         profile = await page.call("memory_profile", user_id=user)
     return page.render(
         "parts/fact_rows.html" if page.partial else "facts.html",
-        title="Facts",
-        here="facts",
         facts=found["facts"],
-        more=page.url("facts", **params, cursor=found["next_cursor"])
-        if found["next_cursor"]
-        else None,
+        more=page.more("facts", found, **params),
         states=STATES,
         reaches=SCOPES,
         profile=profile,
@@ -148,8 +131,6 @@ async def fact_history(page: Page) -> Response:
     ]
     return page.render(
         "fact.html",
-        title="Fact",
-        here="facts",
         fact=fact,
         chains=values_by_key,
         session=session,
@@ -161,12 +142,12 @@ async def fact_history(page: Page) -> Response:
 async def forget_fact(page: Page) -> Response:
     """Forget a fact with every value that it had, for good."""
     form = await page.form()
-    session, user = str(form.get("session", "")), str(form.get("user", ""))
+    session, user = form["session"], form["user"]
     await page.call(
         "memory_forget",
         session_id=session,
         user_id=user,
-        fact_ids=[str(form.get("fact", ""))],
+        fact_ids=[form["fact"]],
         dry_run=False,
     )
     return page.go("facts", session=session, user=user)
@@ -175,15 +156,14 @@ async def forget_fact(page: Page) -> Response:
 async def correct_fact(page: Page) -> Response:
     """Correct the words or the value of a fact, or restore a value of it."""
     form = await page.form()
-    session, user = str(form.get("session", "")), str(form.get("user", ""))
-    text = form.get("text")
-    change = {"restore": True} if text is None else {str(form.get("part", "value")): str(text)}
+    session, user = form["session"], form["user"]
+    change = {form["part"] or "value": form["text"]} if "text" in form else {"restore": True}
     corrected = await page.call(
         "memory_correct_fact",
         session_id=session,
         user_id=user,
         reach=_reach(session, user),
-        record_id=str(form.get("record", "")),
+        record_id=form["record"],
         **change,
     )
     return page.go("fact", id=corrected["fact"]["fact_id"], session=session, user=user)
@@ -246,8 +226,6 @@ async def listed(page: Page) -> Response:
         )
     return page.render(
         "knowledge.html",
-        title="Knowledge",
-        here="knowledge",
         blocks=found["result"],
         standing=await page.call("elfmem_status") if page.has("elfmem_status") else None,
         tag=tag,
@@ -268,8 +246,6 @@ async def _recalled(page: Page, q: str, frame: str) -> Response:
     )
     return page.render(
         "knowledge_recall.html",
-        title="A recall",
-        here="knowledge",
         q=q,
         frame=frame,
         top=page.given_text("top"),
@@ -287,8 +263,6 @@ async def show(page: Page) -> Response:
     )
     return page.render(
         "block.html",
-        title="Block",
-        here="knowledge",
         block=block,
         unused_h=unused_h,
         curve=chart,
@@ -301,10 +275,8 @@ async def show(page: Page) -> Response:
 async def edit(page: Page) -> Response:
     """Edit the content or the cue of a block."""
     form = await page.form()
-    block = str(form.get("id", ""))
-    content, keywords = (
-        str(form.get(name, "")).replace("\r\n", "\n") for name in ("content", "cue")
-    )
+    block = form["id"]
+    content, keywords = (form[name].replace("\r\n", "\n") for name in ("content", "cue"))
     done = await page.call("elfmem_edit", block_id=block, content=content, cue=keywords)
     return page.go("block", id=block, done=done["summary"])
 
@@ -312,19 +284,19 @@ async def edit(page: Page) -> Response:
 async def forget(page: Page) -> Response:
     """Forget a block for good."""
     form = await page.form()
-    done = await page.call("elfmem_forget", block_id=str(form.get("id", "")))
+    done = await page.call("elfmem_forget", block_id=form["id"])
     return page.go("knowledge", done=done["summary"])
 
 
 async def outcome(page: Page) -> Response:
     """Record the outcome of a block's use."""
     form = await page.form()
-    block = str(form.get("id", ""))
+    block = form["id"]
     done = await page.call(
         "elfmem_outcome",
         block_ids=[block],
-        signal=parse_number(str(form.get("signal", "")), "how it went"),
-        source=str(form.get("source", "")) or "console",
+        signal=parse_number(form["signal"], "how it went"),
+        source=form["source"] or "console",
     )
     return page.go("block", id=block, done=_outcome_summary(done))
 
@@ -332,15 +304,12 @@ async def outcome(page: Page) -> Response:
 async def connect(page: Page) -> Response:
     """Connect a block to another one."""
     form = await page.form()
-    block, fields = (
-        str(form.get("id", "")),
-        {name: str(form.get(name, "")) for name in ("relation", "note")},
-    )
+    block = form["id"]
     done = await page.call(
         "elfmem_connect",
         source=block,
-        target=str(form.get("target", "")).strip(),
-        **{name: text for name, text in fields.items() if text},
+        target=form["target"].strip(),
+        **filled({name: form[name] for name in ("relation", "note")}),
         if_exists="update",
     )
     return page.go("block", id=block, done=done["summary"])
@@ -349,8 +318,8 @@ async def connect(page: Page) -> Response:
 async def disconnect(page: Page) -> Response:
     """Remove the edge between two blocks."""
     form = await page.form()
-    block = str(form.get("id", ""))
-    done = await page.call("elfmem_disconnect", source=block, target=str(form.get("target", "")))
+    block = form["id"]
+    done = await page.call("elfmem_disconnect", source=block, target=form["target"])
     return page.go("block", id=block, done=done["summary"])
 
 
@@ -398,8 +367,6 @@ async def memories(page: Page) -> Response:
     template = "parts/memory_items.html" if page.partial else "memories.html"
     return page.render(
         template,
-        title="Project Long Term Memory",
-        here="memories",
         user=user,
         q=query,
         memories=found,
@@ -413,8 +380,6 @@ async def memory_history(page: Page) -> Response:
     found = await page.call("memories_history", user_id=user, memory_id=memory)
     return page.render(
         "memory.html",
-        title="A memory",
-        here="memories",
         user=user,
         memory=memory,
         changes=found["results"][::-1],
@@ -424,8 +389,8 @@ async def memory_history(page: Page) -> Response:
 async def delete_memory(page: Page) -> Response:
     """Delete one memory of a user."""
     form = await page.form()
-    user = str(form.get("user", ""))
-    await page.call("memories_delete", user_id=user, memory_id=str(form.get("id", "")))
+    user = form["user"]
+    await page.call("memories_delete", user_id=user, memory_id=form["id"])
     return page.go("memories", user=user)
 
 
@@ -436,15 +401,13 @@ async def memory_settings(page: Page) -> Response:
         await page.call(
             "memories_put_settings",
             memoryEnabled="enabled" in form,
-            decayDays=_number(str(form.get("decay", "")), "Memory Decay Window"),
-            searchLimit=int(_number(str(form.get("limit", "")), "Memory Search Limit")),
+            decayDays=parse_number(form["decay"], "Memory Decay Window"),
+            searchLimit=int(parse_number(form["limit"], "Memory Search Limit")),
         )
         return page.go("memory-settings", saved=1)
     current = await page.call("memories_get_settings")
     return page.render(
         "memory_settings.html",
-        title="Project Long Term Memory",
-        here="memories",
         held=current,
         tab="settings",
         saved=page.given_text("saved"),
@@ -458,21 +421,12 @@ async def memory_prompt(page: Page) -> Response:
         if "reset" in form:
             await page.call("memories_reset_prompt")
         else:
-            await page.call("memories_put_prompt", prompt=str(form.get("prompt", "")))
+            await page.call("memories_put_prompt", prompt=form["prompt"])
         return page.go("memory-prompt", saved=1)
     current = await page.call("memories_get_prompt")
     return page.render(
         "memory_prompt.html",
-        title="Project Long Term Memory",
-        here="memories",
         held=current,
         tab="prompt",
         saved=page.given_text("saved"),
     )
-
-
-def _number(text: str, name: str) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        raise invalid(f"{name} must be a number") from None

@@ -1,9 +1,10 @@
 """Sentences of a user's that say that something changed, and what they put in doubt."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
@@ -20,7 +21,6 @@ from memsvc.core.rules.change_words import (
     WEAK,
 )
 from memsvc.core.rules.own_words import SpanCache, own_spans
-from memsvc.core.rules.phrases import Phrases
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
@@ -34,6 +34,7 @@ EVENT_CHARS_MAX: Final = 400
 """A longer message is not read for news that no word of change tells."""
 QUESTIONED_MAX: Final = 8
 """Facts that one change puts in doubt by its topic alone."""
+NEGATION_CHARS: Final = 24
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -64,21 +65,97 @@ _COMMON: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+class Phrases:
+    """Phrases by their labels: only those with a word of the text are compared with it.
+
+    `…` stands for up to four words, a `*` for any beginning or ending, `/` between words for either."""
+
+    def __init__(self, phrases_by_label: Mapping[str, str]) -> None:
+        self._by_prefix: dict[str, list[tuple[str, str, str]]] = {}
+        self._by_phrase: dict[str, list[str]] = {}
+        for label, phrases in phrases_by_label.items():
+            for phrase in filter(None, map(_normalized, phrases.split(";"))):
+                if _CJK.search(phrase):
+                    self._by_phrase.setdefault(phrase, []).append(label)
+                    continue
+                words = [word for word in phrase.split() if word[0] != "*"]
+                word = max(words, key=lambda word: min(map(len, word.split("/"))))
+                for part in {_part(either) for either in word.split("/")}:
+                    self._by_prefix.setdefault(part[:4], []).append((label, part, phrase))
+
+    def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
+        """Return the labels of the phrases in a text, without those right after `refused`."""
+        return {
+            label
+            for label, start in self._matches(words)
+            if refused is None or not refused.search(words[max(0, start - NEGATION_CHARS) : start])
+        }
+
+    def is_in(self, words: str) -> bool:
+        """Return whether a text has one of the phrases."""
+        return next(self._matches(words), None) is not None
+
+    def _matches(self, words: str) -> Iterator[tuple[str, int]]:
+        for start in self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}:
+            for label, part, phrase in self._by_prefix[start]:
+                if part in words:
+                    for match in _compiled(phrase).finditer(words):
+                        yield label, match.start()
+        if _CJK.search(words):
+            for phrase, labels in self._by_phrase.items():
+                if (at := words.find(phrase)) >= 0:
+                    yield from ((label, at) for label in labels)
+
+
+def _normalized(phrase: str) -> str:
+    return normalized_text(phrase.strip()).replace("...", "…")
+
+
+def _part(word: str) -> str:
+    return max(_WORD.findall(word), key=len, default="")
+
+
+@lru_cache(8192)
+def _compiled(phrase: str) -> re.Pattern[str]:
+    """Return the pattern of a phrase."""
+    words = [
+        r"(?:\w+\W+){0,4}?"
+        if word == "…"
+        else "(?:" + "|".join(map(_either, word.split("/"))) + ")"
+        for word in phrase.split()
+    ]
+    pattern = r"\W+".join(words).replace(r"{0,4}?\W+", "{0,4}?")
+    return re.compile((r"\b" if phrase[0].isalnum() else "") + pattern)
+
+
+def _either(word: str) -> str:
+    start, end = (r"\w*" if starred else r"\b" for starred in (word[0] == "*", word[-1] == "*"))
+    return start + re.escape(word.strip("*")) + end
+
+
+@dataclass(frozen=True)
 class Change:
-    """A sentence that says that something changed, at most 200 characters, with its neighbours.
+    """A sentence that says that something changed, and `text`, it with its neighbours.
 
-    `expired_topics` are the topics whose facts its words of change end, `topics` those that it is about,
-    `name_terms` the terms of its words that are written as names; a number of one or two digits is none.
-    One that is `weak` may say something else, as news that something happened: it puts nothing in
-    doubt."""
+    `text` has 200 characters at most. `expired_topics` are the topics whose facts its words of
+    change end, `topics` those that it is about. One that is `weak` may say something else, as news
+    that something happened: it puts nothing in doubt."""
 
+    sentence: str
     text: str
-    terms: frozenset[str]
     expired_topics: frozenset[str]
     topics: frozenset[str]
     weak: bool
-    name_terms: frozenset[str] = frozenset()
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """Return the terms of the sentence that are not common words."""
+        return frozenset(terms(self.sentence)) - _COMMON
+
+    @cached_property
+    def name_terms(self) -> frozenset[str]:
+        """Return the terms of what is written as names; a number of one or two digits is none."""
+        return self.terms & _name_terms(self.text)
 
     @property
     def is_short(self) -> bool:
@@ -93,8 +170,12 @@ _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "self": SELF})
 _MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
-_Place = tuple[int, int, int, int]
-"""Where a sentence of change stands in its text, and where it stands with its neighbours."""
+_Told = tuple[set[str], bool, str]
+_Labels = tuple[frozenset[str], frozenset[str], bool]
+"""Of a change the topics that it ends, those that it is about, and whether it is weak."""
+_Place = tuple[int, int, int, int, _Labels]
+"""Where a sentence of change stands in its text, where it stands with its neighbours, its labels.
+"""
 _places = SpanCache(CACHED_TEXTS_MAX)
 
 
@@ -105,14 +186,9 @@ def changes_in(text: str) -> tuple[Change, ...]:
     text = text[-TEXT_CHARS_READ:]
     if not text.strip():
         return ()
-    found = [
-        (_read(text[start:end]), text[left:right].strip()[:CHANGE_CHARS_MAX])
-        for start, end, left, right in _places.get(text, _places_in)
-    ]
     return tuple(
-        replace(change, text=context, name_terms=change.terms & _name_terms(context))
-        for change, context in found
-        if change is not None
+        Change(text[start:end], text[left:right].strip()[:CHANGE_CHARS_MAX], *labels)
+        for start, end, left, right, labels in _places.get(text, _places_in)
     )
 
 
@@ -128,22 +204,25 @@ def _name_terms(text: str) -> frozenset[str]:
 def _places_in(text: str) -> tuple[_Place, ...]:
     if not _CHANGE_PHRASES.is_in(normalized_text(text)) and not _may_tell_event(text):
         return ()
-    found: list[_Place] = []
-    events: list[_Place] = []
+    found: list[tuple[re.Match[str], _Told, tuple[int, int]]] = []
+    events: list[tuple[re.Match[str], _Told, tuple[int, int]]] = []
     for start, end in own_spans(text):
         sentences = [match for match in _SENTENCE.finditer(text, start, end) if match[0].strip()]
         for at, match in enumerate(sentences):
             if (told := _told_change(match[0])) is not None:
-                place = (*match.span(), *_with_neighbours(sentences, at))
+                place = (match, told, _with_neighbours(sentences, at))
                 (found if told[0] else events).append(place)
-    return tuple(found[-CHANGES_MAX:] or events[-1:])
+    return tuple(
+        (*match.span(), *around, _labels(match[0], told))
+        for match, told, around in found[-CHANGES_MAX:] or events[-1:]
+    )
 
 
 def _may_tell_event(text: str) -> bool:
     return len(text) <= EVENT_CHARS_MAX and _EVENT.search(text.casefold()) is not None
 
 
-def _told_change(sentence: str) -> tuple[set[str], bool, str] | None:
+def _told_change(sentence: str) -> _Told | None:
     """Return the labels of a sentence that says a change or news, if they are sure, and its words.
 
     Beside a question or what is only considered a clause may still say one."""
@@ -161,23 +240,14 @@ def _told_change(sentence: str) -> tuple[set[str], bool, str] | None:
     return (labels, False, words) if labels or _may_tell_event(told) else None
 
 
-def _read(sentence: str) -> Change | None:
-    """Return the change that a sentence says, if any."""
-    told = _told_change(sentence)
-    if told is None:
-        return None
+def _labels(sentence: str, told: _Told) -> _Labels:
     labels, is_certain, words = told
     context = _PERSON_PHRASES.labels_in(words)
     is_of_others = "others" in context and "self" not in context
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
-    return Change(
-        sentence.strip(),
-        frozenset(terms(sentence)) - _COMMON,
-        frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK},
-        topics,
-        weak=not is_certain or labels <= {_WEAK},
-    )
+    expired_topics = frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK}
+    return expired_topics, topics, not is_certain or labels <= {_WEAK}
 
 
 def _with_neighbours(sentences: Sequence[re.Match[str]], at: int) -> tuple[int, int]:

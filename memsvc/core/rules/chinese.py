@@ -1,11 +1,28 @@
-"""Fact rules for Chinese."""
+"""Rules of facts, and the grammar of statements and standing instructions, in Chinese."""
 
 from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
+from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.rule import Language, Rule
 
 # fmt: off
-# A rule is a line of data, however long.
+# A rule and a pattern are a line of data each, however long.
+
+_C = r"[^，,。；;、]"
+
+CHINESE_GRAMMAR = Grammar(
+    language="zh",
+    whole_words=False,
+    common="",
+    lead=r"(?:(?:你好|您好|嗨|哈喽|hi|hello|其实|对了|那个|顺便(?:说一下|说一句|提一下|说)?|另外|还有|嗯|哦|啊|唉|说起来|话说|说实话|老实说|补充一下|提醒一下|备注|注意|说明一下|先说一下|先声明|更正(?:一下)?|纠正一下|请记住|记住|记一下|麻烦记一下|简单说|总之|不好意思|抱歉|谢谢|是的|好的|不是|关于我|自我介绍一下|就是|那|不过|但是|而且|因为|所以|(?P<polite>(?:你)?能不能(?=以后|别|不要|总是|每次)))[，,：:！!。 ]*)+",
+    request=rf"{_C}*?(?:什么|怎么|怎样|如何|吗|多少|多久|几[点天个岁次]|哪|谁|为什么|能不能|可不可以|可以.{{0,12}}吗|是不是|有没有|要不要|该不该|行不行|好不好|咋|啥|呢$|呢？|请问|帮我|给我(?:写|来|推荐|讲|列|一份|一个|出)|推荐一下|算不算|会不会|值不值|真的假的|还是)",
+    topics=(
+        (t.ANSWER_LANGUAGE, r"(?:用|拿|讲|说|以|换成|使用){language}.{0,8}(?:回|答|讲|聊|交流|写|跟我|说|就得)|(?:同我|跟我|和我)(?:讲|说|聊){language}|(?:请|麻烦|都|一律|只|统一|全部|还是)[^，,。]{0,4}(?:用|说|讲|写){language}|{language}(?:回答|回复|回我|交流|沟通|就好|就行|就可以)"),
+        (t.PRONOUNS, r"(?:提到|说到|称呼|指)我.{0,8}(?:用|说).{0,4}(?:TA|ta|她|他|它|祂)|我的(?:人称)?代词|(?:she|he|they)/(?:her|him|them)|别用[“\"]?[他她]"),
+        (t.NICKNAME, r"(?:叫|喊|称呼|管)(?!我|你|他|她|什么|车|外卖)[^，,。我]{1,8}(?:就好|就行|就成|即可|吧|就可以)|(?:^|[，,。])(?:本名|小名|外号|绰号|笔名|网名|昵称|大名|英文名)(?:是|叫)?|(?:喊|叫)老.(?![师板婆公])"),
+        (t.NICKNAME, r"(?:大家|街坊|同事|朋友|家里人|别人|都|他们|同学|邻居|人家|身边人).{0,4}(?:叫|喊|管)我|(?:街坊|大家|同事|朋友|同学|家里人|都)[^，,。我]{0,3}喊[^，,。]|(?:请|就|可以|直接|你)*[叫喊]我(?!什么|怎么|去|来|做|别|滚|起床)[^，,。]|身份证上(?:是|写)"),
+    ),
+)
 
 _V = r"(?P<v>[^,;!?。，、！？；…\n.的吗呢了\s]{1,40})"
 _LONG = r"(?P<v>[^,;!?。，、！？；…\n.]{1,60})"

@@ -1,9 +1,11 @@
 """Fact extraction from user messages by rules: cheap filters first, then the context of a match."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import islice, zip_longest
+from typing import Final
 from unicodedata import is_normalized, normalize
 
 from memsvc.core.analysis import terms
@@ -22,11 +24,10 @@ from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
-from memsvc.core.rules.own_words import holds_text, pasted_spans, within
-from memsvc.core.rules.phrases import sentence_labels
-from memsvc.core.rules.reader import RuleReader
-from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, Topic
-from memsvc.core.rules.sentence_grammars import is_not_literal, is_scene
+from memsvc.core.rules.own_words import pasted_spans, within
+from memsvc.core.rules.quick_pattern import quick_pattern
+from memsvc.core.rules.rule import NOT_SHORT_FORM, Language, Rule, Topic
+from memsvc.core.rules.sentence_model import is_meant
 from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
@@ -34,10 +35,20 @@ from memsvc.core.rules.statements import (
     clause_of,
     statements_in,
 )
-from memsvc.core.rules.topics import INSTRUCTION
+from memsvc.core.rules.topics import (
+    CONTACT,
+    INSTRUCTION,
+    NAME,
+    PLAN,
+    REMINDER,
+    TASK_TODAY,
+    TASK_WEEK,
+)
 from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.secrets import is_secret
 
+_UNJUDGED = (*ORDERS, NAME, PLAN, REMINDER, TASK_TODAY, TASK_WEEK, CONTACT)
+"""Topics that a rule reads whatever else its sentence says: they need not last."""
 STATEMENTS_MAX = 64
 LISTED_MAX = 8
 TEXT_CHARS_READ = 16_000
@@ -47,11 +58,6 @@ TURN_CHARS_READ = 32_000
 LEFT_CHARS_READ = 240
 
 LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, CHINESE, JAPANESE)
-
-
-_BY_WORD = tuple(RuleReader(language) for language in LANGUAGES if language.whole_words)
-_BY_CHARACTER = tuple(RuleReader(language) for language in LANGUAGES if not language.whole_words)
-
 _WORD = re.compile(r"[^\W\d_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _HIDDEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00]")
@@ -76,6 +82,62 @@ _ARTICLE = re.compile(
 )
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
+
+
+class RuleReader:
+    """A language with its rules by their marker words.
+
+    A rule's pattern is compiled for the first text that it may match: of some four hundred rules
+    few are ever needed."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self._patterns: dict[int, re.Pattern[str]] = {}
+        self.numbers_by_word: dict[str, list[int]] = {}
+        for number, rule in enumerate(language.rules):
+            for word in rule.on.split():
+                self.numbers_by_word.setdefault(word, []).append(number)
+        (
+            self.context_excludes,
+            self.prefix_excludes,
+            self.prefix_allowed,
+            self.value_end,
+            self.empty_value,
+            self.after,
+            self.joins,
+        ) = (
+            re.compile(pattern, re.IGNORECASE)
+            for pattern in (
+                language.context_excludes,
+                language.prefix_excludes,
+                language.prefix_allowed,
+                language.value_end,
+                language.empty_value,
+                language.after,
+                language.joins,
+            )
+        )
+
+    def pattern(self, number: int) -> re.Pattern[str]:
+        """Return the pattern of the rule with this number."""
+        found = self._patterns.get(number)
+        if found is None:
+            found = self._patterns[number] = self.language.rules[number].compiled(
+                whole_words=self.language.whole_words
+            )
+        return found
+
+    def candidates(self, text: str, words: set[str]) -> Iterable[int]:
+        """Return the numbers of the rules that can match a text of these words, in their order."""
+        if self.language.whole_words:
+            found = [self.numbers_by_word[word] for word in words if word in self.numbers_by_word]
+        else:
+            found = [numbers for marker, numbers in self.numbers_by_word.items() if marker in text]
+        return sorted({number for numbers in found for number in numbers})
+
+
+_BY_WORD = tuple(RuleReader(language) for language in LANGUAGES if language.whole_words)
+_BY_CHARACTER = tuple(RuleReader(language) for language in LANGUAGES if not language.whole_words)
 
 
 def extract(
@@ -111,8 +173,7 @@ def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[ItemMa
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
         matches.append(_matches_in(text))
-    for known in (word_hits, sentence_labels):
-        known.cache_clear()  # what people said stays in memory alone, where it can be forgotten
+    word_hits.cache_clear()  # what people said stays in memory alone, where it can be forgotten
     return matches[::-1]
 
 
@@ -138,17 +199,23 @@ def _matches_in(text: str) -> "ItemMatches":
     for match in _iter_matches(text, pasted):
         # where two rules of a topic match the same words, the first one wins
         by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
-    read_already = [(match.at, match.topic.fact_id) for match in by_rule.values()]
+    read_already = [(match.at, match.end, match.topic.fact_id) for match in by_rule.values()]
     # a wish to be forgotten is no standing instruction beside
-    read_already += [(match.at, INSTRUCTION.fact_id) for match in by_rule.values() if match.deletes]
+    read_already += [
+        (match.at, match.end, INSTRUCTION.fact_id) for match in by_rule.values() if match.deletes
+    ]
     by_grammar = [
-        _Match(found.at, found.topic, found.topic.key, (found.value,), statement=found.statement)
+        _Match(
+            found.at,
+            found.at,
+            found.topic,
+            found.topic.key,
+            (found.value,),
+            statement=found.statement,
+        )
         for found in statements_in(text, pasted, read_already)
     ]
-    found = sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at)
-    if found and not holds_text(text, pasted) and is_scene(text):
-        found = [match for match in found if match.deletes or match.topic in ORDERS]
-    return tuple(found)
+    return tuple(sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +223,7 @@ class _Match:
     """A statement found: its values, its clause, and the words of each value unless in English."""
 
     at: int
+    end: int
     topic: Topic
     key: str
     values: tuple[str, ...]
@@ -217,10 +285,13 @@ def _read(
         if not values:
             return None
     statement = clause_of(text, at, match.end())
-    if is_not_literal(statement):
+    if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED) and not is_meant(
+        statement, statement if pasted else text
+    ):
         return None
     return _Match(
         at,
+        match.end(),
         rule.topic,
         key,
         values,
@@ -383,3 +454,33 @@ def _with_unique_records(claims: Iterable[Claim]) -> list[Claim]:
             claim = claim if count == 1 else replace(claim, record=f"{claim.record}-{count}")  # noqa: PLW2901
         result.append(claim)
     return result
+
+
+def _ids_by_pattern() -> dict[str, frozenset[str]]:
+    by_pattern: dict[str, set[str]] = {}
+    for language in LANGUAGES:
+        for fact_id, pattern in language.question_patterns.items():
+            by_pattern.setdefault(pattern, set()).add(fact_id)
+    return {pattern: frozenset(ids) for pattern, ids in by_pattern.items()}
+
+
+_IDS_BY_PATTERN: Final[Mapping[str, frozenset[str]]] = _ids_by_pattern()
+"""Question patterns, in any case, with the ids of the facts that they ask for."""
+_REQUEST: Final = quick_pattern("|".join(_IDS_BY_PATTERN), re.IGNORECASE)
+_compiled: Final = cache(partial(re.compile, flags=re.IGNORECASE))
+QUESTION_FACT_IDS: Final = frozenset().union(*_IDS_BY_PATTERN.values())
+"""Ids that a pattern asks for."""
+
+
+def requests_facts(question: str) -> bool:
+    """Return whether a question asks for facts of some ids, in words too common to search by."""
+    return _REQUEST.search(question) is not None
+
+
+def requested_fact_ids(question: str) -> frozenset[str]:
+    """Return the ids of the facts that a question asks for."""
+    if not requests_facts(question):
+        return frozenset()
+    return frozenset().union(
+        *(ids for pattern, ids in _IDS_BY_PATTERN.items() if _compiled(pattern).search(question))
+    )

@@ -1,12 +1,34 @@
-"""Fact rules for French."""
+"""Rules of facts, and the grammar of statements and standing instructions, in French."""
 
 from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_FRENCH
+from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.rule import Language, Rule
 
 # fmt: off
-# A rule is a line of data, however long.
+# A rule and a pattern are a line of data each, however long.
+
+_STYLE = (
+    r"(?:émojis?|emojis?|smileys?|puces|listes?(?: à puces)?|tableaux?|markdown|titres|jargon|anglicismes?|points d'exclamation|blabla|intro(?:duction)?s?|excuses|résumés?|questions à la fin|unités?|métriques?|celsius|kilomètres|orthographe|écriture inclusive|commentaires|réponses?|explications|sources|liens|exemples|phrases|paragraphes|ton|langue|dates|heures|prix|montants|devises?|gras|compliments|blagues|tutoie(?:ment)?|vouvoie(?:ment)?|format|code|variables|bref|brève?s?|courtes?|concis|formel|informel|majuscules|24 ?h)"
+)
+_DO = (
+    r"(?:réponds|répondez|réponds-moi|écris|écris-moi|écrivez|parle|parle-moi|parlez|dis|dis-moi|donne|donne-moi|utilise|utilisez|emploie|mets|mettez|appelle|appelle-moi|appelez-moi|tutoie|tutoie-moi|tutoyez|vouvoie|vouvoie-moi|évite|évitez|arrête|arrêtez|cesse|n'(?:utilise|écris|emploie|exécute|ajoute|oublie|hésite|efface|invente)\w*|ne (?:me|mets|fais|dis|donne|commence|termine|touche|supprime|propose|parle|répète)\w*|pas de|pas d'|jamais|toujours|explique|explique-moi|montre|montre-moi|marque|cite|préviens|préviens-moi|demande|demande-moi|termine|finis|commence|limite|sois|reste|garde|inclus|ajoute|résume|arrondis|convertis|corrige|lance|teste|vérifie|rappelle-moi|fais|signe|traduis|épargne-moi|oublie les|plus de|sans|zéro|que du|seulement|uniquement)"
+)
+
+FRENCH_GRAMMAR = Grammar(
+    language="fr",
+    whole_words=True,
+    common="le la les de des du et en un une est pas ne je j'ai j'habite c'est mon ma mes moi on nous notre nos tu te ton tes vous sur dans pour avec que qui il elle au aux à ce ça se d'un d'une stp merci suis chez depuis toujours jamais plus y ou mais quand si l'on n'est qu'on",
+    lead=r"(?:(?:ok|bon|bah|ben|alors|donc|bonjour|bonsoir|salut|coucou|hello|au fait|d'ailleurs|en fait|et|mais|ah|oh|euh|tiens|écoute|note|nb|ps|info|pour info|pour information|à noter|rappel|sache que|sachez que|important|pardon|désolée?|merci|oui|non|bref|en bref|en résumé|franchement|honnêtement|à vrai dire|petite précision|précision|voilà|du coup|enfin|sinon|là|à propos de moi|petite question|surtout|dis|parce que|car|[-*•–]|\d{1,2}[.)]|(?P<polite>(?:peux-tu|pourrais-tu|tu peux|tu pourrais|pouvez-vous|pourriez-vous)(?= (?:arrêter|toujours|éviter|ne|cesser)\b)))(?:[,:!.…–—-]+ ?| |$))+",
+    request=r"(?:(?:et|ou|mais|alors|donc|bon|du coup|stp|dis) )*(?:qu'est-ce|est-ce|qu'|que (?:faire|puis|dois|me)|quoi|qui|quel|quelle|quels|quelles|comment|où|quand (?:est|faut|dois)|combien|pourquoi|peux-tu|tu (?:peux|pourrais|saurais|connais|as|sais|me|crois|penses|vois)|t'as|pourrais-tu|pouvez-vous|vous (?:pouvez|avez|connaissez|sauriez)|y a|il y a|c'est (?:normal|possible|quoi|grave|bien)|on (?:peut|fait|réintègre|paie)|je (?:dois|peux|fais|prends|marie|paie|mets) |faut-il|dois-je|puis-je|aide|aide-moi|donne-moi|propose|fais-moi|écris-moi|explique|une idée|des idées|un conseil|ça (?:vaut|marche|existe)|un \w+ ou)\b",
+    topics=(
+        (t.ANSWER_LANGUAGE, r"\b(?:explique\w*|parler|réponds|répondez|réponds-moi|écris|écris-moi|parle|parle-moi|parlons|réponses|répondre|cause|causons|parles|répondes)\b.{0,40}\ben {language}\b|\ben {language},? (?:s'il te plaît|s'il vous plaît|stp|svp|toujours|uniquement)|^(?:toujours |seulement |tout )?en {language}[.! ]*$|\bje préfère (?:le |l'|en ){language}\b"),
+        (t.PRONOUNS, r"\bmes pronoms\b|\bpronoms? (?:est|sont|:)|\b(?:iel|iels|ael|elle/la|il/lui|iel/ellui|she/her|he/him|they/them)\b|\b(?:genre|accorde|parle)\w* (?:moi |de moi )?au (?:féminin|masculin|neutre)\b"),
+        (t.NICKNAME, r"\b(?P<name>[\w'éèêçïëàâô-]+),? (?:tout court|suffit|ça suffit|ça (?:me )?va|fera l'affaire|c'est (?:bien|parfait|mieux))\b|\b(?:ici|c'est) (?P<name2>[\w'éèêçïëàâô-]+)[.,! ]*(?:$|avec (?:un|deux|une)\b|au fait|à l'appareil|comme )"),
+        (t.NICKNAME, r"\b(?:dis|dites) (?:moi )?(?:plutôt |juste )?(?!que\b|tu\b|vous\b|bonjour|pas\b)[\wéèêç]{2,15} (?:tout court|suffit|ça suffit)\b|\b(?:tout le monde|mes \w+|les \w+|mon \w+|ma \w+|on|tous) (?:m'appellent?|me dit|me disent|dit|disent|me surnomment?|m'appelle) (?!que|bonjour|du|pas)\w|\bon m'appelle \w|\bappelle-moi \w|\bappelez-moi \w|\btu peux m'appeler\b|\bmoi,? c'est \w|\bc'est pour les impôts\b|\bpour l'état civil\b|\bsur mes papiers\b|\bpersonne ne m'appelle\b"),
+    ),
+)
 
 _STILL = r"(?:maintenant |aussi |toujours |très |vraiment |actuellement |désormais |encore )*"
 _ONE = r"(?P<k>femme|épouse|mari|époux|compagnon|compagne|copine|copain|petite amie|petit ami|mère|maman|père|papa|chef|patron|patronne)"

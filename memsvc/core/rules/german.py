@@ -1,12 +1,35 @@
-"""Fact rules for German."""
+"""Rules of facts, and the grammar of statements and standing instructions, in German."""
 
 from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_GERMAN
+from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.rule import Language, Rule
 
 # fmt: off
-# A rule is a line of data, however long.
+# A rule and a pattern are a line of data each, however long.
+
+_STYLE = (
+    r"(?:emojis?|smileys?|aufzählung(?:en|spunkte)?|bullet ?points?|tabellen?|markdown|überschriften|fachchinesisch|fachwörter|fachbegriffe|anglizismen|ausrufezeichen|floskeln|einleitung|entschuldigungen|zusammenfassung|rückfragen|einheiten|metrische?|grad celsius|rechtschreibung|schreibweise|gendern|genderstern|doppelpunkt|kommentare|typ-?hinweise|einrückung"
+    r"|antworten|erklärungen|quellen|links|beispiele|sätze|stichpunkte|stichworte|absätze|tonfall|sprache|datumsangaben|uhrzeiten|preise|beträge|variablennamen|commit-?messages|commit-?nachrichten|komplimente|lob|witze|duzen|siezen|gesieze|du|tipps|zwischenschritte|kurz|knapp|ausführlich|ironie|sternchen|fettdruck)"
+)
+_COMMAND_VERBS = (
+    r"(?:antworte|schreib|schreibe|sag|sage|nenn|nenne|nenn|benutze?|verwende?|nutze?|nimm|gib|zeig|zeige|erklär|erkläre|mach|mache|lass|lasse|halt|halte|fass|fasse|sprich|rede|red|frag|frage|prüf|prüfe|teste?|vermeide?|hör auf|verzichte|bleib|bleibe|stell|stelle|setz|setze|beginn|beginne|fang|ende?|beende|schließ|formatiere?|rechne?|runde?|zitiere?|kommentiere?|duz|duze|sieze?|behandle|geh|spar|spare|erspar|erspare|warte|weise?|warn|warne|füg|füge|denk|denke|schnack|schwätz|korrigiere?|übersetze?|kürze?|streich|streiche|keine?n?|nie|niemals|immer|bitte|kein|nicht|ohne|nur|bring|pack|plane?|buche?|schlag|empfiehl|hänge?|markiere?|commite?|committe?|lösche?|ändere?|führe?|starte|setze|sei|tu|gendere?|liste|führ)"
+)
+
+GERMAN_GRAMMAR = Grammar(
+    language="de",
+    whole_words=True,
+    common="der die das den dem ein eine einen einem und ist sind zu von im mein meine ich wir mir mich uns unser unsere für du dir dein sie es mit auf bei nicht kein keine aus hab habe bin hat wenn aber als auch nur noch bitte immer nie ab jetzt per sag seit gar am zum zur was wie so da",
+    lead=r"(?:(?:ok|okay|also|so|na ja|naja|hallo|hi|hey|moin|servus|grüß gott|grüezi|guten (?:tag|morgen|abend)|übrigens|btw|fyi|ach|ah|ach ja|kurze (?:frage|info|anmerkung)|kurz|zur info|zur erinnerung|info|hinweis|wichtig|merk dir|merke|notiz|nur zur info|nur so|nebenbei|danke|sorry|entschuldigung|ja|nein|nee|und|aber|kurzfassung|zu mir|über mich|ehrlich gesagt|eigentlich|ps|noch was|noch etwas|vorab|damit du(?:'s| es)? weißt|boah|tja|gut|mal ehrlich|am rande|[-*•–]|\d{1,2}[.)]|(?P<polite>(?:kannst|könntest|würdest) du(?: bitte| mal)*(?= (?:aufhören|immer|künftig|nie|ab|grundsätzlich|mich|in zukunft|stets)\b)))(?:[,:!.…–—-]+ ?| |$))+",
+    request=r"(?:(?:und|aber|also|oder|ja|bitte|nur|hast du|eine|kurze|gibt's|habt ihr) )*(?:was|wer|wie|wo|wann|warum|wieso|weshalb|welche[rsnm]?|woher|wohin|worauf|womit|wofür|kannst|könntest|können|könnt|würdest|hast|hat|haben|ist|sind|bin|gibt|soll|sollte|sollen|muss|müssen|darf|dürfen|lohnt|weißt|kennst|magst|was'n|kann|brauch|brauche|brauchen|geht|reicht|wird|werden|macht|passt|schreibst|schreib mir|erklär|erkläre|zeig mir|hilf|mach mir|empfiehl|such|übersetze|fasse|nenn mir|irgendwelche|irgendeine|idee|ideen|tipps?|tipp|hab|habe|stimmt|war|waren|wäre|wären|oder)\b",
+    topics=(
+        (t.ANSWER_LANGUAGE, r"\b(?:antworte|antwort|antworten|schreib|schreibe|sprich|sprechen|rede|reden|red|schnack|schwätz|kommunizier\w*|mit mir|mir|erklär\w*|texte|antworten sie|sprechen sie)\b.{0,40}\b(?:auf|in|im|nur|bitte)? ?{language}\b|^(?:bitte |nur |immer |alles )*(?:auf|in) {language}(?: bitte|,? immer|,? nur|[.! ]*$)|\b(?:bleib|wechsel|bleiben wir)\w* (?:\w+ )?(?:bei|auf|zu|zum) {language}\b|\b(?:auf|in) {language} (?:antworten|schreiben|sprechen|reden|unterhalten|weitermachen)\b|\blieber (?:auf )?{language}\b|\b(?:auf|in) {language} bitte\b"),
+        (t.PRONOUNS, r"\bmeine pronomen\b|\bpronomen (?:sind|ist|:)|\b(?:sie/ihr|er/ihm|dey/dem|they/them|hen/hem|xier|dey|she/her|he/him|nin)\b|\bweder er noch sie\b|\b(?:sprich|sprecht|rede|redet|schreib) (?:von|über) mir (?:als|mit)\b"),
+        (t.NICKNAME, r"\b(?:frau|herr|dr|doktor|name|nachname|nenn\w*|sagen|anrede|siez\w*|duz\w*)\b.{0,40}?\b(?P<name>[\wäöüß'-]+) (?:reicht|genügt|langt|tut's|geht auch|ist mir lieber|passt schon)\b|\b(?:hier (?:ist|schreibt|spricht)|gestatten,?) (?P<name2>[\wäöüß'-]+)[.,! ]*(?:$|mit \w+|aus \w+|und|hier)"),
+        (t.NICKNAME, r"\b(?:sag|sagt|sage|sagen sie) (?:bitte |ruhig |einfach |gern |lieber )*(?!du\b|sie\b|ja\b|nein\b|nie\b|das\b|was\b|es\b|nichts\b)[\wäöüß-]{2,20} zu mir\b|\b(?:sag|nenn) (?:mich )?(?:ruhig|einfach) (?!du|sie|wie|was)\w+|\b(?:kannst|darfst|könnt) (?:du |mich )?(?:ruhig |gern |gerne |einfach )*(?:mich )?(?:[\wäöüß'-]+ )?(?:sagen|nennen|rufen)\b|\bkannst (?:ruhig |gern |einfach )+\w+ sagen\b|\b(?:alle|jeder|freunde|man|meine \w+|die \w+) (?:\w+ )?(?:nennen|nennt|rufen|ruft|sagen|sagt) (?:mich|zu mir|nur)\b|\b(?:nennen|nennt|rufen|ruft|sagen|sagt) (?:mich|mir) (?:alle|jeder|meine|die)\b|\bich (?:werde|bin) (?:\w+ )?(?:genannt|gerufen)\b|\bwerde (?:ich )?\w+ (?:genannt|gerufen)\b|\bim (?:ausweis|pass) steht\b|\bsteht (?:\w+ )?im (?:ausweis|pass)\b|\bsagt nur (?:meine?|die|der)\b|\bich hei(?:ß|ss)e? \w|\bfür alle (?:anderen|anderem) \w|^(?:bitte )?nenne? mich \w"),
+    ),
+)
 
 _STILL = r"(?:jetzt |nun |auch |noch |immer noch |sehr |wirklich |total |derzeit |aktuell |eigentlich |gerade |seit \w+ )*"
 _ONE = r"(?P<k>frau|ehefrau|mann|ehemann|partner|partnerin|freundin|freund|mutter|mama|vater|papa|chef|chefin)"

@@ -1,12 +1,27 @@
-"""Fact rules for Japanese: mostly the value first, and the speaker left out."""
+"""Rules of facts, and the grammar of statements and standing instructions, in Japanese."""
 
 from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_JAPANESE
+from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.rule import Language, Rule
 
 # fmt: off
-# A rule is a line of data, however long.
+# A rule and a pattern are a line of data each, however long.
+
+JAPANESE_GRAMMAR = Grammar(
+    language="ja",
+    whole_words=False,
+    common="",
+    lead=r"(?:(?:こんにちは|こんばんは|おはよう(?:ございます)?|はじめまして|初めまして|どうも|あの|ええと|えっと|ちなみに|実は|そういえば|ところで|あと|それと|補足|訂正|メモ|参考までに|念のため|一応|言っておくと|前置き|要するに|つまり|簡単に言うと|自己紹介|すみません|ごめん(?:なさい)?|ありがとう(?:ございます)?|はい|うん|いや|いえ|でも|だから|なので|まあ|ね|さて|(?P<polite>ちょっといい))[、。，,：:！! ]+)+",
+    request=r"[^、。]*?(?:何|なに|なん(?:で|の|だ|です)|どう|どの|どこ|どれ|どちら|どっち|いつ(?!も)|誰|だれ|なぜ|いくら|いくつ|どんな|教えて|ですか|ますか|でしょうか|かな[？?]?$|ません?か|ないか|(?:です|ます)かね|ある[？?]|いい[？?]|わかる[？?]|よね[？?]|だっけ|作って|書いて|まとめて|訳して|調べて|くれる[？?]|もらえ)",
+    topics=(
+        (t.ANSWER_LANGUAGE, r"(?:返事|返信|回答|答え|返答|会話|話|チャット|やりとり|やり取り|説明|全部|今後|これから|いつも|必ず|で聞いても|で書いても)[^。]{0,16}?{language}(?:で|に|オンリー|のみ)|{language}で(?:答え|返|お願い|話し|書い|頼)|{language}で(?:お願い|頼|いい|よろしく|返事|返信|回答|説明|会話|やりとり|話|答)"),
+        (t.PRONOUNS, r"代名詞|(?:私|わたし|僕|自分|俺)(?:のこと)?を(?:指す|呼ぶ)(?:とき|時)|(?:she|he|they)/(?:her|him|them)|「?彼」?(?:じゃ|では)なく|(?:私|わたし|僕|自分|俺)(?:のこと)?は「彼女?」"),
+        (t.NICKNAME, r"(?:呼び名|ニックネーム|あだ名|愛称|ペンネーム|ハンドルネーム|下の名前|名字|苗字)(?:は|で|が)|(?:さん|ちゃん|くん|君|様|さま|先生)(?:付け)?(?:で(?:お願い|いい|頼)|と呼|って呼|じゃなく|ではなく|はやめ|はつけな|は付けな|は(?:いら|要ら)な|なしで)|と申します|っていいます$"),
+        (t.NICKNAME, r"(?:と|って)呼(?:んで|ばれ|ぶ|び)|戸籍(?:は|上|では)|本名(?:は|より)|[でが]いいよ$|あだ名|通称|ニックネーム"),
+    ),
+)
 
 _I = r"(?:(?:私|僕|俺|わたし|ぼく|自分|うち)(?:は|も|が)、?)?(?:今は|現在|実は|普段|よく)?"
 _MY = r"(?:私|僕|俺|わたし|わたくし|ぼく|自分)の"

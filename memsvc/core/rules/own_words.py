@@ -3,14 +3,34 @@
 import re
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from memsvc.core.rules import text_requests as words
-from memsvc.core.rules.language_guess import is_foreign
-from memsvc.core.rules.quoted_text import QUOTATION_MARKS, Span, masked, merged, quoted_spans
+from memsvc.core.rules.text_requests import is_foreign
+
+Span = tuple[int, int]
+
+_CLOSING_QUOTES = {
+    "“": "”",
+    "„": "“",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "‹": "›",
+    '"': '"',
+    "`": "`",
+    "'": "'",
+}
+QUOTATION_MARKS = frozenset(_CLOSING_QUOTES) - {"`"}
+_FENCES = ("```", "~~~")
+_MARK = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})(?=[\s/>])[^<>\n]{0,200}>")
+TAGS_OPEN_MAX = 50
+_BLOCK_QUOTE = re.compile(r"^[ \t]{0,8}>.*$", re.MULTILINE)
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
 _STAMP = (
@@ -46,11 +66,14 @@ _ROLE = re.compile(
     re.IGNORECASE,
 )
 _BACK = re.compile(
-    r"\b(?:that|those|this|it|the above|das|den satz|eso|esa frase|lo|ça|cette phrase|cela)\b|[这那]|これ|この文|上",
+    r"\b(?:(?:that|this)(?! (?!(?:sentence|text|lines?|into|in|to|for|from|please|sounds?|back)\b)\w)|those|it|the above|das|den satz|eso|esa frase|lo|ça|cette phrase|cela)\b"
+    r"|[这那](?![个份封张篇件]\w)|これ|この文(?!章)|上",
     re.IGNORECASE,
 )
+"""Words for the text before them; "this letter" is another one, which is not in the message."""
 _CHANGE_OF_SUBJECT = re.compile(
-    r"\W*(?:anyway|anyways|also|btw|by the way|other thing|separately|jedenfalls|übrigens|anderes thema|otra cosa|por cierto|en fin|sinon|au fait|bref|对了|话说|另外|ところで|それはそうと)\b",
+    r"\W*(?:anyway|anyways|also|btw|by the way|other thing|separately|jedenfalls|übrigens|anderes thema|otra cosa|por cierto|en fin|sinon|au fait|bref)\b"
+    r"|\W*(?:对了|话说|另外|ところで|それはそうと)",
     re.IGNORECASE,
 )
 """How a request begins that is not about what stands before it."""
@@ -66,6 +89,71 @@ QUOTED_TEXT_CHARS = 24
 """A quotation of this length can be what a request is about."""
 TEXT_SENTENCES = 3
 """Sentences after a request, in its own line, that are a text."""
+
+
+def quoted_spans(text: str) -> list[Span]:
+    """Return the parts of a text in quotation marks, in code, between tags or behind ">", in order.
+
+    Quotation marks apply within a line; a fence or a tag that is never closed extends to the
+    end."""
+    quotes = (match.span() for match in _BLOCK_QUOTE.finditer(text))
+    return merged([*_quoted(text), *(_tagged(text) if "<" in text else ()), *quotes])
+
+
+def masked(text: str, spans: Iterable[Span]) -> str:
+    """Return a text of the same length with spaces in place of some spans."""
+    parts, start = [], 0
+    for left, right in spans:
+        parts += [text[start:left], re.sub(r"[^\n]", " ", text[left:right])]
+        start = right
+    return "".join(parts) + text[start:]
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in order, those that touch as one."""
+    result: list[Span] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
+
+
+def _quoted(text: str) -> Iterator[Span]:
+    closing, start = "", 0
+    for mark in _MARK.finditer(text):
+        kind = mark[0]
+        if closing:
+            if kind == closing:
+                yield start, mark.end()
+            if kind == closing or (kind == "\n" and closing not in _FENCES):
+                closing = ""
+        elif kind in _FENCES or (kind in _CLOSING_QUOTES and not _is_word_end(text, mark)):
+            closing, start = _CLOSING_QUOTES.get(kind, kind), mark.start()
+    if closing in _FENCES:
+        yield start, len(text)
+
+
+def _is_word_end(text: str, mark: re.Match[str]) -> bool:
+    """Return whether a mark is the apostrophe after a word, as in the dogs' house."""
+    return mark[0] == "'" and text[mark.start() - 1 : mark.start()].isalnum()
+
+
+def _tagged(text: str) -> Iterator[Span]:
+    names: list[str] = []
+    start = 0
+    for tag in _TAG.finditer(text):
+        name = tag["name"].casefold()
+        if not tag["close"]:
+            start = start if names else tag.start()
+            names += [name] if len(names) < TAGS_OPEN_MAX else []
+        elif name in names:
+            del names[names.index(name) :]
+            if not names:
+                yield start, tag.end()
+    if names:
+        yield start, len(text)
 
 
 class SpanCache:

@@ -1,12 +1,35 @@
-"""Fact rules for Spanish."""
+"""Rules of facts, and the grammar of statements and standing instructions, in Spanish."""
 
 from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_SPANISH
+from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.rule import Language, Rule
 
 # fmt: off
-# A rule is a line of data, however long.
+# A rule and a pattern are a line of data each, however long.
+
+_STYLE = (
+    r"(?:emojis?|emoticonos?|listas?|viñetas|tablas?|markdown|títulos|jerga|tecnicismos|anglicismos|exclamaciones|rodeos|floskeln|introducciones?|disculpas|resúmenes|resumen|preguntas al final|unidades|métric[oa]s?|celsius|kilómetros|ortografía|lenguaje inclusivo|comentarios|respuestas?|explicaciones|fuentes|enlaces|ejemplos|frases|párrafos|tono|idioma"
+    r"|fechas|horas|precios|importes|monedas?|negrita|halagos|cumplidos|chistes|tuteo|tutéame|usted|ustedes|vos|formato|código|nombres de variables|brev[eo]s?|cort[oa]s?|conciso|formal|informal|mayúsculas|voseo)"
+)
+_DO = (
+    r"(?:respóndeme|responde|respondeme|contéstame|contestame|contesta|escríbeme|escribe|háblame|habla|hablame|dime|dame|usa|utiliza|pon|ponme|trátame|tratame|llámame|llamame|tutéame|tuteame|evita|no (?:uses|pongas|me|des|hagas|escribas|toques|borres|empieces|termines|añadas|incluyas|repitas|utilices)|nunca|jamás|siempre|explica|explícame|muestra|muéstrame|marca|cita|avisa|avísame|pregunta|pregúntame|termina|acaba|empieza|cíñete|limítate|sé|ve|ten|mantén|deja de|incluye|añade|resume|redondea|convierte|corrige|ejecuta|prueba|comprueba|revisa|recuérdame|nada de|cero|sin|solo|sólo|ni se te ocurra|haz|di|firma|traduce|ahorra|ahórrate|déjate|quita|saca|prohibido|respondé|contestá|usá|poné|hablá|decime|tratame|explicá|no me)"
+)
+
+SPANISH_GRAMMAR = Grammar(
+    language="es",
+    whole_words=True,
+    common="el la los las de que y en un una es no se por con para mi mis me yo soy tengo nos nuestro nuestra tu tus te su sus lo le al del como pero si ya más muy a o este esta hay siempre nunca usa cada todo todos nada sin porfa oye desde",
+    lead=r"(?:(?:ok|vale|bueno|pues|oye|oiga|mira|mirá|a ver|hola|buenas|buenos días|buenas tardes|por cierto|además|y|pero|ah|eh|uf|jo|ey|nota|aviso|ojo|recuerda|recuerda que|ten en cuenta que|que sepas que|te cuento|te comento|para que sepas|para tu información|dato|importante|perdona|perdón|gracias|sí|no(?=,)|en realidad|la verdad|la verdad es que|en fin|total|resumiendo|en resumen|sobre mí|que|es que|una cosa|[-*•–]|\d{1,2}[.)]|(?P<polite>(?:puedes|podrías|podés|puede)(?: por favor)?(?= (?:dejar|no|siempre|evitar|usar siempre)\b)))(?:[,:!.…–—-]+ ?| |$))+",
+    request=r"(?:(?:y|o|pero|entonces|oye|a ver|porfa) )*(?:¿|(?:qué|quién|cuál|cuáles|cómo|dónde|cuándo|cuánto|cuánta|por qué|puedes|podrías|podés|me (?:puedes|podrías|ayudas|haces|dices|explicas|recomiendas|das)|sabes|conoces|tienes|hay|es|son|será|debería|tengo que|vale la pena|dame|dime|ayúdame|recomiéndame|hazme|escríbeme|explícame|alguna idea|algún|alguna)\b)",
+    topics=(
+        (t.ANSWER_LANGUAGE, r"\b(?:responderme|contestarme|hablarme|explícame\w*|respóndeme|responde|respondeme|contéstame|contestame|contesta|escríbeme|escribe|háblame|hablame|habla|hablemos|respuestas|contestá|respondé|hablá\w*|contestes|respondas)\b.{0,40}\ben (?:un )?{language}\b|\ben {language},? (?:por favor|porfa|siempre|nada más)\b|^(?:solo |sólo |todo )?en {language}[.! ]*$|\bprefiero (?:el |que sea en |que me hables en ){language}\b"),
+        (t.PRONOUNS, r"\bmis pronombres\b|^elle\b(?!,? (?:est|se|a|va)\b)|\buso (?:el pronombre )?(?:elle|ella|él)\b|\bpronombres? (?:es|son|:)|\b(?:ella/la|él/lo|elle/le|she/her|he/him|they/them)\b|\b(?:háblame|trátame|refiér\w+ a mí) (?:en|con|de) (?:femenino|masculino|neutro|elle|ella|él)\b"),
+        (t.NICKNAME, r"\b(?:con |lo de )?(?P<name>[\wáéíóúñ'-]+) (?:a secas|basta|me vale|es suficiente|está bien|sobra)\b|\b(?:aquí|os escribe|te escribe|soy (?:la|el)) (?P<name2>[\wáéíóúñ'-]+)\b[.,! ]*(?:$|con \w|de )"),
+        (t.NICKNAME, r"\b(?:todos|todas|todo el mundo|mis \w+|mi \w+|los \w+|en \w+|la gente|amigos|aquí) (?:me )?(?:me dicen|me llaman|dicen|llaman|conocen) (?!que|cuando)\w|\bme (?:dicen|llaman|conocen (?:como|por)) (?!la atención|mucho|que)\w|\b(?:llámame|llamame|dime|decime) (?!si|qué|cómo|cuál|algo|un|la|el|lo|más|que|dónde|cuánto)\w+(?=\W*$|[.,;!]| (?:y|a secas|por\w*|que (?:es|así))\b)|\bpuedes llamarme\b|\bes (?:solo|sólo) para el banco\b|\ben el dni pone\b|\bme pusieron \w+ pero\b|\bnadie me (?:dice|llama) (?:así|por)\b|\blo de \w+ (?:me suena|es (?:para|cosa))\b"),
+    ),
+)
 
 _I = r"(?:yo )?"
 _NO = r"(?:no|ya no|nunca)"

@@ -1,10 +1,25 @@
-"""Requests to work on a text, remarks about one, and letters: their words in six languages."""
+"""Requests to work on a text, and letters: their words in six languages."""
 
 import re
+from collections import Counter
 from typing import Final
 
-from memsvc.core.rules.language_guess import detect_language, is_foreign
 from memsvc.core.rules.quick_pattern import quick_pattern
+
+# fmt: off
+_FUNCTION_WORDS: Final = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "the and is are was of to in my i you it that for with not on have this me at be your a he she we they do can from please",
+        "de": "der die das und ist ich nicht ein eine zu mit von den dem auf für im mein meine bin du sie es wir bitte wie hat habe aus kann mir mal",
+        "es": "el la los las y es que en un una por con para mi yo no se del al me lo soy tengo como más pero está este muy de",
+        "fr": "le la les et est que je un une pour avec mon ma ne pas des du au me ce suis ai dans il elle vous nous sur plus c'est j'ai de",
+    }.items()
+}
+"""Common words by which short texts of these languages are told apart."""
+# fmt: on
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 # fmt: off
 # A pattern is a line of data, however long. Those without re.IGNORECASE are for text in lower case,
@@ -161,12 +176,6 @@ DIRECTIVE: Final = re.compile(
 """A sentence that asks, or does not begin as one that tells."""
 SELF_STATEMENT: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
 """How a sentence begins that tells something of oneself."""
-OCCUPATION: Final = re.compile(
-    r"\b(?:i'm|i am|we're|we are)(?: just| only| also| still)? (?:an?|the|in|on|from) (?!hurry|rush|bit|meeting|little|same|verge|fence)|\b(?:i|we) (?:run|own|teach|work|sell|manage|moderate|organi[sz]e|lead|coach|chair|edit|live in|look after|keep the|grew)\b"
-    r"|\bich (?:bin (?:hier |selbst |nur )?(?:der|die|ein|eine|\w+(?:er|erin|in|ist|or|ent|ant|kraft|mann|frau|leiter))\b|arbeite|leite|unterrichte|betreue|verkaufe|führe|lehre)|\b(?:soy|somos|llevo|trabajo|dirijo|enseño|organizo|gestiono|doy clases)\b"
-    r"|\b(?:je suis|on est|nous sommes) (?:un|une|le|la|en|\w+(?:eur|euse|ier|ière|ien|ienne|trice|aire|iste|logue|chef|prof))\b|\bmoi qui\b|\bje (?:tiens|gère|dirige|travaille|enseigne|vends)\b|\bon (?:a|tient) une?\b|我(?:是|在|刚当|负责|开|教|做|卖)|(?:です|ます|してい(?:る|ます))。?$",
-)
-"""What tells what somebody is or does, beside a text as well."""
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
 COMMENT: Final = quick_pattern(
@@ -257,6 +266,40 @@ OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
 LABEL_CHARS_MAX = 30
 SENTENCE_CHARS_READ = 400
+
+
+# fmt: off
+# fmt: on
+
+
+def detect_language(text: str) -> str:
+    """Return the code of the language of a text; "" if unsure."""
+    han = sum("\u4e00" <= character <= "\u9fff" for character in text)
+    kana = sum("\u3040" <= character <= "\u30ff" for character in text)
+    latin = [word.casefold() for word in _WORD.findall(text) if word[0] < "\u0250"]
+    if han + kana > 2 * len(latin):
+        return "ja" if kana * 5 > han else "zh"
+    counts = Counter(
+        language for word in latin for language, common in _FUNCTION_WORDS.items() if word in common
+    ).most_common(2)
+    if not counts or counts[0][1] < 2:
+        return ""
+    return counts[0][0] if len(counts) == 1 or counts[0][1] > 1.3 * counts[1][1] else ""
+
+
+def is_foreign(text: str, frame: str) -> bool:
+    """Return whether a text is in another language than its frame."""
+    frame_language = detect_language(frame)
+    if not frame_language:
+        return False
+    language = detect_language(text)
+    if language:
+        return language != frame_language
+    if frame_language in ("zh", "ja"):
+        return len(_WORD.findall(text)) > 5 and text.isascii()
+    common = _FUNCTION_WORDS[frame_language]
+    found = [word.casefold() in common for word in _WORD.findall(text)]
+    return len(found) > 5 and 12 * sum(found) < len(found)
 
 
 def find_request(own: str) -> tuple[int, int]:

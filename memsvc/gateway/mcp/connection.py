@@ -1,7 +1,6 @@
 """A client connection over a pair of streams, drained before it is closed."""
 
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio
@@ -149,23 +148,33 @@ class Connection:
             self._all_complete.set()
 
 
-class _Inbound:
-    """Stream of the client's messages for the SDK."""
+class _Stream:
+    """One direction of a connection, closed when its block ends."""
 
-    def __init__(self, connection: Connection, inbound: Any) -> None:
+    def __init__(self, connection: Connection, stream: Any) -> None:
         self._connection = connection
-        self._inbound = inbound
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Inbound(_Stream):
+    """Stream of the client's messages for the SDK."""
 
     @property
     def last_context(self) -> Any:
         """Context variables of the sender of the last message, where the transport knows them."""
-        return getattr(self._inbound, "last_context", None)
+        return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Incoming:
-        return await self._connection.receive(self._inbound)
-
-    async def aclose(self) -> None:
-        await self._inbound.aclose()
+        return await self._connection.receive(self._stream)
 
     def __aiter__(self) -> Self:
         return self
@@ -176,38 +185,9 @@ class _Inbound:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class _Outbound:
+class _Outbound(_Stream):
     """Stream of messages to the client for the SDK."""
 
-    def __init__(self, connection: Connection, outbound: Any) -> None:
-        self._connection = connection
-        self._outbound = outbound
-
     async def send(self, message: SessionMessage, /) -> None:
-        await self._connection.send(self._outbound, message)
-
-    async def aclose(self) -> None:
-        await self._outbound.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
+        await self._connection.send(self._stream, message)

@@ -28,12 +28,18 @@ from mcp_types import (
 )
 
 from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.errors import protocol_error, resource_error
+from memsvc.gateway.mcp.request import (
+    Context,
+    RequestSender,
+    SenderOf,
+    protocol_error,
+    resource_error,
+)
 from memsvc.gateway.mcp.resource_handlers import ResourceHandlers
-from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf
 from memsvc.gateway.mcp.subscriptions import Subscriptions, Watch
 from memsvc.store.changes import ChangePoll, change_key
 
@@ -45,7 +51,7 @@ WRITE_S_MAX: Final = 10.0
 """Seconds that a client may take to read one notification before its stream is ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubscribedResource:
     """The change key of a resource for one caller, and its state.
 
@@ -77,6 +83,7 @@ class McpSession:
     subscriptions: dict[str, tuple[RequestSender, Context]] = field(default_factory=dict)
 
 
+@frozen
 class ChangeNotifications:
     """Answers requests for notifications.
 
@@ -84,21 +91,12 @@ class ChangeNotifications:
     for the same caller, which is checked before each notification.
     """
 
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        sender_of: SenderOf,
-        resources: ResourceHandlers,
-        subscriptions: Subscriptions,
-        limits: LimitsOptions,
-        stored: StoredSubscriptions | None,
-    ) -> None:
-        self._dispatch = dispatch
-        self._sender_of = sender_of
-        self._resources = resources
-        self._subscriptions = subscriptions
-        self._limits = limits
-        self._stored = stored
+    dispatch: Dispatch
+    sender_of: SenderOf
+    resources: ResourceHandlers
+    subscriptions: Subscriptions
+    limits: LimitsOptions
+    stored: StoredSubscriptions | None
 
     async def listen(
         self, context: Context, params: SubscriptionsListenRequestParams
@@ -112,17 +110,17 @@ class ChangeNotifications:
         """
         if context.request_id is None:
             raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id")
-        sender = self._sender_of(context)
+        sender = self.sender_of(context)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         try:
             with (
-                self._subscriptions.opened(sender.caller.tenant) as watch,
+                self.subscriptions.opened(sender.caller.tenant) as watch,
                 sender.watch_validity(watch.close),
             ):
                 accepted = await self._add(
                     watch, sender, params.notifications.resource_subscriptions or []
                 )
-                with anyio.move_on_after(self._limits.listen_s_max):
+                with anyio.move_on_after(self.limits.listen_s_max):
                     await self._stream(context, sender, watch, accepted, meta)
         except MemsvcError as error:
             raise protocol_error(error) from None
@@ -130,9 +128,9 @@ class ChangeNotifications:
 
     async def _add(self, watch: Watch, sender: RequestSender, uris: list[str]) -> list[str]:
         """Subscribe to those of the URIs that the caller may read, and return them."""
-        if len(uris) > self._limits.listener_uris_max:
+        if len(uris) > self.limits.listener_uris_max:
             raise invalid(
-                f"one client may wait for {self._limits.listener_uris_max} resources at the most"
+                f"one client may wait for {self.limits.listener_uris_max} resources at the most"
             )
         accepted = []
         for uri in dict.fromkeys(uris):
@@ -167,7 +165,7 @@ class ChangeNotifications:
 
     async def resource(self, sender: RequestSender, uri: str) -> SubscribedResource:
         """Return a resource that this caller may watch; the errors are those of reading it."""
-        one, arguments = self._resources.find(sender.caller, uri)
+        one, arguments = self.resources.find(sender.caller, uri)
         stamps = one.resource.stamps
         if stamps is None:
             raise invalid(
@@ -179,7 +177,7 @@ class ChangeNotifications:
             poll = await ChangePoll.start(stamps, scope, args)
             return SubscribedResource(key, poll, not one.resource.has_notifications)
 
-        return await self._dispatch.perform(
+        return await self.dispatch.perform(
             sender.caller,
             one.tool.name,
             arguments,
@@ -198,7 +196,7 @@ class ChangeNotifications:
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         """Notify this request's session of changes of a resource, until it unsubscribes or ends."""
-        sender, session = self._sender_of(context), context.lifespan_context
+        sender, session = self.sender_of(context), context.lifespan_context
         try:
             resource = await self.resource(sender, params.uri)
             if not isinstance(session, McpSession):
@@ -207,7 +205,7 @@ class ChangeNotifications:
                 return EmptyResult()
             if session.watch is None:
                 session.watch = session.stack.enter_context(
-                    self._subscriptions.opened(sender.caller.tenant)
+                    self.subscriptions.opened(sender.caller.tenant)
                 )
                 session.tasks.start_soon(_notify, session, session.watch)
             watch_resource(session.watch, params.uri, resource)
@@ -218,7 +216,7 @@ class ChangeNotifications:
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         """Stop notifying the session; a URI without a subscription is no error."""
-        sender, session = self._sender_of(context), context.lifespan_context
+        sender, session = self.sender_of(context), context.lifespan_context
         if not isinstance(session, McpSession):
             try:
                 stored, session_hash = self._stored_session(sender)
@@ -233,13 +231,13 @@ class ChangeNotifications:
 
     def _stored_session(self, sender: RequestSender) -> tuple[StoredSubscriptions, bytes]:
         """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
-        if self._stored is None or sender.session is None:
+        if self.stored is None or sender.session is None:
             raise invalid(
                 "there is no session here, so nothing can be subscribed to",
                 recovery="send the Mcp-Session-Id that initialize returned, and open GET with it;"
                 " or use subscriptions/listen of protocol version 2026-07-28",
             )
-        return self._stored, sender.session
+        return self.stored, sender.session
 
 
 def watch_resource(watch: Watch, uri: str, resource: SubscribedResource) -> None:

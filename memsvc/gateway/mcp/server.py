@@ -1,7 +1,9 @@
 """The MCP server of every transport: SDK requests become calls of dispatch, outcomes results."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -19,29 +21,41 @@ from mcp_types import (
     PaginatedRequestParams,
     PromptReference,
     ReadResourceRequestParams,
+    ReadResourceResult,
+    RequestParams,
     ServerCapabilities,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
+    TextResourceContents,
     UnsubscribeRequestParams,
 )
 from mcp_types import Completion as Found
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import SILENT, CallOutcome, ProgressCallback
-from memsvc.core.toolsets import Toolset
+from memsvc.core.tools import SILENT, CallOutcome, ProgressCallback, Toolset
 from memsvc.core.validation_messages import safe_text
 from memsvc.gateway.dispatch import NAME_CHARS_MAX, Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.cancellation import Cancellation, has_session
-from memsvc.gateway.mcp.errors import protocol_error, unknown_resource
+from memsvc.gateway.mcp.elicitation import Elicitation, InputRequiredError
 from memsvc.gateway.mcp.notifications import ChangeNotifications
-from memsvc.gateway.mcp.progress import progress_for, wants_progress
-from memsvc.gateway.mcp.prompt_handlers import PromptHandlers
-from memsvc.gateway.mcp.resource_handlers import ResourceHandlers
-from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf, traceparent_of, without
+from memsvc.gateway.mcp.request import (
+    Cancellation,
+    Context,
+    RequestSender,
+    SenderOf,
+    has_session,
+    progress_for,
+    protocol_error,
+    traceparent_of,
+    unknown_resource,
+    wants_progress,
+    without,
+)
+from memsvc.gateway.mcp.resource_handlers import PromptHandlers, ResourceHandlers
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.mcp.tool_list import ToolLists
@@ -119,6 +133,7 @@ class McpServer:
         self._cancellation = Cancellation(sender_of)
         self._lists = ToolLists(config.dispatch.catalogue)
         self._toolsets = config.toolsets
+        self._elicitation = Elicitation(config.limits, config.sessions, config.subscriptions)
         resources = ResourceHandlers(config.dispatch, sender_of)
         prompts = PromptHandlers(config.dispatch, sender_of, config.prompts, config.guides)
         notifications: ChangeNotifications | None = None
@@ -175,7 +190,12 @@ class McpServer:
             add_handler(
                 "resources/templates/list", PaginatedRequestParams, resources.list_templates
             )
-            add_handler("resources/read", ReadResourceRequestParams, resources.read)
+            skills = SkillHandlers(prompts, self._sender_of, resources.read)
+            add_handler("resources/read", ReadResourceRequestParams, skills.read)
+            if prompts.guides:
+                self.sdk.extensions[SKILLS] = {}
+                add_handler("skills/list", PaginatedRequestParams, skills.list_skills)
+                add_handler("skills/get", GetSkillParams, skills.get)
         if prompts.prompts or prompts.guides:
             add_handler("prompts/list", PaginatedRequestParams, prompts.list_prompts)
             add_handler("prompts/get", GetPromptRequestParams, prompts.get)
@@ -204,6 +224,8 @@ class McpServer:
             outcome = await self._outcome_with_progress(context, sender, call)
         else:
             outcome = await self._outcome(context, sender, call, SILENT)
+        if isinstance(outcome.error, InputRequiredError):
+            return outcome.error.result()
         if outcome.error is not None:
             sender.on_error(outcome.error)
         tool = self._dispatch.catalogue.get(call.name)
@@ -241,6 +263,7 @@ class McpServer:
             request_id=sender.request_id,
             progress=progress,
             traceparent=traceparent_of(context),
+            elicit=self._elicitation.elicit_for(context, sender, call),
         )
 
 
@@ -282,34 +305,27 @@ PREFIX_CHARS_MAX: Final = 1024
 SURFACE: Final = "completion"
 
 
+@frozen
 class CompletionHandler:
     """Completes arguments, by their names."""
 
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        sender_of: SenderOf,
-        resources: ResourceHandlers,
-        prompts: PromptHandlers,
-        completions: Mapping[str, Completion],
-    ) -> None:
-        self._dispatch = dispatch
-        self._sender_of = sender_of
-        self._resources = resources
-        self._prompts = prompts
-        self._completions = completions
+    dispatch: Dispatch
+    sender_of: SenderOf
+    resources: ResourceHandlers
+    prompts: PromptHandlers
+    completions: Mapping[str, Completion]
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
         """Return the values with the argument's prefix.
 
         None for an argument of free text, and none that the caller may not read.
         """
-        sender = self._sender_of(context)
+        sender = self.sender_of(context)
         try:
             name, prefix = params.argument.name, params.argument.value
             if name not in self._arguments(sender.caller, params):
                 raise invalid(f"{safe_text(name, NAME_CHARS_MAX)}: there is no such argument")
-            completion = self._completions.get(name)
+            completion = self.completions.get(name)
             if completion is None or len(prefix) > PREFIX_CHARS_MAX or "\0" in prefix:
                 return CompleteResult(completion=Found(values=[], has_more=False))
             others = (params.context.arguments if params.context is not None else None) or {}
@@ -325,9 +341,9 @@ class CompletionHandler:
     def _arguments(self, caller: Caller, params: CompleteRequestParams) -> Sequence[str]:
         """Return the arguments of a prompt or resource; NOT_FOUND where the caller sees none."""
         if isinstance(params.ref, PromptReference):
-            return self._prompts.arguments(caller, params.ref.name)
-        for one in self._resources.tool_resources:
-            if one.resource.template == params.ref.uri and self._dispatch.is_visible(
+            return self.prompts.arguments(caller, params.ref.name)
+        for one in self.resources.tool_resources:
+            if one.resource.template == params.ref.uri and self.dispatch.is_visible(
                 caller, one.tool
             ):
                 return one.template.variables
@@ -346,7 +362,7 @@ class CompletionHandler:
 
         project = others.get("project") or DEFAULT_PROJECT
         try:
-            return await self._dispatch.perform(
+            return await self.dispatch.perform(
                 caller,
                 completion.tool,
                 {"project": project},
@@ -358,3 +374,78 @@ class CompletionHandler:
             if error.code in (Code.NOT_FOUND, Code.PERMISSION_DENIED):
                 return []
             raise
+
+
+SKILLS: Final = "io.modelcontextprotocol/skills"
+Read = Callable[[Context, ReadResourceRequestParams], Awaitable[ReadResourceResult]]
+"""Reads a resource for the sender of a request."""
+
+
+class GetSkillParams(RequestParams):
+    """Parameters of skills/get: the URI of a SKILL.md."""
+
+    uri: str
+
+
+class SkillHandlers:
+    """Guides as skills, for callers that see the tools in them; other resources by `read_other`."""
+
+    def __init__(self, prompts: PromptHandlers, sender_of: SenderOf, read_other: Read) -> None:
+        self._prompts = prompts
+        self._sender_of = sender_of
+        self._read_other = read_other
+        self._skills = {
+            f"skill://memsvc/{_name(guide)}/SKILL.md": (guide, _content(guide))
+            for guide in prompts.guides.values()
+        }
+
+    async def list_skills(self, context: Context, _: PaginatedRequestParams) -> dict[str, Any]:
+        """List the skills, whole in one page."""
+        skills = [
+            _skill(uri, guide, content) for uri, (guide, content) in self._visible(context).items()
+        ]
+        return _complete(skills=skills)
+
+    async def get(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
+        """Return the entry of a skill; -32602 where the caller sees none at this URI."""
+        visible = self._visible(context)
+        if params.uri not in visible:
+            raise protocol_error(unknown_resource(params.uri))
+        return _complete(skill=_skill(params.uri, *visible[params.uri]))
+
+    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Read a skill's file, or another resource."""
+        visible = self._visible(context) if params.uri in self._skills else {}
+        if params.uri not in visible:
+            return await self._read_other(context, params)
+        _, text = visible[params.uri]
+        contents = TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
+        return ReadResourceResult(contents=[contents])
+
+    def _visible(self, context: Context) -> dict[str, tuple[Guide, str]]:
+        caller = self._sender_of(context).caller
+        return {
+            uri: skill
+            for uri, skill in self._skills.items()
+            if self._prompts.is_visible(caller, skill[0])
+        }
+
+
+def _name(guide: Guide) -> str:
+    return guide.name.rpartition(":")[2]
+
+
+def _content(guide: Guide) -> str:
+    head = f"---\nname: {_name(guide)}\ndescription: {json.dumps(guide.description)}\n---\n\n"
+    return head + guide.message({})
+
+
+def _skill(uri: str, guide: Guide, content: str) -> dict[str, Any]:
+    raw = content.encode()
+    file = {"uri": uri, "digest": f"sha256:{sha256(raw).hexdigest()}", "size": len(raw)}
+    metadata = {"name": _name(guide), "description": guide.description}
+    return {"uri": uri, "frontmatter": metadata, "resources": [file]}
+
+
+def _complete(**members: Any) -> dict[str, Any]:
+    return {"resultType": "complete", **members, "ttlMs": LISTS_KEPT_MS, "cacheScope": "private"}

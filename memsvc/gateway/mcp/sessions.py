@@ -8,47 +8,38 @@ import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
-import orjson
 import structlog
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.notifications import ChangeNotifications, is_valid, watch_resource
-from memsvc.gateway.mcp.sender import RequestSender
-from memsvc.gateway.mcp.subscriptions import (
-    HEARTBEAT,
-    Subscriptions,
-    Watch,
-    event_stream,
-    last_event,
-    sent_in_time,
-)
+from memsvc.gateway.mcp.request import RequestSender
+from memsvc.gateway.mcp.subscriptions import HEARTBEAT, Watch
 from memsvc.store import mcp_sessions, server_secrets
-from memsvc.store.changes import ChangePoll, Changes, change_key
+from memsvc.store.changes import ChangePoll, Changes, change_key, notify
 from memsvc.store.database import Database, Tx
-from memsvc.store.mcp_sessions import SubscribedSession, session_uri
+from memsvc.store.mcp_sessions import SubscribedSession, question_uri, session_uri, stream_uri
 
 log = structlog.get_logger("memsvc.mcp")
 
 SECRET: Final = "mcp sessions"  # noqa: S105 - the name of the secret that signs the ids
 OPEN_MAX: Final = 10_000
 """Sessions of a process that are known to be open without a look-up."""
-EMPTY_EVENT_SINCE: Final = "2025-11-25"
-"""First version of the protocol whose clients take an event without a message, for its id."""
-WRITE_S_MAX: Final = 20.0
+CAN_ELICIT: Final = "-e"
+"""End of what is signed in the id of a session whose client shows its user forms."""
+STATE_S_MAX: Final = 600
+"""Seconds after a question in which a client may call again with the answer."""
+REMOVE_S_MAX: Final = 5.0
+"""Seconds in which a question is removed that nobody waits for any longer."""
 _OWN: Final = "session"
 """Name under which a stream watches its session, among the URIs of resources."""
 
@@ -66,9 +57,11 @@ class McpSessions:
         self._secret: bytes | None = None
         self._open: OrderedDict[bytes, Callable[[], None]] = OrderedDict()
 
-    async def new_id(self, caller: Caller) -> str | None:
-        """Return the id of a new session of this key; None while the database is out of reach."""
-        nonce = secrets.token_hex(16)
+    async def new_id(self, caller: Caller, *, can_elicit: bool) -> str | None:
+        """Return the id of a new session of this key; None while the database is out of reach.
+
+        It says whether the client `can_elicit`: shows its user forms."""
+        nonce = secrets.token_hex(16) + (CAN_ELICIT if can_elicit else "")
         try:
             session_id = f"{nonce}.{await self._signature(caller, nonce)}"
         except MemsvcError as error:
@@ -148,6 +141,90 @@ class McpSessions:
         async with self._begin(caller) as tx:
             return await mcp_sessions.add_event(tx, session, stream, uri, _stamp_text(stamp))
 
+    async def ask(
+        self,
+        caller: Caller,
+        session: bytes,
+        question: str,
+        watch: Watch,
+        within_s: float,
+        *,
+        stream: str = "",
+        send: Callable[[], Awaitable[None]] | None = None,
+    ) -> dict[str, Any] | None:
+        """Return the answer to a question; None without one in time, or once the watch is closed.
+
+        It is asked by `send`, or the process that has the events of a `stream` is told of it.
+        Nothing is stored any longer once nobody waits.
+        """
+        deadline = anyio.current_time() + within_s
+        answer = None
+        watch.add(question, change_key(Scope(caller.tenant, ALL_PROJECTS), question_uri(question)))
+        try:
+            await self._add_question(caller, session, question, within_s, stream)
+            if send is not None:
+                await send()
+            while answer is None and await watch.next_change(deadline) is not None:
+                async with self._begin(caller) as tx:
+                    answer = await mcp_sessions.pop_answer(tx, question)
+        finally:
+            watch.remove(question)
+            if answer is None:
+                await self._remove_question(caller, question)
+        return answer
+
+    async def _add_question(
+        self, caller: Caller, session: bytes, question: str, within_s: float, stream: str
+    ) -> None:
+        now = self._clock.now()
+        async with self._begin(caller) as tx:
+            await mcp_sessions.add_question(
+                tx, session, question, now=now, expires_at=now + timedelta(seconds=within_s)
+            )
+            if stream:
+                await notify(tx, stream_uri(stream))
+
+    async def _remove_question(self, caller: Caller, question: str) -> None:
+        """Remove a question with any answer, also for an asker that is cancelled."""
+        with anyio.move_on_after(REMOVE_S_MAX, shield=True):
+            try:
+                async with self._begin(caller) as tx:
+                    await mcp_sessions.remove_question(tx, question)
+            except MemsvcError as error:  # the sweep removes it
+                log.warning("a question was not removed", code=error.code.value)
+
+    async def stream_questions(self, caller: Caller, session: bytes, stream: str) -> list[str]:
+        """Return the open questions about a stream of this session."""
+        async with self._begin(caller) as tx:
+            return await mcp_sessions.questions(tx, session, f"{stream}-", self._clock.now())
+
+    def watch_stream(
+        self, caller: Caller, stream: str, callback: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Call back when a question about a stream is stored; return what ends that."""
+        return self._watch(caller, stream_uri(stream), callback)
+
+    async def answer(
+        self, caller: Caller, session: bytes, question: str, result: dict[str, Any]
+    ) -> bool:
+        """Store an answer for whichever replica waits; False where nobody waits for it."""
+        async with self._begin(caller) as tx:
+            return await mcp_sessions.answer(tx, session, question, result, self._clock.now())
+
+    async def new_state(self, caller: Caller, about: str) -> str:
+        """Return a signed state for a client to send with the answer to a question about this."""
+        until = int(self._clock.now().timestamp()) + STATE_S_MAX
+        return f"{until}.{await self._signature(caller, f'{until} {about}')}"
+
+    async def is_state(self, caller: Caller, about: str, state: str) -> bool:
+        """Return whether this is such a state, and not too old."""
+        until, _, signature = state.partition(".")
+        expected = await self._signature(caller, f"{until} {about}")
+        return (
+            hmac.compare_digest(signature.encode(), expected.encode())
+            and int(until) >= self._clock.now().timestamp()
+        )
+
     def new_stream(self) -> int:
         """Return a number that is higher than those of streams opened before."""
         return int(self._clock.now().timestamp() * 1_000_000)
@@ -170,13 +247,15 @@ class McpSessions:
 
     def _add_open(self, caller: Caller, session: bytes) -> None:
         """Remember that a session is open, until any replica announces a change of it."""
-        key = change_key(Scope(caller.tenant, ALL_PROJECTS), session_uri(session))
         forget = partial(self._drop_open, session)
-        self._open[session] = (
-            (lambda: None) if self._changes is None else self._changes.watch(key, forget)
-        )
+        self._open[session] = self._watch(caller, session_uri(session), forget)
         if len(self._open) > OPEN_MAX:
             self._drop_open(next(iter(self._open)))
+
+    def _watch(self, caller: Caller, uri: str, callback: Callable[[], None]) -> Callable[[], None]:
+        if self._changes is None:
+            return lambda: None
+        return self._changes.watch(change_key(Scope(caller.tenant, ALL_PROJECTS), uri), callback)
 
     def _drop_open(self, session: bytes) -> None:
         stop_watch = self._open.pop(session, None)
@@ -184,9 +263,14 @@ class McpSessions:
             stop_watch()
 
 
+def can_elicit(session_id: str) -> bool:
+    """Return whether a session's id says that its client shows its user forms."""
+    return session_id.partition(".")[0].endswith(CAN_ELICIT)
+
+
 def no_session() -> MemsvcError:
     """Return the error for an id of no session of this caller."""
-    return MemsvcError(Code.NOT_FOUND, "there is no such session", recovery="send initialize again")
+    return not_found("there is no such session", recovery="send initialize again")
 
 
 def _hash(session_id: str) -> bytes:
@@ -292,70 +376,3 @@ class SessionStream:
             seen = stored.subscriptions[uri][0] == _stamp_text(resource.poll.last)
             if not (seen and resource.needs_poll):
                 self._changed.append(uri)
-
-
-class SessionEndpoint:
-    """Answers GET by a stream of a session's events, and DELETE by ending the session."""
-
-    def __init__(
-        self,
-        sessions: McpSessions,
-        notifications: ChangeNotifications,
-        subscriptions: Subscriptions,
-        limits: LimitsOptions,
-    ) -> None:
-        self._sessions = sessions
-        self._notifications = notifications
-        self._subscriptions = subscriptions
-        self._limits = limits
-
-    async def handle(
-        self, sender: RequestSender, scope: AsgiScope, receive: Receive, send: Send
-    ) -> None:
-        """Answer a request of this sender; RATE_LIMITED, UNAVAILABLE, NOT_FOUND.
-
-        A stream goes on until its time is over. `Last-Event-ID` is what the client saw last.
-        """
-        session = sender.session
-        if session is None:
-            raise no_session()
-        if scope["method"] == "DELETE":
-            await self._sessions.end(sender.caller, session)
-            await Response(status_code=204)(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        last = last_event(request)
-        with (
-            self._subscriptions.opened(sender.caller.tenant, own=1) as watch,
-            sender.watch_validity(watch.close),
-            sent_in_time(send, WRITE_S_MAX) as send_in_time,
-        ):
-            stream = SessionStream(self._sessions, self._notifications, sender, watch, session)
-            pending = await stream.open(last)
-            starts_with_event = request.headers.get("mcp-protocol-version", "") >= EMPTY_EVENT_SINCE
-            first = stream.event if last is None else last
-            opening = b"id: %d\ndata:\n\n" % first if starts_with_event else b":\n\n"
-            parts = self._parts(stream, opening, pending)
-            await event_stream(parts)(scope, receive, send_in_time)
-
-    async def _parts(
-        self, stream: SessionStream, opening: bytes, pending: list[tuple[int, str]]
-    ) -> AsyncIterator[bytes]:
-        deadline = anyio.current_time() + self._limits.listen_s_max
-        yield opening
-        for entry in pending:
-            yield _message(*entry)
-        try:
-            async for event in stream.events(deadline):
-                yield b":\n\n" if event is None else _message(*event)
-        except MemsvcError as error:  # the client comes back with its last event
-            log.warning("a stream was ended by an error", code=error.code.value)
-
-
-def _message(number: int, uri: str) -> bytes:
-    message = {
-        "jsonrpc": "2.0",
-        "method": "notifications/resources/updated",
-        "params": {"uri": uri},
-    }
-    return b"id: %d\nevent: message\ndata: %s\n\n" % (number, orjson.dumps(message))

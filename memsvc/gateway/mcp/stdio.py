@@ -19,11 +19,11 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from memsvc.adapters.standard_streams import StandardStreams
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, permission_denied
 from memsvc.core.scope import Caller
 from memsvc.gateway.limits import check_json
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.sender import Context, RequestSender
+from memsvc.gateway.mcp.request import Context, RequestSender
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 
 SURFACE = "stdio"
@@ -82,7 +82,7 @@ class StdioEndpoint:
     async def _sender(self) -> RequestSender:
         caller = await self._resolve()
         if caller is None:
-            raise MemsvcError(Code.PERMISSION_DENIED, "this API key was revoked or has expired")
+            raise permission_denied("this API key was revoked or has expired")
         return RequestSender(caller, SURFACE, uuid4().hex, self._resolve)
 
     def _read(self, line: bytes | None) -> JSONRPCMessage:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import ChangePoll, Changes
 
@@ -22,7 +22,16 @@ HEARTBEAT: Final = ""
 """In place of a URI: nothing has changed for a while."""
 HEARTBEAT_S: Final = 15.0
 """Seconds between comments that keep an idle stream alive for proxies."""
+EVENT_STREAM: Final = b"text/event-stream"
+COMMENT: Final = b":\n\n"
+"""Part of a stream of events that says nothing."""
+RETRY_MS: Final = 1000
+"""Milliseconds after which a client whose stream broke is to come back."""
+EMPTY_EVENT_SINCE: Final = "2025-11-25"
+"""First version of the protocol whose clients take an event without a message."""
 _EVENT_ID_MAX: Final = 2**62
+WRITE_S_MAX: Final = 20.0
+"""Seconds that a client may take to read an event before it is considered gone."""
 
 
 class Watch:
@@ -109,7 +118,7 @@ class Subscriptions:
         the process is about to stop.
         """
         if self._closed:
-            raise MemsvcError(Code.UNAVAILABLE, "this server is about to stop", retry_after_s=1.0)
+            raise unavailable("this server is about to stop", retry_after_s=1.0)
         if (
             len(self._open) >= self._limits.listeners_max
             or self._tenants[tenant] >= self._limits.tenant_listeners_max
@@ -137,6 +146,14 @@ class Subscriptions:
         self._closed = True
         for watch in list(self._open):
             watch.close()
+
+
+def opening_event(event_id: str, version: str) -> bytes:
+    """Return what a stream begins with: how soon to come back, and from which event.
+
+    Only newer clients take an event without a message, for its id."""
+    number = f"id: {event_id}\ndata:\n" if version >= EMPTY_EVENT_SINCE else ""
+    return f"retry: {RETRY_MS}\n{number}\n".encode()
 
 
 def event_stream(parts: AsyncIterator[bytes]) -> StreamingResponse:

@@ -6,7 +6,6 @@ list, to answer in the protocol of the request, and the cached list is put in it
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import pack
 from typing import Final
@@ -18,10 +17,11 @@ from mcp_types.methods import serialize_server_result
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
+from memsvc.core.frozen import frozen
 from memsvc.core.tools import Tool
 from memsvc.gateway.dispatch import Catalogue
-from memsvc.gateway.gzip_encoding import GZIP_HEADER, VARY, takes_gzip, with_length
-from memsvc.gateway.mcp.sender import Context
+from memsvc.gateway.mcp.request import Context
+from memsvc.gateway.rest import GZIP_HEADER, VARY, takes_gzip, with_length
 from memsvc.gateway.schemas import input_schema, output_schema
 
 METHOD: Final = "tools/list"
@@ -51,7 +51,7 @@ def listed(tool: Tool) -> Listed:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SerializedList:
     """The member `tools` of a response in its wire form, plain and as part of a deflate stream."""
 

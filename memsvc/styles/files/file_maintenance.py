@@ -4,7 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import permission_denied
 from memsvc.core.paths import ROOT
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
@@ -61,7 +61,7 @@ class FileMaintenance:
         )
         after = uuid.UUID(int=0)
         while True:
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self._database.begin_read(scope) as tx:
                 files = await file_gc.files_to_collect(tx, keep, after=after, limit=FILES_A_STEP)
             for file in files:
                 if file.gone:
@@ -129,7 +129,7 @@ async def files_at(scope: Scope, path: str) -> AsyncIterator[OwnerData]:
     own files."""
     del scope
     if path == ROOT:
-        raise MemsvcError(Code.PERMISSION_DENIED, "the root is a project: purge that")
+        raise permission_denied("the root is a project: purge that")
     reject_kept_path(path)
     yield OwnerData(
         directories=(path,),

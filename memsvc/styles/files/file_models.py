@@ -3,13 +3,21 @@
 import base64
 import binascii
 import hashlib
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    already_exists,
+    invalid,
+    invalid_content,
+    invalid_offset,
+    invalid_query,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_path
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Arguments
@@ -39,31 +47,27 @@ def decode(content: str, encoding: str) -> bytes:
             try:
                 return content.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise MemsvcError(
-                    Code.INVALID_CONTENT, "content is not valid Unicode text"
-                ) from error
+                raise invalid_content("content is not valid Unicode text") from error
         case "base64":
             try:
                 return base64.b64decode(content, validate=True)
             except (binascii.Error, ValueError) as error:
-                raise MemsvcError(Code.INVALID_CONTENT, "content is not valid base64") from error
+                raise invalid_content("content is not valid base64") from error
         case _:
-            raise MemsvcError(Code.INVALID_QUERY, "content_encoding must be utf-8 or base64")
+            raise invalid_query("content_encoding must be utf-8 or base64")
 
 
 def text_range(raw: bytes, start: int, stop: int) -> str:
     """Return the text of a byte range; INVALID_OFFSET if an end falls inside a character."""
     if any(0 <= at < len(raw) and raw[at] & 0xC0 == 0x80 for at in (start, stop)):
-        raise MemsvcError(
-            Code.INVALID_OFFSET, "the range would split a character; move it by a byte or more"
-        )
+        raise invalid_offset("the range would split a character; move it by a byte or more")
     return raw[start:stop].decode("utf-8")
 
 
 CHANGED = "file version changed; re-read the file and recompute the edit before retrying"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Precondition:
     """Required state of the file at a path: at a version, with this content, or absent."""
 
@@ -85,15 +89,14 @@ class Precondition:
         if self.must_not_exist and (
             self.expected_version is not None or self.content_sha256 is not None
         ):
-            raise MemsvcError(
-                Code.INVALID_ARGUMENT,
+            raise invalid(
                 "a file that must not exist yet can have no expected version or content",
             )
 
     async def check(self, tx: Tx, file: File | None) -> None:
         """Raise ALREADY_EXISTS or VERSION_CONFLICT where the file does not meet the conditions."""
         if file is not None and self.must_not_exist:
-            raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
+            raise already_exists("the file exists already")
         check_version(file, self.expected_version)
         if self.content_sha256 is not None and (
             file is None or (await content_hash(tx, file)).hex() != self.content_sha256.lower()
@@ -120,7 +123,7 @@ def check_version(file: File | None, expected_version: str | None) -> None:
 FilePath = Annotated[
     str,
     AfterValidator(check_path),
-    Field(description="such as /notes/todo.md; empty: the root"),
+    Field(description="like /notes/todo.md; empty: root"),
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 INTEGER_MAX: Final = 2**53

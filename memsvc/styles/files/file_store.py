@@ -3,14 +3,15 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from anyio import to_thread
 from pydantic import Field
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, invalid, invalid_offset, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import ROOT, ancestors, name_of
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
@@ -30,15 +31,15 @@ from memsvc.styles.files.file_models import (
     file_tool,
     text_range,
 )
+from memsvc.styles.files.file_summaries import rule_summary
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.summary_text import rule_summary
 
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
 HEAD_BYTES: Final = 2048
 """Bytes from the start of a file that its summary is made from when no model made one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileEntry:
     """A file or directory in a listing or a stat."""
 
@@ -70,7 +71,7 @@ def rendered_entry(rendered: RenderedFile) -> FileEntry:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageRequest:
     """The page of a directory to return: levels, the path to start after, and the limit.
 
@@ -223,18 +224,16 @@ class FileList:
     next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
+@frozen
 class FileStore:
     """The file store as callers read it.
 
     `views` are the rendered files of the styles; they win over stored ones."""
 
-    def __init__(
-        self, database: Database, clock: Clock, options: FilesOptions, views: Sequence[Views]
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
-        self._views = views
+    database: Database
+    clock: Clock
+    options: FilesOptions
+    views: Sequence[Views]
 
     @file_tool("file_stat", title="File status", needs=Permission.READ)
     async def stat(
@@ -266,7 +265,7 @@ class FileStore:
         rendered = await self._rendered(scope, path)
         if rendered is not None:
             return rendered_entry(rendered)
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
                 return file_entry(
@@ -275,7 +274,7 @@ class FileStore:
             updated_at = await tree.directory_updated_at(tx, path)
         inside = [
             child.updated_at
-            for view in self._views
+            for view in self.views
             for child in await view.list_directory(scope, path)
         ]
         if updated_at is None and not inside and path != ROOT:
@@ -293,7 +292,7 @@ class FileStore:
     ) -> FileText:
         """Call to read a file, or a range of bytes."""
         if offset < 0 or length < -1:
-            raise MemsvcError(Code.INVALID_OFFSET, "offset must be >= 0 and length >= -1")
+            raise invalid_offset("offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
         if rendered is not None:
             check_version(None, expected_version)
@@ -303,13 +302,13 @@ class FileStore:
                 else min(offset + length, len(rendered.content))
             )
             return FileText(text_range(rendered.content, offset, stop), "utf-8")
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
                 check_version(file, expected_version)
                 return await _content(tx, file, offset, length)
         if await self.entry(scope, path) is None:
-            raise MemsvcError(Code.NOT_FOUND, "file not found")
+            raise not_found("file not found")
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
     @file_tool("file_list", title="List files", needs=Permission.READ, for_agents=True)
@@ -332,22 +331,22 @@ class FileStore:
     ) -> FileList:
         """Call to see the files and directories below a path, a page at a time."""
         if depth < 0:
-            raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
+            raise invalid_offset("depth must be >= 0")
         max_entries = (
-            self._options.list_limit_default
+            self.options.list_limit_default
             if limit is None
-            else min(limit, self._options.list_limit_max)
+            else min(limit, self.options.list_limit_max)
         )
         if max_entries < 1:
-            raise MemsvcError(Code.INVALID_ARGUMENT, "limit must be > 0")
+            raise invalid("limit must be > 0")
         max_entries = min(max_entries, SUMMARY_ENTRIES_MAX) if summaries else max_entries
         entries: list[FileEntry] = []
         rendered: list[RenderedFile] = []
         if depth > 0:
             rendered = [
-                file for view in self._views for file in await view.list_directory(scope, path)
+                file for view in self.views for file in await view.list_directory(scope, path)
             ]
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self.database.begin_read(scope) as tx:
                 entries = await page(
                     tx,
                     path,
@@ -357,7 +356,7 @@ class FileStore:
         if not entries and not (path == ROOT and depth > 0):
             current = await self.entry(scope, path)
             if current is None:
-                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {path}")
+                raise not_found(f"there is no file or directory {path}")
             if (depth == 0 or current.type == "FILE") and (path > cursor or path == ROOT):
                 entries = [current]
             if summaries and (file := await self._rendered(scope, path)) is not None:
@@ -373,13 +372,13 @@ class FileStore:
         self, scope: Scope, entries: list[FileEntry], rendered: Sequence[RenderedFile]
     ) -> list[FileEntry]:
         paths = {entry.path for entry in entries}
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             return await with_summaries(
                 tx, entries, {file.path: file for file in rendered if file.path in paths}
             )
 
     async def _rendered(self, scope: Scope, path: str) -> RenderedFile | None:
-        for view in self._views:
+        for view in self.views:
             rendered = await view.read(scope, path)
             if rendered is not None:
                 return rendered

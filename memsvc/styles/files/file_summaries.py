@@ -1,15 +1,21 @@
-"""Summaries of files by a model, made by a background job: no call waits for one."""
+"""Summaries of files: by rules, or by a model in a background job, for which no call waits."""
 
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime, time, timedelta
 from hashlib import sha256
-from time import perf_counter
-from typing import Final
+from importlib.resources import files as resources
+from itertools import pairwise
+from typing import Final, Self
 
+import regex
 import structlog
 
+from memsvc.core.analysis import is_stop_word
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -18,16 +24,31 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
 from memsvc.store.summaries import Summary
 from memsvc.styles.files.options import SummaryOptions
-from memsvc.styles.files.summary_text import (
-    FILE_OUTPUT_TOKENS_MAX,
-    WORDS_TARGET,
-    SummaryPrompts,
-    clean_summary,
-    count_words,
-    windows,
-    wrap_document,
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
+
+SUMMARY_WORDS_MAX: Final = 300
+SUMMARY_BYTES_MAX: Final = 2048
+OPENING_CHARACTERS_MAX: Final = 160
+TERM_LIMIT: Final = 5
+TERM_CHARACTERS_MAX: Final = 40
+HEAD_CHARACTERS_MAX: Final = 64 * 1024
+"""Characters of a longer start that are read."""
+EMPTY: Final = "Empty file."
+
+_NO_SPACE_CHARACTERS: Final = 64
+_SHARE_CHARACTERS: Final = 32
+_ALPHA_SHARE_MIN: Final = 0.3
+_RUN_CHARACTERS: Final = 4
+"""Characters of a run of Han that is likely one word; a longer one is counted by its pairs."""
+_FENCE_MARK: Final = regex.compile(r"`{3,}|~{3,}")
+_CONTROL: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
+_CJK_LIKE: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
+_CJK_CHARACTER: Final = regex.compile(rf"[{_CJK_LIKE}]")
+_WORD: Final = regex.compile(
+    r"(?V1)(?P<run>[\p{Han}々]{2,}+)|(?P<name>[\p{Katakana}ー]{2,}+)"
+    r"|[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{M}]{2,}+"
+    rf"|[\p{{L}}--[{_CJK_LIKE}]][[\p{{L}}\p{{N}}\p{{M}}_]--[{_CJK_LIKE}]]*+(?:['’]\p{{L}}++)?"
 )
-from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
 
 log = structlog.get_logger("memsvc.summaries")
 
@@ -39,6 +60,179 @@ SUMMARY_BYTES_MIN: Final = 1000
 BUDGET_CATEGORY: Final = "summary"
 START_JITTER_S: Final = 3600
 """Work postponed to the next day starts at a random time within this many seconds."""
+
+
+def rule_summary(head: bytes, *, size_bytes: int, is_text: bool) -> str:
+    """Return one English paragraph about a file of `size_bytes` that begins with `head`.
+
+    The start may be cut within a character. The summary quotes the opening and gives the
+    approximate number of lines and the most frequent words: at most SUMMARY_WORDS_MAX words and
+    SUMMARY_BYTES_MAX bytes, without fences, HTML tags and control characters."""
+    if size_bytes == 0:
+        return EMPTY
+    text = head.decode("utf-8", "ignore")[:HEAD_CHARACTERS_MAX]
+    if not is_text or _is_opaque(text.strip()):
+        return f"Opaque content of {size_bytes} bytes that does not read as text."
+    lines = _lines(text, size_bytes)
+    length = f"approximately {lines} {'line' if lines == 1 else 'lines'}"
+    opening = next((line for line in map(_clean, text.splitlines()) if line), "")
+    text_summary = (
+        f'The file opens with "{opening}" and has {length}.'
+        if opening
+        else f"A text file of {length}."
+    )
+    terms = _top_words(text)
+    return f"{text_summary} Frequent terms include {', '.join(terms)}." if terms else text_summary
+
+
+def _is_opaque(text: str) -> bool:
+    alpha_min = len(text) * _ALPHA_SHARE_MIN
+    has_no_space = len(text) > _NO_SPACE_CHARACTERS and not any(
+        character.isspace() for character in text
+    )
+    # scripts without spaces may fill a paragraph without any
+    if has_no_space and len(_CJK_CHARACTER.findall(text)) < alpha_min:
+        return True
+    return (
+        len(text) >= _SHARE_CHARACTERS
+        and sum(character.isalpha() for character in text) < alpha_min
+    )
+
+
+def _lines(text: str, size_bytes: int) -> int:
+    count = text.count("\n")
+    text_bytes = len(text.encode())
+    if 0 < text_bytes < size_bytes:
+        return max(1, round(count * size_bytes / text_bytes))
+    return max(1, count + (not text.endswith("\n")))
+
+
+def _clean(line: str) -> str:
+    visible = _HIDDEN_CHARACTERS.sub("", _CONTROL.sub(" ", line))
+    # text between angle brackets after that is not a tag
+    plain = _FENCE_MARK.sub(" ", _TAG.sub(" ", visible)).translate(_BRACKET_MAP)
+    return " ".join(plain.split())[:OPENING_CHARACTERS_MAX].strip()
+
+
+def _top_words(text: str) -> list[str]:
+    counts = Counter(word for word in _words(text) if len(word) <= TERM_CHARACTERS_MAX)
+    return sorted(counts, key=lambda word: (-counts[word], word))[:TERM_LIMIT]
+
+
+def _words(text: str) -> Iterator[str]:
+    for match in _WORD.finditer(_HIDDEN_CHARACTERS.sub("", _TAG.sub(" ", text))):
+        word = match[0].lower()
+        if match["run"] is not None and len(word) > _RUN_CHARACTERS:
+            yield from (first + second for first, second in pairwise(word))
+        elif match["run"] is not None or match["name"] is not None:
+            yield word
+        elif len(word) > 1 and not is_stop_word(word):
+            yield word.replace("’", "'").removesuffix("'s")
+
+
+WORDS_TARGET: Final = 160
+CALLS_MAX: Final = 8
+CALL_INPUT_TOKENS_MAX: Final = 16_000
+FILE_INPUT_TOKENS_MAX: Final = 64_000
+FILE_OUTPUT_TOKENS_MAX: Final = 4096
+PROMPT_TOKENS_MAX: Final = 500
+PART_TOKENS: Final = 14_000
+PARTS_MAX: Final = 4
+"""This many parts, and the notes on them, stay within the budget of one file."""
+WHOLE_BYTES_MAX: Final = 4 * (CALL_INPUT_TOKENS_MAX - PROMPT_TOKENS_MAX - 1)
+"""Size that one call can read of a file that needs no parts."""
+PART_BYTES: Final = 4 * (PART_TOKENS - 1)
+
+_WRAPPER: Final = "untrusted_document"
+_WRAPPERS: Final = regex.compile(rf"<(?=[\s/]*{_WRAPPER})", regex.IGNORECASE)
+_NO_TEXT: Final = regex.compile(r"[\p{Cc}--[\n\t]]", regex.V1)
+_FENCE: Final = regex.compile(r"(?:`{3,}|~{3,})[^\S\n]*[\w+-]*")
+_LINK: Final = regex.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_TAG: Final = regex.compile(r"<[^<>]*>")
+_BRACKET_MAP: Final = str.maketrans("<>", "‹›")
+_HIDDEN_CHARACTERS: Final = regex.compile(r"[\p{Cf}\p{Cs}\p{Co}\p{Cn}]")
+_SEGMENTS: Final = regex.compile(r"\b", regex.WORD | regex.V1)
+_WORD_CHARACTER: Final = regex.compile(r"[\p{L}\p{N}]")
+_SENTENCE_END: Final = regex.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！？][」』”）]*")
+
+
+@frozen
+class SummaryPrompts:
+    """Prompts about a whole file, about a part of one, and about the notes on all parts."""
+
+    whole: str
+    part: str
+    notes: str
+
+    @classmethod
+    def load(cls) -> Self:
+        """Load the prompts of this version."""
+        folder = resources("memsvc.styles.files")
+        return cls(
+            *(
+                folder.joinpath(f"summarise_{name}.md").read_text("utf-8")
+                for name in ("file", "part", "notes")
+            )
+        )
+
+    @property
+    def version(self) -> bytes:
+        """Return a hash of the prompts and the limits, which changes with them."""
+        limits = (WORDS_TARGET, WHOLE_BYTES_MAX, PART_BYTES, PARTS_MAX, FILE_OUTPUT_TOKENS_MAX)
+        return sha256(repr((astuple(self), limits)).encode()).digest()
+
+
+def windows(size_bytes: int) -> list[tuple[int, int]]:
+    """Return the byte ranges of a text that are read: all of it, or parts of about equal size.
+
+    Where those would be more than PARTS_MAX, that many parts at equal distances, the start and the
+    end included."""
+    if size_bytes <= WHOLE_BYTES_MAX:
+        return [(0, size_bytes)]
+    parts = min(-(-size_bytes // PART_BYTES), PARTS_MAX)
+    if size_bytes > parts * PART_BYTES:
+        start_positions = [at * (size_bytes - PART_BYTES) // (parts - 1) for at in range(parts)]
+        return [(start, start + PART_BYTES) for start in start_positions]
+    bounds = [at * size_bytes // parts for at in range(parts + 1)]
+    return list(pairwise(bounds))
+
+
+def wrap_document(text: str) -> str:
+    """Return a text wrapped as untrusted data; nothing in it can read as the end of the wrapper."""
+    return f"<{_WRAPPER}>\n{_WRAPPERS.sub('‹', _NO_TEXT.sub(' ', text))}\n</{_WRAPPER}>"
+
+
+def count_words(text: str) -> int:
+    """Count words by Unicode UAX #29: segments that have a letter or a number."""
+    return sum(
+        1 for segment in _SEGMENTS.split(text) if segment and _WORD_CHARACTER.search(segment)
+    )
+
+
+def clean_summary(answer: str) -> str:
+    """Return an answer cleaned up as a summary; empty when nothing meaningful is left.
+
+    One paragraph of at most SUMMARY_WORDS_MAX words and SUMMARY_BYTES_MAX bytes that ends with a
+    sentence where it has one, without fences, links, HTML and invisible characters."""
+    plain = _HIDDEN_CHARACTERS.sub("", _NO_TEXT.sub(" ", answer))
+    plain = _LINK.sub(r"\1", _FENCE.sub(" ", plain))
+    text = " ".join(_TAG.sub(" ", plain).translate(_BRACKET_MAP).split())
+    text = _first_words(text).encode()[:SUMMARY_BYTES_MAX].decode("utf-8", "ignore").strip()
+    bounds = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if bounds:
+        text = text[: bounds[-1]]
+    return text if _WORD_CHARACTER.search(text) else ""
+
+
+def _first_words(text: str) -> str:
+    words = 0
+    first: list[str] = []
+    for segment in _SEGMENTS.split(text):
+        words += bool(segment and _WORD_CHARACTER.search(segment))
+        if words > SUMMARY_WORDS_MAX:
+            break
+        first.append(segment)
+    return "".join(first)
 
 
 class FileSummaries:
@@ -155,8 +349,7 @@ class FileSummaries:
         self, prompt: str, text: str, output_tokens_max: int, **numbers: int
     ) -> str:
         instructions = prompt.format(words=WORDS_TARGET, **numbers)
-        started = perf_counter()
-        try:
+        with timed_call(self._meter, BUDGET_CATEGORY):
             answer = clean_summary(
                 await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
             )
@@ -164,13 +357,6 @@ class FileSummaries:
                 raise MemsvcError(
                     Code.INTERNAL_ERROR, "the model answered nothing that is usable as a summary"
                 )
-        except MemsvcError:
-            self._meter.add("memsvc_model_calls_total", purpose=BUDGET_CATEGORY, status="error")
-            raise
-        self._meter.add("memsvc_model_calls_total", purpose=BUDGET_CATEGORY, status="success")
-        self._meter.add(
-            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_CATEGORY
-        )
         return answer
 
     async def _claim_budget(self, scope: Scope, subject: str, calls: int) -> bool:

@@ -3,24 +3,36 @@
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final, Literal, assert_never, get_args
 
 from pydantic import AfterValidator
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    already_exists,
+    invalid,
+    invalid_offset,
+    invalid_path,
+    not_found,
+    payload_too_large,
+    permission_denied,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import KEPT_ROOTS, PATH_BYTES_MAX, ROOT, is_kept
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version, Views
-from memsvc.store import file_move, tree
+from memsvc.store import files, tree
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.locks import TREE_LOCK
-from memsvc.store.quotas import add_bytes
+from memsvc.store.usage import add_bytes
 from memsvc.styles.files.file_models import (
     ANY_STATE,
     CHANGED,
@@ -46,8 +58,7 @@ async def write_rendered(
     INVALID_ARGUMENT unless the write is `whole`, ALREADY_EXISTS or VERSION_CONFLICT (`when`; such a
     file has no versions), or the style's own errors."""
     if not whole:
-        raise MemsvcError(
-            Code.INVALID_ARGUMENT,
+        raise invalid(
             "this file can only be written as a whole",
             recovery="use mode TRUNCATE",
         )
@@ -55,7 +66,7 @@ async def write_rendered(
         when.validate()
         current = await view.read(scope, path)
         if current is not None and when.must_not_exist:
-            raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
+            raise already_exists("the file exists already")
         same = (
             current is not None
             and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
@@ -67,6 +78,7 @@ async def write_rendered(
 
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
 MODES: Final[dict[str, Mode]] = {mode: mode for mode in get_args(Mode)}
+DEFAULT_POLICY: Final = PolicyOptions()
 ATTEMPTS_MAX: Final = 20
 """How often a write is retried because its file was moved or deleted while it waited."""
 _KEPT_PATHS = ", ".join(KEPT_ROOTS)
@@ -76,7 +88,7 @@ def write_mode(value: str) -> str:
     """Return the mode of a write in capitals; INVALID_OFFSET for another one."""
     mode = value.strip().upper()
     if mode not in MODES:
-        raise MemsvcError(Code.INVALID_OFFSET, "invalid write mode: APPEND, OVERWRITE or TRUNCATE")
+        raise invalid_offset("invalid write mode: APPEND, OVERWRITE or TRUNCATE")
     return mode
 
 
@@ -90,22 +102,16 @@ class FileMove:
     moved_count: Annotated[int, "how many files moved; 0 when both paths are the same"]
 
 
+@frozen
 class FileWriter:
     """The file store as callers change it."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        options: FilesOptions,
-        indexing: FileIndex,
-        views: Sequence[Views] = (),
-    ) -> None:
-        self._database = database
-        self._views = views
-        self._clock = clock
-        self._options = options
-        self._indexing = indexing
+    database: Database
+    clock: Clock
+    options: FilesOptions
+    indexing: FileIndex
+    views: Sequence[Views] = ()
+    policy: PolicyOptions = DEFAULT_POLICY
 
     @file_tool("file_write", title="Write a file", needs=Permission.WRITE, for_agents=True)
     async def write(  # noqa: PLR0913 - one for each argument
@@ -150,8 +156,11 @@ class FileWriter:
         PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY, IS_DIRECTORY, INVALID_OFFSET,
         VERSION_CONFLICT or ALREADY_EXISTS (`when`), or PERMISSION_DENIED where the memory keeps its
         own files. A TRUNCATE that requires a content by its hash, but no version, and finds its own
-        content already there succeeds and changes nothing, so that it can be retried."""
-        for view in self._views:
+        content already there succeeds and changes nothing, so that it can be retried. Secrets in a
+        text are masked, or SECRET_REFUSED, as the project's policy says."""
+        if self.policy.of(scope.project) != "keep" and is_text(content):
+            content = (await self.policy.applied(scope.project, content.decode())).encode()
+        for view in self.views:
             if view.accepts(path):
                 await write_rendered(
                     view, scope, path, content, whole=mode == "TRUNCATE", when=when
@@ -186,15 +195,15 @@ class FileWriter:
         """Delete a file, or with recursive a directory and all that is in it."""
         when = Precondition(expected_version, content_sha256)
         if path == ROOT:
-            raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
+            raise permission_denied("root directory cannot be deleted")
         reject_kept_path(path)
-        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+        async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await store.find(tx, path, for_update=True)
             await when.check(tx, file)
-            now = self._clock.now()
+            now = self.clock.now()
             deep = recursive and file is None
             at_once = 0 if deep else AT_ONCE_BYTES
-            deleted, size_bytes = await file_move.delete(
+            deleted, size_bytes = await files.delete(
                 tx, path, recursive=deep, now=now, keep_style_files=True, index_bytes_max=at_once
             )
             if not deleted and await tree.is_directory(tx, path):
@@ -204,11 +213,11 @@ class FileWriter:
                     recovery="set recursive to delete all in it",
                 )
             if not deleted:
-                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {path}")
+                raise not_found(f"there is no file or directory {path}")
             if file is not None:
-                await self._indexing.file_deleted(tx, file)
+                await self.indexing.file_deleted(tx, file)
             else:
-                await self._indexing.files_deleted(tx)
+                await self.indexing.files_deleted(tx)
             await self._update_usage(tx, -size_bytes, now)
         return FileDeletion(deleted)
 
@@ -218,6 +227,7 @@ class FileWriter:
         needs=Permission.WRITE,
         over_quota=True,
         destructive=True,
+        removes=lambda args: args.overwrite,
     )
     async def rename(
         self,
@@ -245,40 +255,40 @@ class FileWriter:
         source, destination = from_path, to_path
         for path in (source, destination):
             if path == ROOT:
-                raise MemsvcError(Code.INVALID_PATH, "the root cannot be moved, nor moved to")
+                raise invalid_path("the root cannot be moved, nor moved to")
             reject_kept_path(path)
         destination_when.validate()
-        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+        async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await store.find(tx, source, for_update=True)
             if file is None and not await tree.is_directory(tx, source):
-                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {source}")
+                raise not_found(f"there is no file or directory {source}")
             await when.check(tx, file)
             if source == destination:
                 return FileMove(0)
             if file is None and destination.startswith(source + "/"):
-                raise MemsvcError(Code.INVALID_PATH, "a directory cannot be moved into itself")
+                raise invalid_path("a directory cannot be moved into itself")
             replaced = await store.find(tx, destination, for_update=True)
             await destination_when.check(tx, replaced)
             if replaced is not None and file is not None and overwrite:
-                await file_move.delete(
+                await files.delete(
                     tx,
                     destination,
                     recursive=False,
-                    now=self._clock.now(),
+                    now=self.clock.now(),
                     keep_style_files=True,
                     index_bytes_max=AT_ONCE_BYTES,
                 )
-                await self._indexing.file_deleted(tx, replaced)
+                await self.indexing.file_deleted(tx, replaced)
             moved = await _move(tx, source, destination)
-            await self._indexing.file_moved(
+            await self.indexing.file_moved(
                 tx, replace(file, path=destination) if file else destination
             )
             if replaced is not None:
-                await self._update_usage(tx, -replaced.size_bytes, self._clock.now())
+                await self._update_usage(tx, -replaced.size_bytes, self.clock.now())
         return FileMove(moved)
 
     async def _write(self, scope: Scope, request: "_Write") -> FileWrite:
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             file = await store.find(tx, request.path, for_update=True)
             try:
                 version = await self._put(tx, file, request)
@@ -294,24 +304,23 @@ class FileWriter:
     async def _put(self, tx: Tx, file: File | None, request: "_Write") -> str:
         """Check a write against the existing file, if any, and apply it; return the new version."""
         if file is not None and file.owner:
-            raise MemsvcError(Code.PERMISSION_DENIED, "this file is kept by the memory itself")
+            raise permission_denied("this file is kept by the memory itself")
         if file is not None and await _is_applied(tx, file, request):
             return file.version
         await request.when.check(tx, file)
         if file is not None and request.is_empty_append:
             return file.version
-        now = self._clock.now()
+        now = self.clock.now()
         size_bytes = file.size_bytes if file else 0
         whole = await _result(tx, file, request)
         delta_bytes = len(request.content) if whole is None else len(whole) - size_bytes
-        if size_bytes + delta_bytes > self._options.file_bytes_max:
-            raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE,
-                f"a file may hold {self._options.file_bytes_max} bytes at the most",
+        if size_bytes + delta_bytes > self.options.file_bytes_max:
+            raise payload_too_large(
+                f"a file may hold {self.options.file_bytes_max} bytes at the most",
             )
         change = FileChange(whole, request.content)
         written = await _store(tx, file, request.path, change, now)
-        await self._indexing.file_written(tx, file, written, change)
+        await self.indexing.file_written(tx, file, written, change)
         await self._update_usage(tx, delta_bytes, now)
         return written.version
 
@@ -319,28 +328,25 @@ class FileWriter:
         await add_bytes(
             tx,
             delta_bytes,
-            project_bytes_max=self._options.project_bytes_max,
-            tenant_bytes_max=self._options.tenant_bytes_max,
+            project_bytes_max=self.options.project_bytes_max,
+            tenant_bytes_max=self.options.tenant_bytes_max,
             now=now,
         )
 
     def _check_write(self, request: "_Write") -> None:
         if request.path == ROOT:
-            raise MemsvcError(Code.INVALID_PATH, "a file needs a path")
+            raise invalid_path("a file needs a path")
         reject_kept_path(request.path)
         request.when.validate()
-        if len(request.content) > self._options.payload_bytes_max:
-            raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE,
-                f"one write may hold {self._options.payload_bytes_max} bytes at the most",
+        if len(request.content) > self.options.payload_bytes_max:
+            raise payload_too_large(
+                f"one write may hold {self.options.payload_bytes_max} bytes at the most",
             )
         if request.offset < 0 or (request.mode == "TRUNCATE" and request.offset != 0):
-            raise MemsvcError(
-                Code.INVALID_OFFSET, "offset must be 0 with TRUNCATE, and never negative"
-            )
+            raise invalid_offset("offset must be 0 with TRUNCATE, and never negative")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Write:
     path: str
     content: bytes
@@ -369,7 +375,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
     """Return the whole new content, or None when the content is simply appended."""
     if file is None:
         if request.mode == "OVERWRITE" and request.offset > 0:
-            raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
+            raise invalid_offset("offset beyond eof")
         return request.content
     match request.mode:
         case "APPEND":
@@ -378,7 +384,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
             return request.content
         case "OVERWRITE":
             if request.offset > file.size_bytes:
-                raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
+                raise invalid_offset("offset beyond eof")
             if request.offset == file.size_bytes and request.content:
                 return None
             old = await store.read(tx, file, 0, file.size_bytes)
@@ -388,9 +394,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
                 + old[request.offset + len(request.content) :]
             )
             if file.is_text and is_text(request.content) and not is_text(whole):
-                raise MemsvcError(
-                    Code.INVALID_OFFSET, "the overwritten range would split a character"
-                )
+                raise invalid_offset("the overwritten range would split a character")
             return whole
         case _:
             assert_never(request.mode)
@@ -423,24 +427,23 @@ async def _store(tx: Tx, file: File | None, path: str, change: FileChange, now: 
 
 async def _move(tx: Tx, source: str, destination: str) -> int:
     try:
-        await file_move.check_destination(tx, destination)
+        await files.check_destination(tx, destination)
     except MemsvcError as error:
         if error.code is not Code.IS_DIRECTORY:
             raise
-        raise MemsvcError(Code.ALREADY_EXISTS, "a directory is there already") from error
-    moved = await file_move.move(tx, source, destination)
+        raise already_exists("a directory is there already") from error
+    moved = await files.move(tx, source, destination)
     if moved.any_owned:
-        raise MemsvcError(Code.PERMISSION_DENIED, "files of the memory itself cannot be moved")
+        raise permission_denied("files of the memory itself cannot be moved")
     if moved.path_bytes > PATH_BYTES_MAX:
-        raise MemsvcError(Code.INVALID_PATH, f"a path would be longer than {PATH_BYTES_MAX} bytes")
+        raise invalid_path(f"a path would be longer than {PATH_BYTES_MAX} bytes")
     return moved.files
 
 
 def reject_kept_path(path: str) -> None:
     """Raise PERMISSION_DENIED where the memory keeps its own files."""
     if is_kept(path):
-        raise MemsvcError(
-            Code.PERMISSION_DENIED,
+        raise permission_denied(
             "the memory itself keeps its files here",
             recovery="write outside of " + _KEPT_PATHS,
         )

@@ -1,22 +1,38 @@
-"""Index of callers' files: the start of a write is indexed at once, the rest by a job."""
+"""Index of callers' files, and search in it: a write's start is indexed at once, the rest later."""
 
 import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import KW_ONLY
+from typing import Annotated, Final
+
+import structlog
+from pydantic import AfterValidator, Field
 
 from memsvc.core.call_context import step_done
 from memsvc.core.chunks import chunks
-from memsvc.core.ports import Clock
-from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
-from memsvc.store import documents, files, jobs, summaries, tree
+from memsvc.core.errors import MemsvcError, invalid, invalid_query
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import check_path
+from memsvc.core.ports import CitedPassage, Clock, Meter, Reranker
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import Job, NamedProjectArguments
+from memsvc.store import documents, files, jobs, passages, projects, summaries, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.documents import DocumentChunk
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.index import index_id_of
-from memsvc.styles.embedding import EMBED_JOB
-from memsvc.styles.files.file_summaries import SETTLE_S, SUMMARISE_JOB, SUMMARY_BYTES_MIN
+from memsvc.store.passages import Passage, PassageKey, SearchRange
+from memsvc.styles import passage_search
+from memsvc.styles.embedding import EMBED_JOB, Embedding
+from memsvc.styles.files.file_summaries import (
+    SETTLE_S,
+    SUMMARISE_JOB,
+    SUMMARY_BYTES_MIN,
+    rule_summary,
+)
+from memsvc.styles.files.options import SearchOptions
 
 FILE_INDEX: Final = "files"
 AT_ONCE_BYTES: Final = 128 * 1024
@@ -28,8 +44,18 @@ DELETED_JOB: Final = "files.forget"
 RENAME_JOB: Final = "files.retitle"
 FILES_AT_ONCE: Final = 50
 
+log = structlog.get_logger("memsvc.search")
 
-@dataclass(frozen=True, slots=True)
+QUERY_BYTES_MAX: Final = 16_384
+PROJECTS_MAX: Final = 10_000
+HEAD_BYTES: Final = 8192
+"""Bytes from the start of a file that its summary is made from when no model made one."""
+
+Content = tuple[str, int, int]
+"""Identity of a file's content: its project, its stream and its size in bytes."""
+
+
+@frozen
 class FileChange:
     """One write to a file: `whole` is its new content, or None where `added` is appended."""
 
@@ -160,7 +186,7 @@ class FileIndex:
     async def index_deleted(self, scope: Scope, _: str) -> None:
         """Job: remove the chunks of deleted files."""
         while True:
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self._database.begin_read(scope) as tx:
                 deleted = await files.deleted_with_entries(tx, limit=FILES_AT_ONCE)
             for file_id in deleted:
                 await self.index(scope, file_id.hex)
@@ -171,7 +197,7 @@ class FileIndex:
         """Job: index the files at and below a path under the names that they have now."""
         after = ""
         while True:
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self._database.begin_read(scope) as tx:
                 paths = await tree.files_at(tx, path, after=after, limit=FILES_AT_ONCE)
             for file_path in paths:
                 # one at a time: a holder of the index lock must not wait for the file of a writer
@@ -235,3 +261,217 @@ class FileIndex:
 def whole_characters(content: bytes, limit: int) -> int:
     """Return how many of the first `limit` bytes of UTF-8 text form whole characters."""
     return len(content[:limit].decode("utf-8", "ignore").encode())
+
+
+@result
+class FileChunk:
+    _: KW_ONLY
+    project: Annotated[
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "its project, when several were searched",
+    ] = None
+    file_path: Annotated[str, "the file that it is in"]
+    file_seek_start_bytes: Annotated[int, "its first byte in the file"]
+    file_seek_end_bytes: Annotated[int, "the byte after its last"]
+    is_full_file: Annotated[bool, "whether it is all that the file holds"]
+    chunk_content: Annotated[str, "its text"]
+    score: Annotated[float, "how well it answers; comparable within one answer only"]
+    file_summary: Annotated[str, "what the file is about, in a paragraph"]
+
+
+@result
+class FoundChunks:
+    chunks: Annotated[list[FileChunk], "best first; empty when nothing matches"]
+
+
+@frozen
+class SearchHit:
+    """A matching passage with its file's summary.
+
+    `project` is None unless several were searched."""
+
+    project: str | None
+    passage: Passage
+    score: float
+    summary: str
+
+
+@frozen
+class FileSearch:
+    """Search over files; it finds what the previous call wrote and nothing that was deleted."""
+
+    database: Database
+    meter: Meter
+    options: SearchOptions
+    embedding: Embedding | None = None
+    reranker: Reranker | None = None
+
+    @tool(
+        "file_search",
+        title="Search files",
+        needs=Permission.READ,
+        toolset="files",
+        for_agents=True,
+        base=NamedProjectArguments,
+        project="the project; *: all of yours",
+        logs=("path_prefix",),
+        spans_projects=True,
+    )
+    async def search(
+        self,
+        scope: Scope,
+        query: Annotated[str, "words or a question"],
+        path_prefix: Annotated[
+            str,
+            AfterValidator(lambda value: check_path(value.removesuffix("/"))),
+            "file or directory to search in",
+        ] = "",
+        limit: Annotated[int | None, "passages; at most 20"] = None,
+    ) -> FoundChunks:
+        """Call to find what files say: passages that fit, by words and, if set up, by meaning."""
+        return FoundChunks(
+            [
+                FileChunk(
+                    project=hit.project,
+                    file_path=hit.passage.path,
+                    file_seek_start_bytes=hit.passage.start,
+                    file_seek_end_bytes=hit.passage.end,
+                    is_full_file=hit.passage.whole,
+                    chunk_content=hit.passage.text,
+                    score=hit.score,
+                    file_summary=hit.summary,
+                )
+                for hit in await self.find(scope, query, path=path_prefix, limit=limit)
+            ]
+        )
+
+    async def find(
+        self, scope: Scope, query: str, *, path: str, limit: int | None
+    ) -> list[SearchHit]:
+        """Return the best passages for a question, best first, in the files at and below a path.
+
+        Searches one project or, where the scope's project is `*`, all that the caller may touch.
+        INVALID_QUERY for a blank or overlong query."""
+        query = query.strip()
+        if not query or len(query.encode()) > QUERY_BYTES_MAX:
+            raise invalid_query(f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank")
+        max_passages = (
+            self.options.limit_default if limit is None else min(limit, self.options.limit_max)
+        )
+        if max_passages < 1:
+            raise invalid("limit must be > 0")
+        vector = await self.embedding.question(query) if self.embedding is not None else None
+        rerank_count = (
+            max_passages if self.reranker is None else max(max_passages, self.options.reranked)
+        )
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
+            where = SearchRange(FILE_INDEX, await _projects(tx, scope), path)
+            scores = await self._scores(tx, where, query, vector, rerank_count)
+            best = sorted(scores, key=lambda place: (-scores[place], place))[:rerank_count]
+            found = await passages.read(tx, where, best)
+            self.meter.add("memsvc_recall_candidates", len(scores))
+            ordered = [(place, scores[place]) for place in best if place in found]
+            if self.reranker is None:
+                return _search_results(scope, ordered, found, await _summaries(tx, ordered, found))
+        ordered = (await self._rerank(query, ordered, found))[:max_passages]
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
+            summaries_by_content = await _summaries(tx, ordered, found)
+        return _search_results(scope, ordered, found, summaries_by_content)
+
+    async def find_passages(
+        self, scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
+        """Return the best passages of a project, for any user (port `PassageSearch`)."""
+        if not question.strip():
+            return []
+        found = await self.find(scope, question, path="", limit=limit)
+        return [
+            CitedPassage(
+                passage.path,
+                passage.start,
+                passage.end,
+                passage.text,
+                hit.score,
+                passage.updated_at,
+            )
+            for hit in found
+            for passage in [hit.passage]
+        ]
+
+    async def _scores(
+        self, tx: Tx, where: SearchRange, query: str, vector: Sequence[float] | None, limit: int
+    ) -> Mapping[PassageKey, float]:
+        return await passage_search.scores(
+            tx,
+            where,
+            query,
+            vector,
+            self.embedding.model if self.embedding is not None else "",
+            best=limit,
+            candidates=self.options.candidates,
+            vector_weight=self.options.semantic_weight,
+        )
+
+    async def _rerank(
+        self,
+        query: str,
+        ordered: list[tuple[PassageKey, float]],
+        found: Mapping[PassageKey, Passage],
+    ) -> list[tuple[PassageKey, float]]:
+        """Return the same places in the reranker's order, unchanged if it fails or is slow."""
+        assert self.reranker is not None
+        if not ordered:
+            return ordered
+        try:
+            scores = await self.reranker(query, [found[place].text for place, _ in ordered])
+        except MemsvcError as error:
+            log.warning("search goes on without the reranker", code=error.code.value)
+            return ordered
+        ranked = [(place, score) for (place, _), score in zip(ordered, scores, strict=True)]
+        return sorted(ranked, key=lambda pair: -pair[1])
+
+
+async def _projects(tx: Tx, scope: Scope) -> list[str]:
+    if scope.project != ALL_PROJECTS:
+        return [scope.project]
+    return await projects.names(
+        tx, like="", after="", only=scope.allowed_projects, limit=PROJECTS_MAX
+    )
+
+
+async def _summaries(
+    tx: Tx, ordered: Sequence[tuple[PassageKey, float]], found: Mapping[PassageKey, Passage]
+) -> dict[Content, str]:
+    """Return a summary of each file: the model's if it is current, else one of the file's start."""
+    contents = list({_content(place, found[place]) for place, _ in ordered})
+    sources = (
+        await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
+    )
+    return {
+        content: source.summary
+        or rule_summary(source.head, size_bytes=source.size_bytes, is_text=source.is_text)
+        for content, source in sources.items()
+    }
+
+
+def _content(place: PassageKey, passage: Passage) -> Content:
+    return place.project, passage.stream, passage.size_bytes
+
+
+def _search_results(
+    scope: Scope,
+    ordered: Sequence[tuple[PassageKey, float]],
+    found: Mapping[PassageKey, Passage],
+    summaries_by_content: Mapping[Content, str],
+) -> list[SearchHit]:
+    multi_project = scope.project == ALL_PROJECTS
+    return [
+        SearchHit(
+            place.project if multi_project else None,
+            found[place],
+            score,
+            summaries_by_content[_content(place, found[place])],
+        )
+        for place, score in ordered
+    ]

@@ -15,7 +15,18 @@ from unicodedata import category
 
 from pydantic import Field
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    already_exists,
+    invalid,
+    invalid_content,
+    invalid_path,
+    not_found,
+    permission_denied,
+    resource_busy,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import PATH_BYTES_MAX, check_path, decode_segment, encode_segment
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
@@ -118,7 +129,7 @@ class MemoryText:
     text: Annotated[str, "the answer, as a sentence or as numbered lines"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """Result of an edit: the new content of a file and the answer."""
 
@@ -126,6 +137,7 @@ class Edit:
     answer: str
 
 
+@frozen
 class MemoryDirectory:
     """The commands of the memory tool over the file store.
 
@@ -133,9 +145,8 @@ class MemoryDirectory:
     segments is encoded. Every error has its fixed sentence as the message. Edits apply only to the
     version that was read, so concurrent edits are not lost."""
 
-    def __init__(self, files: FileStore, writing: FileWriter) -> None:
-        self._files = files
-        self._writing = writing
+    files: FileStore
+    writing: FileWriter
 
     @tool(
         "memory",
@@ -143,6 +154,7 @@ class MemoryDirectory:
         needs=Permission.WRITE,
         toolset="turns",
         destructive=True,
+        removes=lambda args: args.command == "delete",
         logs=("command", "path", "old_path", "new_path"),
         text_member="text",
         bare_errors=True,
@@ -160,7 +172,7 @@ class MemoryDirectory:
         view_range: Annotated[
             list[int] | None,
             Field(max_length=16),
-            "view: the first and the last line to show, counted from 1; -1 for the end",
+            "view: the first and last line, from 1; -1: the end",
         ] = None,
         file_text: Annotated[str | None, "create: the content of the new file"] = None,
         old_str: Annotated[
@@ -181,28 +193,28 @@ class MemoryDirectory:
         View a directory or a file, create a file, str_replace or insert text in it, delete or
         rename. Look into /memories before starting on a task."""
 
-        def needed(name: str, value: Argument | None) -> Argument:
+        def required(name: str, value: Argument | None) -> Argument:
             if value is None:
                 raise invalid(f"{name}: the command {command} needs it")
             return value
 
         match command:
             case "rename":
-                source = needed("old_path", old_path)
-                text = self.rename(scope, source, needed("new_path", new_path))
+                source = required("old_path", old_path)
+                text = self.rename(scope, source, required("new_path", new_path))
             case "view":
-                text = self.view(scope, needed("path", path), view_range)
+                text = self.view(scope, required("path", path), view_range)
             case "create":
-                at = needed("path", path)
-                text = self.create(scope, at, needed("file_text", file_text))
+                at = required("path", path)
+                text = self.create(scope, at, required("file_text", file_text))
             case "str_replace":
-                at = needed("path", path)
-                text = self.str_replace(scope, at, needed("old_str", old_str), new_str)
+                at = required("path", path)
+                text = self.str_replace(scope, at, required("old_str", old_str), new_str)
             case "insert":
-                line, at = needed("insert_line", insert_line), needed("path", path)
-                text = self.insert(scope, at, line, needed("insert_text", insert_text))
+                line, at = required("insert_line", insert_line), required("path", path)
+                text = self.insert(scope, at, line, required("insert_text", insert_text))
             case "delete":
-                text = self.delete(scope, needed("path", path))
+                text = self.delete(scope, required("path", path))
             case _:
                 assert_never(command)
         return MemoryText(await text)
@@ -215,16 +227,14 @@ class MemoryDirectory:
         store_path = _store_path(path)
         entry = await self._entry(scope, store_path)
         if entry is None:
-            raise MemsvcError(Code.NOT_FOUND, _missing(path))
+            raise not_found(_missing(path))
         if entry.type == "DIRECTORY":
             return await self._view_directory(scope, path, store_path)
         with _with_messages({Code.NOT_FOUND: _gone(path)}):
             content, _ = await self._read(scope, path, store_path)
         lines = content.split("\n")
         if len(lines) > LINES_MAX:
-            raise MemsvcError(
-                Code.INVALID_CONTENT, f"File {path} exceeds maximum line limit of 999,999 lines."
-            )
+            raise invalid_content(f"File {path} exceeds maximum line limit of 999,999 lines.")
         first = 0
         if view_range and len(view_range) == 2:
             first = max(1, view_range[0]) - 1
@@ -236,10 +246,10 @@ class MemoryDirectory:
         store_path = _store_path(path)
         exists = f"File {path} already exists"
         if await self._entry(scope, store_path) is not None:
-            raise MemsvcError(Code.ALREADY_EXISTS, exists)
+            raise already_exists(exists)
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.IS_DIRECTORY: exists}):
             absent = Precondition(must_not_exist=True)
-            await self._writing.put(
+            await self.writing.put(
                 scope, store_path, file_text.encode(), mode="TRUNCATE", when=absent
             )
         return f"File created successfully at: {path}"
@@ -253,15 +263,13 @@ class MemoryDirectory:
         def edit(content: str) -> Edit:
             match_count = content.count(old_str)
             if match_count == 0:
-                raise MemsvcError(
-                    Code.INVALID_ARGUMENT,
+                raise invalid(
                     f"No replacement was performed, old_str `{shorten(old_str)}` did not appear"
                     f" verbatim in {path}.",
                 )
             if match_count > 1:
                 lines = ", ".join(map(str, lines_of(content, old_str)))
-                raise MemsvcError(
-                    Code.INVALID_ARGUMENT,
+                raise invalid(
                     "No replacement was performed. Multiple occurrences of old_str"
                     f" `{shorten(old_str)}` in lines: {lines}. Please ensure it is unique",
                 )
@@ -287,8 +295,7 @@ class MemoryDirectory:
             # only a line feed separates lines, so that a carriage return stays where it is
             lines = content.removesuffix("\n").split("\n") if content else []
             if not 0 <= insert_line <= len(lines):
-                raise MemsvcError(
-                    Code.INVALID_ARGUMENT,
+                raise invalid(
                     f"Invalid `insert_line` parameter: {insert_line}. It should be within the"
                     f" range [0, {len(lines)}].",
                 )
@@ -307,11 +314,9 @@ class MemoryDirectory:
         NOT_FOUND, PERMISSION_DENIED for /memories itself."""
         store_path = _store_path(path)
         if store_path == ROOT:
-            raise MemsvcError(
-                Code.PERMISSION_DENIED, "Cannot delete the /memories directory itself"
-            )
+            raise permission_denied("Cannot delete the /memories directory itself")
         with _with_messages({Code.NOT_FOUND: f"The path {path} does not exist"}):
-            await self._writing.delete(scope, store_path, recursive=True)
+            await self.writing.delete(scope, store_path, recursive=True)
         return f"Successfully deleted {path}"
 
     async def rename(self, scope: Scope, old_path: str, new_path: str) -> str:
@@ -321,26 +326,24 @@ class MemoryDirectory:
         directory into itself."""
         source, destination = _store_path(old_path), _store_path(new_path)
         if source == ROOT:
-            raise MemsvcError(
-                Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself"
-            )
+            raise permission_denied("Cannot rename the /memories directory itself")
         exists = f"The destination {new_path} already exists"
         if await self._entry(scope, destination) is not None:
-            raise MemsvcError(Code.ALREADY_EXISTS, exists)
+            raise already_exists(exists)
         missing = f"The path {old_path} does not exist"
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.NOT_FOUND: missing}):
-            await self._writing.rename(scope, source, destination)
+            await self.writing.rename(scope, source, destination)
         return f"Successfully renamed {old_path} to {new_path}"
 
     async def _entry(self, scope: Scope, store_path: str) -> FileEntry | None:
-        entry = await self._files.entry(scope, store_path)
+        entry = await self.files.entry(scope, store_path)
         # other directories exist because of their files; this one always exists
-        return await self._files.entry(scope, "") if entry is None and store_path == ROOT else entry
+        return await self.files.entry(scope, "") if entry is None and store_path == ROOT else entry
 
     async def _read(self, scope: Scope, path: str, store_path: str) -> tuple[str, str | None]:
-        read = await self._files.read(scope, store_path)
+        read = await self.files.read(scope, store_path)
         if read.content_encoding != "utf-8":
-            raise MemsvcError(Code.INVALID_CONTENT, f"Unsupported file type for {path}")
+            raise invalid_content(f"Unsupported file type for {path}")
         return read.content, read.version
 
     async def _edit(self, scope: Scope, path: str, edit: Callable[[str], Edit]) -> str:
@@ -353,14 +356,14 @@ class MemoryDirectory:
             with _with_messages({Code.NOT_FOUND: missing, Code.IS_DIRECTORY: no_file}):
                 content, version = await self._read(scope, path, store_path)
             missing = _gone(path)
-            edited = edit(content)
-            whole = edited.content.encode()
+            updated = edit(content)
+            whole = updated.content.encode()
             # A TRUNCATE that finds its own content written by another caller meanwhile would count
             # as done, though that was another edit. Only for an edit that shortens the file is this
             # the same.
             mode: Mode = "TRUNCATE" if len(whole) < len(content.encode()) else "OVERWRITE"
             try:
-                await self._writing.put(
+                await self.writing.put(
                     scope, store_path, whole, mode=mode, when=Precondition(expected_version=version)
                 )
             except MemsvcError as error:
@@ -368,15 +371,15 @@ class MemoryDirectory:
                     raise
                 await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
                 continue
-            return edited.answer
-        raise MemsvcError(Code.RESOURCE_BUSY, "others keep changing this file", retry_after_s=1.0)
+            return updated.answer
+        raise resource_busy("others keep changing this file", retry_after_s=1.0)
 
     async def _view_directory(self, scope: Scope, path: str, store_path: str) -> str:
         root = DirectoryNode()
         cursor: str | None = ""
         while cursor is not None:
             try:
-                page = await self._files.listing(
+                page = await self.files.listing(
                     scope,
                     store_path,
                     depth=_DEPTH_MAX,
@@ -409,15 +412,15 @@ def _store_path(path: str) -> str:
 
     INVALID_PATH for a path that is not in /memories, leads out of it or is too long."""
     if len(path.encode()) > PATH_BYTES_MAX:
-        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {PATH_BYTES_MAX} bytes")
+        raise invalid_path(f"path is longer than {PATH_BYTES_MAX} bytes")
     inside = path.removeprefix(ROOT)
     if not path.startswith(ROOT) or (inside and not inside.startswith("/")):
-        raise MemsvcError(Code.INVALID_PATH, f"Path must start with /memories, got: {path}")
+        raise invalid_path(f"Path must start with /memories, got: {path}")
     segments = inside.rstrip("/").split("/")[1:]
     if any(segment in {"", ".", ".."} for segment in segments):
-        raise MemsvcError(Code.INVALID_PATH, f"Path {path} would escape /memories directory")
+        raise invalid_path(f"Path {path} would escape /memories directory")
     if any(category(character) == "Cc" for character in inside):
-        raise MemsvcError(Code.INVALID_PATH, "path must not hold control characters")
+        raise invalid_path("path must not hold control characters")
     return check_path("/".join((ROOT, *map(encode_segment, segments))))
 
 

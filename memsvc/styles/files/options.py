@@ -1,12 +1,12 @@
 """Limits of a project's files."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from memsvc.core.options import Options
 
 
-class SearchOptions(BaseModel):
+class SearchOptions(Options):
     """Options of file search."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(
         True, description="whether file_search is there; what is written is indexed either way"
@@ -29,12 +29,10 @@ class SearchOptions(BaseModel):
     )
 
 
-class SummaryOptions(BaseModel):
+class SummaryOptions(Options):
     """Options of file summaries.
 
     Without a model, summaries are made from the start of a file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="whether the model, if there is one, summarises files")
     a_day: int = Field(
@@ -45,10 +43,8 @@ class SummaryOptions(BaseModel):
     )
 
 
-class FilesOptions(BaseModel):
+class FilesOptions(Options):
     """Limits of the file store, in bytes and entries."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     payload_bytes_max: int = Field(2_000_000, ge=1, description="content of one write, in bytes")
     file_bytes_max: int = Field(10_000_000, ge=1, le=2**30, description="one file, in bytes")

@@ -1,35 +1,62 @@
-"""Everything that this style publishes: tools, jobs, MCP resources and completions."""
+"""Everything that this style publishes, with the tools about versions and bytes of files."""
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from importlib.resources import files as resources
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field
 
-from memsvc.core.errors import invalid
-from memsvc.core.paths import KEPT_ROOTS, is_kept
+from memsvc.core.errors import Code, MemsvcError, invalid, invalid_path, not_found
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import KEPT_ROOTS, ROOT, is_kept
 from memsvc.core.ports import Clock, Llm, Meter, Reranker
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tool_methods import result, tool, tools_of
-from memsvc.core.tools import Published, TenantArguments, Views
+from memsvc.core.tools import (
+    OpenFile,
+    Published,
+    StoredContent,
+    TenantArguments,
+    Version,
+    Views,
+    removes_nothing,
+)
 from memsvc.store import files as store
-from memsvc.store import projects, tree
+from memsvc.store import projects, tree, versions
 from memsvc.store.database import Database
+from memsvc.store.files import File
+from memsvc.store.versions import FileRevision, FileState
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_maintenance import jobs as upkeep_jobs
+from memsvc.styles.files.file_models import (
+    Encoding,
+    FilePath,
+    FileWrite,
+    Precondition,
+    check_version,
+    file_tool,
+    is_text,
+)
 from memsvc.styles.files.file_store import FileStore
 from memsvc.styles.files.file_summaries import FileSummaries
-from memsvc.styles.files.file_versions import FileHistory, Transfer
-from memsvc.styles.files.file_writer import FileWriter
+from memsvc.styles.files.file_writer import DEFAULT_POLICY, MODES, FileWriter, reject_kept_path
 from memsvc.styles.files.indexing import (
     FileIndex,
+    FileSearch,
 )
 from memsvc.styles.files.memory_directory import MemoryDirectory
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.search import FileSearch
 from memsvc.styles.model_budget import ModelBudget
+
+VERSIONS_LIMIT = 50
+VERSIONS_LIMIT_MAX = 200
 
 DIRECTORY: Final = Resource(
     template="memsvc://{project}/directories/{+path}",
@@ -38,6 +65,243 @@ DIRECTORY: Final = Resource(
     description="What lies directly in a directory, as JSON: the first page of file_list.",
     mime_type="application/json",
 )
+
+
+@result
+class PastVersion:
+    id: Annotated[str, "the version token that the file had then: history_id of the other tools"]
+    size: Annotated[int, "bytes"]
+    created_at: Annotated[datetime, "when this content was written"]
+
+
+@result
+class PastVersions:
+    versions: Annotated[list[PastVersion], "newest first; what the file is now is none of them"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "before_id of the next page, when there is one"] = None
+
+
+@result
+class PastContent:
+    history_id: Annotated[str, "id of the version"]
+    content: Annotated[str, "all its bytes, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 when they are not UTF-8 text"]
+    size: Annotated[int, "bytes"]
+    created_at: Annotated[datetime, "when this content was written"]
+
+
+VersionId = Annotated[Version, "a version of this file"]
+history_tool = partial(file_tool, logs=("path", "expected_version", "history_id", "before_id"))
+
+
+@frozen
+class FileHistory:
+    """History of a path: of the file there now and of files deleted there but not purged.
+
+    A file that is moved takes its history along."""
+
+    database: Database
+    writing: FileWriter
+
+    @history_tool("file_list_versions", title="List past versions", needs=Permission.READ)
+    async def list_versions(
+        self,
+        scope: Scope,
+        path: FilePath,
+        limit: Annotated[
+            int, Field(ge=1, le=VERSIONS_LIMIT_MAX), "versions at the most"
+        ] = VERSIONS_LIMIT,
+        before_id: Annotated[Version | None, "next_cursor of the page before"] = None,
+    ) -> PastVersions:
+        """List what a file was before, newest first, also after it was deleted."""
+        _check_path(path)
+        position = FileRevision.parse(before_id) if before_id is not None else None
+        async with self.database.begin_read(scope) as tx:
+            unknown = before_id is not None and position is None
+            found = (
+                None
+                if unknown
+                else await versions.history(tx, path, before=position, limit=limit + 1)
+            )
+            if found is None:
+                raise _not_found()
+            if not found and before_id is None and not await versions.is_known(tx, path):
+                raise not_found("file not found")
+        has_more = len(found) > limit
+        return PastVersions(
+            [PastVersion(one.version, one.size_bytes, one.created_at) for one in found[:limit]],
+            has_more,
+            found[limit - 1].version if has_more else None,
+        )
+
+    @history_tool("file_read_version", title="Read a past version", needs=Permission.READ)
+    async def read_version(
+        self, scope: Scope, path: FilePath, history_id: VersionId
+    ) -> PastContent:
+        """Read all that a file held at a version of its history."""
+        state, content = await self._read(scope, path, history_id)
+        text = is_text(content)
+        return PastContent(
+            state.version,
+            content.decode() if text else base64.b64encode(content).decode(),
+            "utf-8" if text else "base64",
+            state.size_bytes,
+            state.created_at,
+        )
+
+    @history_tool(
+        "file_restore_version",
+        title="Restore a past version",
+        needs=Permission.WRITE,
+        destructive=True,
+        removes=removes_nothing,
+    )
+    async def restore_version(
+        self,
+        scope: Scope,
+        path: FilePath,
+        history_id: VersionId,
+        expected_version: Annotated[
+            Version | None, "restore only if the file is at this version now"
+        ] = None,
+        create_only: Annotated[bool, "restore only if there is no such file now"] = False,
+    ) -> FileWrite:
+        """Make a file what it was at a version of its history; what it is now becomes a version."""
+        when = Precondition(expected_version, must_not_exist=create_only)
+        _check_path(path)
+        reject_kept_path(path)
+        when.validate()
+        _, content = await self._read(scope, path, history_id)
+        return await self.writing.put(scope, path, content, mode="TRUNCATE", when=when)
+
+    async def _read(self, scope: Scope, path: str, version: str) -> tuple[FileState, bytes]:
+        _check_path(path)
+        position = FileRevision.parse(version)
+        async with self.database.begin_read(scope) as tx:
+            state = await versions.state(tx, path, position) if position is not None else None
+            if state is None:
+                raise _not_found()
+            return state, await versions.content(tx, state)
+
+
+def _check_path(path: str) -> None:
+    if path == ROOT:
+        raise invalid_path("history requires an exact file path")
+
+
+def _not_found() -> MemsvcError:
+    return not_found("version not found", recovery="list the versions of the file that are kept")
+
+
+CHUNK_BYTES_MAX: Final = 1024 * 1024
+_FIRST_REVISION: Final = ":1"
+
+
+@frozen
+class Transfer:
+    """File content for surfaces that carry bytes; only the size of a file limits a write.
+
+    `args` are the arguments of file_read, file_read_version and file_write."""
+
+    database: Database
+    options: FilesOptions
+    files: FileStore
+    writing: FileWriter
+
+    @property
+    def bytes_max(self) -> int:
+        """Return the size limit of one file."""
+        return self.options.file_bytes_max
+
+    async def open(self, scope: Scope, args: Any) -> OpenFile:
+        """Return the file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
+        entry = await self.files.entry(scope, args.path)
+        if entry is None:
+            raise not_found("file not found")
+        if entry.type == "DIRECTORY":
+            raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
+        if entry.version is None:
+            check_version(None, args.expected_version)
+            read = await self.files.read(scope, args.path)
+            content = read.content.encode()
+            return OpenFile(
+                path=args.path,
+                tag=f"sha256-{hashlib.sha256(content).hexdigest()}",
+                size_bytes=len(content),
+                is_text=True,
+                updated_at=entry.updated_at,
+                chunks=lambda start, stop: _split_content(content, start, stop),
+            )
+        async with self.database.begin_read(scope) as tx:
+            file = await store.find(tx, args.path)
+        if file is None:
+            raise not_found("file not found")
+        check_version(file, args.expected_version)
+        return self._open_file(scope, file)
+
+    async def open_version(self, scope: Scope, args: Any) -> OpenFile:
+        """Return a past version, as bytes, not as text. INVALID_PATH for the root, NOT_FOUND."""
+        if args.path == ROOT:
+            raise invalid_path("history requires an exact file path")
+        position = FileRevision.parse(args.history_id)
+        async with self.database.begin_read(scope) as tx:
+            state = await versions.state(tx, args.path, position) if position is not None else None
+        if state is None:
+            raise not_found("version not found")
+        at = state.created_at
+        file = File(
+            state.incarnation,
+            args.path,
+            state.revision,
+            state.stream,
+            state.size_bytes,
+            False,
+            "",
+            at,
+            at,
+        )
+        return self._open_file(scope, file)
+
+    async def put(self, scope: Scope, args: Any, content: bytes) -> StoredContent:
+        """Write content as `FileWriter.put` does, with its errors."""
+        when = Precondition(args.expected_version, args.content_sha256, args.create_only)
+        mode = MODES[args.mode]
+        written = await self.writing.put(
+            scope, args.path, content, mode=mode, offset=args.offset, when=when
+        )
+        # only the change that creates a file makes its first revision; an empty append is no change
+        created = written.version.endswith(_FIRST_REVISION) and (mode != "APPEND" or content != b"")
+        return StoredContent(written.bytes_written, written.version, created)
+
+    def _open_file(self, scope: Scope, file: File) -> OpenFile:
+        return OpenFile(
+            path=file.path,
+            tag=file.version,
+            size_bytes=file.size_bytes,
+            is_text=file.is_text,
+            updated_at=file.updated_at,
+            chunks=lambda start, stop: self._read_chunks(scope, file, start, stop),
+        )
+
+    async def _read_chunks(
+        self, scope: Scope, file: File, start: int, stop: int
+    ) -> AsyncIterator[bytes]:
+        """Yield bytes of a file, each chunk from its own transaction: slow readers lock nothing."""
+        for low, high in _chunk_ranges(start, stop):
+            async with self.database.begin_read(scope) as tx:
+                chunk = await store.read(tx, file, low, high)
+            if len(chunk) != high - low:
+                raise not_found("this version of the file is no longer kept")
+            yield chunk
+
+
+async def _split_content(content: bytes, start: int, stop: int) -> AsyncIterator[bytes]:
+    for low, high in _chunk_ranges(start, stop):
+        yield content[low:high]
+
+
+def _chunk_ranges(start: int, stop: int) -> Sequence[tuple[int, int]]:
+    return [(low, min(low + CHUNK_BYTES_MAX, stop)) for low in range(start, stop, CHUNK_BYTES_MAX)]
 
 
 class _FileArgs(Protocol):
@@ -51,7 +315,7 @@ def file_resource(database: Database) -> Resource:
     """Return the resource of a file at its path; lists hold the files that callers wrote."""
 
     async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             rows = await tree.outside(tx, KEPT_ROOTS, after=after, limit=limit)
         return [
             ListedResource(
@@ -72,7 +336,7 @@ def file_resource(database: Database) -> Resource:
                 "changes of what memory keeps itself are not told",
                 recovery="wait for its session or board",
             )
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             found = await store.versions(tx, paths)
         return [found.get(path) for path in paths]
 
@@ -115,7 +379,7 @@ def completions(database: Database) -> dict[str, Completion]:
     ) -> Sequence[str]:
         """Return paths in the form that the caller typed: within a URI without a leading slash."""
         slash = "" if prefix.startswith("/") else "/"
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             found = await tree.with_prefix(tx, f"{slash}{prefix}", limit=limit)
         return [path.removeprefix(slash) for path in found]
 
@@ -136,11 +400,11 @@ class ProjectList:
     next_cursor: Annotated[str | None, "after of the next page, when there is one"] = None
 
 
+@frozen
 class Projects:
     """The projects of a tenant that hold callers' files or files of the memory."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     @tool(
         "file_projects",
@@ -168,7 +432,7 @@ class Projects:
         limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "projects at the most"] = LIMIT_DEFAULT,
     ) -> ProjectList:
         """List the projects that hold files or memory, by their names, a page at a time."""
-        async with self._database.begin_tenant(scope, read_only=True) as tx:
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
             names = await projects.names(
                 tx, like=q, after=after, only=scope.allowed_projects, limit=limit + 1
             )
@@ -188,6 +452,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     llm: Llm | None = None,
     owner_versions: Mapping[str, int] | None = None,
     budget: ModelBudget | None = None,
+    policy: PolicyOptions = DEFAULT_POLICY,
 ) -> Published:
     """Return the file tools, the jobs of index, history and summaries, and files as bytes.
 
@@ -210,7 +475,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         has_summaries=file_summaries is not None,
     )
     files = FileStore(database, clock, options, views)
-    writer = FileWriter(database, clock, options, index, views)
+    writer = FileWriter(database, clock, options, index, views, policy)
     # content that comes as bytes, or was stored before, is limited by the size of a file, not of a
     # call
     bytes_writer = FileWriter(
@@ -219,6 +484,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         options.model_copy(update={"payload_bytes_max": options.file_bytes_max}),
         index,
         views,
+        policy,
     )
     search = FileSearch(database, meter, options.search, embedding=embedding, reranker=reranker)
     return Published(

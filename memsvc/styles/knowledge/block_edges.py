@@ -8,12 +8,13 @@ from dataclasses import replace
 from math import exp
 from typing import Annotated, Final, Literal
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import MemsvcError, already_exists, conflict, invalid, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import edges, knowledge_blocks
 from memsvc.store.edges import Edge
 from memsvc.styles.knowledge import texts
-from memsvc.styles.knowledge.block_index import INDEX_ID, BlockIndex, BlockWrite
+from memsvc.styles.knowledge.block_index import BlockIndex, BlockWrite
 from memsvc.styles.knowledge.knowledge_models import (
     Action,
     BlockId,
@@ -97,13 +98,15 @@ AUTO_RELATION_ORDER: Final = (SIMILARITY, CO_OCCURRENCE)
 """Relations that nobody stated, which are replaced first, in this order."""
 
 
+@frozen
 class EdgeEditor:
     """Adds and removes edges, which have no direction; an agent's own never fade or give way."""
 
-    def __init__(self, index: BlockIndex) -> None:
-        self._index = index
+    index: BlockIndex
 
-    @knowledge_tool("elfmem_connect", title="Connect two blocks", needs=Permission.WRITE)
+    @knowledge_tool(
+        "elfmem_connect", title="Connect two blocks", needs=Permission.WRITE, stores=("note",)
+    )
     async def connect(
         self,
         scope: Scope,
@@ -125,15 +128,15 @@ class EdgeEditor:
                 f"Cannot connect block '{source[:8]}' to itself.",
                 recovery="source and target must be different block IDs.",
             )
-        async with self._index.written(scope) as writing:
-            existing_blocks = await knowledge_blocks.read(writing.tx, INDEX_ID, [source, target])
+        async with self.index.written(scope) as writing:
+            existing_blocks = await knowledge_blocks.read(writing.tx, [source, target])
             for block_id in (source, target):
                 if (
                     block_id not in existing_blocks
                     or existing_blocks[block_id].status == "archived"
                 ):
                     raise _not_active(block_id)
-            existing = await edges.find(writing.tx, INDEX_ID, source, target)
+            existing = await edges.find(writing.tx, source, target)
             if existing is None:
                 edge, replaced = await self._create(
                     writing, source, target, relation or SIMILARITY, note or ""
@@ -163,14 +166,14 @@ class EdgeEditor:
         low, high = edges.pair(source, target)
         replaced = await self._evict_edge(writing, low, high)
         edge = Edge(low, high, _weight(relation), relation, "agent", 0, writing.use.active_h, note)
-        await edges.put(writing.tx, INDEX_ID, [edge])
+        await edges.put(writing.tx, [edge])
         return edge, replaced
 
     async def _evict_edge(self, writing: BlockWrite, *block_ids: str) -> ReplacedEdge | None:
         """Remove and return the weakest unstated edge of the first end that has too many."""
-        limit = self._index.options.edge_degree_max
+        limit = self.index.options.edge_degree_max
         for block_id in block_ids:
-            existing = await edges.of(writing.tx, INDEX_ID, block_id)
+            existing = await edges.of(writing.tx, block_id)
             if len(existing) < limit:
                 continue
             auto_edges = [
@@ -179,8 +182,7 @@ class EdgeEditor:
                 if edge.relation in AUTO_RELATION_ORDER and edge.origin != "agent"
             ]
             if not auto_edges:
-                raise MemsvcError(
-                    Code.CONFLICT,
+                raise conflict(
                     f"Block '{block_id[:8]}…' has {limit} protected edges; no auto-edges to"
                     " displace.",
                     recovery="Run elfmem_curate() to prune stale edges, or increase"
@@ -190,7 +192,7 @@ class EdgeEditor:
             candidate = min(
                 auto_edges, key=lambda edge: (AUTO_RELATION_ORDER.index(edge.relation), edge.weight)
             )
-            await edges.remove(writing.tx, INDEX_ID, [(candidate.low, candidate.high)])
+            await edges.remove(writing.tx, [(candidate.low, candidate.high)])
             return ReplacedEdge(candidate.low, candidate.high, candidate.relation, candidate.weight)
         return None
 
@@ -206,8 +208,7 @@ class EdgeEditor:
         between = f"Edge already exists between {existing.low[:8]}… and {existing.high[:8]}…"
         match if_exists:
             case "error":
-                raise MemsvcError(
-                    Code.ALREADY_EXISTS,
+                raise already_exists(
                     between,
                     recovery="Use if_exists='reinforce' or 'update' to modify existing edges.",
                 )
@@ -222,7 +223,7 @@ class EdgeEditor:
                     origin="agent",
                     touched_h=writing.use.active_h,
                 )
-                await edges.update(writing.tx, INDEX_ID, edge)
+                await edges.update(writing.tx, edge)
                 return edge, "updated"
             case "reinforce":
                 if relation is not None and relation != existing.relation:
@@ -230,7 +231,6 @@ class EdgeEditor:
                 weight = min(existing.weight + REINFORCED_BY, 1.0)
                 await edges.add_weight(
                     writing.tx,
-                    INDEX_ID,
                     [(existing.low, existing.high)],
                     REINFORCED_BY,
                     writing.use.active_h,
@@ -258,14 +258,14 @@ class EdgeEditor:
         """Remove the edge between two blocks."""
         del reason
         action: Literal["removed", "not_found", "guarded"] = "removed"
-        async with self._index.written(scope) as writing:
-            edge = await edges.find(writing.tx, INDEX_ID, source, target)
+        async with self.index.written(scope) as writing:
+            edge = await edges.find(writing.tx, source, target)
             if edge is None:
                 action = "not_found"
             elif guard_relation is not None and edge.relation != guard_relation:
                 action, edge = "guarded", None
             else:
-                await edges.remove(writing.tx, INDEX_ID, [(edge.low, edge.high)])
+                await edges.remove(writing.tx, [(edge.low, edge.high)])
                 writing.change()
         return Disconnection(
             texts.disconnected(source, target, action, edge),
@@ -283,8 +283,7 @@ def _weight(relation: str) -> float:
 
 
 def _not_active(block_id: str) -> MemsvcError:
-    return MemsvcError(
-        Code.NOT_FOUND,
+    return not_found(
         f"Block '{block_id[:8]}…' not found in active memory.",
         recovery="Use elfmem_recall() to find active block IDs. If the block was archived,"
         " remember its content again.",
@@ -292,8 +291,7 @@ def _not_active(block_id: str) -> MemsvcError:
 
 
 def _other_relation(between: str, existing: str, requested: str) -> MemsvcError:
-    return MemsvcError(
-        Code.CONFLICT,
+    return conflict(
         f"{between} with relation={existing!r}, but reinforce was called with"
         f" relation={requested!r}.",
         recovery=f"Use if_exists='update' to change the relation to {requested!r},"

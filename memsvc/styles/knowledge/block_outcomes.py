@@ -4,7 +4,7 @@ Confidence is the mean of a Beta distribution.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Annotated, Final
 
@@ -12,6 +12,7 @@ from pydantic import Field
 
 from memsvc.core.decay import DECAY_PER_H, DecayTier
 from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import block_outcomes, edges, knowledge_blocks
 from memsvc.store.block_outcomes import BlockConfidence
@@ -19,7 +20,7 @@ from memsvc.store.edges import Edge
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_edges import OUTCOME
-from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, INDEX_ID, BlockIndex, BlockWrite
+from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, BlockIndex, BlockWrite
 from memsvc.styles.knowledge.knowledge_models import (
     IDS_MAX,
     BlockId,
@@ -31,11 +32,11 @@ from memsvc.styles.knowledge.knowledge_models import (
 )
 
 
+@frozen
 class OutcomeService:
     """Applies outcomes, which need no session and count once for each call."""
 
-    def __init__(self, index: BlockIndex) -> None:
-        self._index = index
+    index: BlockIndex
 
     @knowledge_tool(
         "elfmem_outcome", title="Tell an outcome", needs=Permission.WRITE, over_quota=True
@@ -60,8 +61,8 @@ class OutcomeService:
         requested = list(dict.fromkeys(block_ids))
         if not requested:
             return _report()
-        async with self._index.written(scope) as writing:
-            existing = await knowledge_blocks.read(writing.tx, INDEX_ID, requested)
+        async with self.index.written(scope) as writing:
+            existing = await knowledge_blocks.read(writing.tx, requested)
             reasons = [(block_id, _reason(existing.get(block_id))) for block_id in requested]
             skipped = [
                 IgnoredBlock(block_id, reason) for block_id, reason in reasons if reason is not None
@@ -72,7 +73,6 @@ class OutcomeService:
             updates = [_confidence_update(block, signal, weight) for block in blocks]
             await block_outcomes.add_outcome(
                 writing.tx,
-                INDEX_ID,
                 updates,
                 signal=signal,
                 weight=weight,
@@ -103,14 +103,14 @@ class OutcomeService:
     ) -> tuple[int, int]:
         """Reinforce blocks and the edges between them, adding missing ones; return both counts."""
         tx, now_h = writing.tx, writing.use.active_h
-        await knowledge_blocks.add_use(tx, INDEX_ID, ids, now_h)
+        await knowledge_blocks.add_use(tx, ids, now_h)
         pairs = list(combinations(sorted(ids), 2))
-        reinforced = await edges.add_weight(tx, INDEX_ID, pairs, signal * EDGE_STEP, now_h)
+        reinforced = await edges.add_weight(tx, pairs, signal * EDGE_STEP, now_h)
         missing = [
             Edge(low, high, signal * EDGE_SHARE, OUTCOME, "outcome", 0, now_h)
             for low, high in pairs
         ]
-        return await edges.put(tx, INDEX_ID, missing), reinforced
+        return await edges.put(tx, missing), reinforced
 
 
 def _report(
@@ -162,7 +162,7 @@ EDGE_STEP: Final = 0.10
 """Increase of an edge's weight by a good outcome, as a share of the signal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BetaConfidence:
     """Beta distribution of a block's confidence: `alpha` for, `beta` against."""
 

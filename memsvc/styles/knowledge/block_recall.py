@@ -14,20 +14,19 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from memsvc.core.analysis import query_terms
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter, TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.untrusted import within_lines
 from memsvc.core.word_similarity import Counts, cosine, counts_of
 from memsvc.store import edges, knowledge_blocks, search
 from memsvc.store.database import Tx
-from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.store.knowledge_blocks import INDEX_ID, KnowledgeBlock, UsageClock
 from memsvc.store.search import IndexQuery, QueryEmbedding
-from memsvc.store.usage_clock import UsageClock
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_index import (
     CONSTITUTIONAL,
     GOAL,
-    INDEX_ID,
     BlockIndex,
     add_token_usage,
     is_self,
@@ -101,7 +100,7 @@ PEER_HEADING: Final = (
 _FROM: Final = "peer/from:"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromptText:
     """Rendered text, with its number of blocks and estimated tokens."""
 
@@ -342,13 +341,11 @@ class RecallService:
         scored_blocks = [*first, *rest]
         excluded_ids = _excluded_by_conflict(
             scored_blocks,
-            await edges.contradictions(
-                tx, INDEX_ID, [item.block.block_id for item in scored_blocks]
-            ),
+            await edges.contradictions(tx, [item.block.block_id for item in scored_blocks]),
         )
         # before diversity is measured: what is not shown must not push down what is like it
-        standing = [item for item in scored_blocks if item.block.block_id not in excluded_ids]
-        remaining = await self._ordered(tx, standing, query)
+        remaining = [item for item in scored_blocks if item.block.block_id not in excluded_ids]
+        remaining = await self._ordered(tx, remaining, query)
         remaining.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         returned = remaining[:limit]
         text = render(frame, returned, self._index.options.agent_name)
@@ -377,15 +374,13 @@ class RecallService:
     ) -> _Candidates:
         """Return the candidates: guaranteed ones, and those by words, meaning, tags or use."""
         required = (
-            await knowledge_blocks.tagged(tx, INDEX_ID, frame.required_tags, limit=TAGGED_MAX)
+            await knowledge_blocks.tagged(tx, frame.required_tags, limit=TAGGED_MAX)
             if frame.required_tags
             else {}
         )
         identity: dict[str, list[str]] = {}
         if frame.without_identity:
-            identity = await knowledge_blocks.tagged(
-                tx, INDEX_ID, [CONSTITUTIONAL], limit=TAGGED_MAX
-            )
+            identity = await knowledge_blocks.tagged(tx, [CONSTITUTIONAL], limit=TAGGED_MAX)
         similarity: dict[str, float] = {}
         neighbours: list[str] = []
         if query:
@@ -394,17 +389,13 @@ class RecallService:
             ) + len(identity)
             similarity = await _search_blocks(tx, query, embedding_query, best)
             if similarity:
-                neighbours = await edges.neighbours(
-                    tx, INDEX_ID, list(similarity), limit=NEIGHBOURS_MAX
-                )
+                neighbours = await edges.neighbours(tx, list(similarity), limit=NEIGHBOURS_MAX)
             others = [*similarity, *neighbours]
         elif frame.only:
-            others = list(
-                await knowledge_blocks.tagged(tx, INDEX_ID, [frame.only], limit=TAGGED_MAX)
-            )
+            others = list(await knowledge_blocks.tagged(tx, [frame.only], limit=TAGGED_MAX))
         else:
-            others = await knowledge_blocks.list_top(tx, INDEX_ID, limit=TOP_BLOCKS_MAX)
-        blocks = await knowledge_blocks.read(tx, INDEX_ID, [*required, *others, *identity])
+            others = await knowledge_blocks.list_top(tx, limit=TOP_BLOCKS_MAX)
+        blocks = await knowledge_blocks.read(tx, [*required, *others, *identity])
         # no block of another agent is guaranteed a place, whatever its tags say
         trusted = {
             block_id
@@ -453,9 +444,9 @@ class RecallService:
         )
         async with self._index.written(scope) as writing:
             writing.use = add_token_usage(writing.use, token_usage)
-            await knowledge_blocks.add_use(writing.tx, INDEX_ID, ids, writing.use.active_h)
+            await knowledge_blocks.add_use(writing.tx, ids, writing.use.active_h)
             await edges.add_weight(
-                writing.tx, INDEX_ID, list(combinations(ids, 2)), 0.0, writing.use.active_h
+                writing.tx, list(combinations(ids, 2)), 0.0, writing.use.active_h
             )
 
     def _cached_result(

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Annotated, Final
 
 from memsvc.core.analysis import query_terms
 from memsvc.core.decay import DECAY_PER_H
 from memsvc.core.errors import MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
@@ -16,12 +17,11 @@ from memsvc.store import block_outcomes, edges, jobs, knowledge_blocks, search, 
 from memsvc.store.block_outcomes import ActiveBlockValues
 from memsvc.store.database import Tx
 from memsvc.store.edges import Conflict, Edge
-from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.store.knowledge_blocks import INDEX_ID, KnowledgeBlock
 from memsvc.store.search import IndexQuery, QueryEmbedding
 from memsvc.styles.knowledge.block_edges import SIMILARITY, edge_score
 from memsvc.styles.knowledge.block_index import (
     CONSOLIDATION_JOB,
-    INDEX_ID,
     SELF,
     BlockIndex,
     BlockWrite,
@@ -44,7 +44,7 @@ COMPARED_MAX: Final = 20
 IDENTITY_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DreamReport:
     """Result of a consolidation."""
 
@@ -65,7 +65,7 @@ class DreamReport:
         return replace(self, **{name: getattr(self, name) + getattr(step, name) for name in names})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pending:
     """Block of the inbox, with what it is compared with."""
 
@@ -185,7 +185,7 @@ class DreamService:
     async def _next(self, scope: Scope) -> _Pending | None:
         """Return the longest waiting block, with its vector and what it is to be compared with."""
         async with self._index.read(scope) as (tx, _):
-            waiting = await knowledge_blocks.pending(tx, INDEX_ID, limit=1)
+            waiting = await knowledge_blocks.pending(tx, limit=1)
             if not waiting:
                 return None
             [block] = waiting
@@ -200,11 +200,9 @@ class DreamService:
             except MemsvcError:
                 vector = None  # its words are compared instead
         async with self._index.read(scope) as (tx, _):
-            identity_ids = await knowledge_blocks.tagged(
-                tx, INDEX_ID, [f"{SELF}%"], limit=IDENTITY_MAX
-            )
+            identity_ids = await knowledge_blocks.tagged(tx, [f"{SELF}%"], limit=IDENTITY_MAX)
             match_ids = await self._match_blocks(tx, block, vector)
-            blocks = await knowledge_blocks.read(tx, INDEX_ID, [*identity_ids, *match_ids])
+            blocks = await knowledge_blocks.read(tx, [*identity_ids, *match_ids])
             active = {
                 key: block_item
                 for key, block_item in blocks.items()
@@ -258,7 +256,7 @@ class DreamService:
                 add_token_usage(writing.use, pending.token_usage), verdict.token_usage
             )
             ids = [pending.block.block_id, *(compared.block_id for compared in pending.compared)]
-            current = await knowledge_blocks.read(writing.tx, INDEX_ID, ids)
+            current = await knowledge_blocks.read(writing.tx, ids)
             block = current.get(pending.block.block_id)
             if block is None or block.status != "inbox" or block.entry != pending.block.entry:
                 return DreamReport()
@@ -309,12 +307,11 @@ class DreamService:
         """Archive a block for one that says the same, which gets its tags."""
         tags = {*duplicate.tags, *block.tags}
         await self._index.archive(writing, [block], "superseded", by=duplicate.block_id)
-        await knowledge_blocks.tag(writing.tx, INDEX_ID, duplicate.block_id, block.tags)
+        await knowledge_blocks.tag(writing.tx, duplicate.block_id, block.tags)
         tier = tier_of(tags, duplicate.category)
         if tier is not duplicate.tier:
             await block_outcomes.set_tier(
                 writing.tx,
-                INDEX_ID,
                 duplicate.block_id,
                 tier,
                 min(duplicate.decay_per_h, DECAY_PER_H[tier]),
@@ -349,13 +346,13 @@ class DreamService:
             verdict.scored_by,
         )
         await self._keep_vector(writing, pending)
-        await block_outcomes.promote(writing.tx, INDEX_ID, values, writing.use.active_h)
-        await knowledge_blocks.tag(writing.tx, INDEX_ID, block.block_id, verdict.tags)
+        await block_outcomes.promote(writing.tx, values, writing.use.active_h)
+        await knowledge_blocks.tag(writing.tx, block.block_id, verdict.tags)
         contradiction_count, duplicate_count = await self._note_conflicts(
             writing, block, pending, verdict, others
         )
         new_edges = self._new_edges(block, tags, pending, others, writing.use.active_h)
-        edge_count = await edges.put(writing.tx, INDEX_ID, new_edges)
+        edge_count = await edges.put(writing.tx, new_edges)
         use = writing.use
         writing.change(inbox=use.inbox - 1, active=use.active + 1)
         return DreamReport(
@@ -386,7 +383,7 @@ class DreamService:
                 conflicts.append(
                     Conflict(block.block_id, other.block_id, "near_duplicate", similarity)
                 )
-        await edges.add_conflicts(writing.tx, INDEX_ID, conflicts, writing.now)
+        await edges.add_conflicts(writing.tx, conflicts, writing.now)
         contradiction_count = sum(conflict.kind == "contradiction" for conflict in conflicts)
         return contradiction_count, len(conflicts) - contradiction_count
 

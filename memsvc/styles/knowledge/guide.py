@@ -1,10 +1,11 @@
 """Guide to these operations for agents."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from memsvc.core.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class GuideEntry:
     """Guide to one operation."""
 

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files as resources
-from time import perf_counter
 from typing import Final
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import replace_secrets
@@ -19,7 +19,7 @@ from memsvc.core.word_similarity import CONTRADICTION_SCORE, is_contradiction, o
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge.block_index import INFERRED_TAGS, is_self
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 
 BUDGET_NAME: Final = "judgement"
 RULES: Final = "rules"
@@ -53,7 +53,7 @@ class Answer(BaseModel):
     contradictions: list[Contradiction] = Field(default_factory=list, max_length=50)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """Judgement of a block: its alignment with the identity, its tags, and its contradictions.
 
@@ -106,24 +106,19 @@ class JudgeService:
         if self._llm is None or by_rules or not await self._consume_call(scope):
             return self._by_rules(block, identity, others)
         text = prompt_input(block, identity, others)
-        started = perf_counter()
         try:
-            async with asyncio.timeout(self._options.block_timeout_s):
-                answer = await self._llm.extract(
-                    self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
-                )
+            with timed_call(self._meter, BUDGET_NAME):
+                async with asyncio.timeout(self._options.block_timeout_s):
+                    answer = await self._llm.extract(
+                        self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
+                    )
         except (MemsvcError, TimeoutError) as error:
-            self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="error")
             is_late = isinstance(error, TimeoutError)
             if is_late or (isinstance(error, MemsvcError) and error.code is Code.UNAVAILABLE):
                 await self._budget.release(
                     scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day
                 )
             return replace(self._by_rules(block, identity, others), model_was_late=is_late)
-        self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="success")
-        self._meter.add(
-            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_NAME
-        )
         token_usage = {
             "llm_calls": 1,
             "llm_input_tokens": self._tokens.count(self._instructions) + self._tokens.count(text),

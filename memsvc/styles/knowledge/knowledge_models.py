@@ -49,7 +49,7 @@ Content = Annotated[str, Field(max_length=CONTENT_CHARS_MAX), AfterValidator(_no
 Keywords = Annotated[str, Field(max_length=KEYWORDS_CHARS_MAX), AfterValidator(_plain)]
 Words = Annotated[str, Field(max_length=NAME_CHARS_MAX), AfterValidator(_plain)]
 
-CUE: Final = "the situation in which to recall it, in the words that will be used then"
+CUE: Final = "when to recall it, in the words that will be used then"
 Cue = Annotated[Keywords, CUE]
 Action = Literal["created", "reinforced", "updated", "skipped"]
 Skip = Literal["constitutional", "pending_inbox", "archived", "unmatched"]

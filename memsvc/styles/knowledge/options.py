@@ -1,12 +1,12 @@
 """The options of the knowledge of agents."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from memsvc.core.options import Options
 
 
-class KnowledgeOptions(BaseModel):
+class KnowledgeOptions(Options):
     """When blocks are consolidated, how alike they may be, and how much is recalled."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     inbox_threshold: int = Field(
         10, ge=1, le=10_000, description="blocks in the inbox from which they are consolidated"

@@ -4,12 +4,13 @@ The constants are elfmem's, as are the weights, budgets and guarantees of the fr
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import log, sqrt
 from typing import Final, Literal
 
 from memsvc.core.decay import remaining
 from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.frozen import frozen
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, GOAL
 
@@ -26,7 +27,7 @@ FLOOR_RECENCY: Final = 0.70
 FLOOR_FACTOR: Final = 0.50
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScoreWeights:
     """Weights of the components; ValueError unless none is negative and they sum to 1."""
 
@@ -59,7 +60,7 @@ class ScoreWeights:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScoreComponents:
     """Components of a block's score."""
 
@@ -135,7 +136,7 @@ PEER: Final = "peer/"
 """Prefix of the tags of blocks by another agent: knowledge, whatever they claim to be."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallFrame:
     """Frame of a recall: weights, budget, and blocks that it includes or excludes.
 
@@ -220,7 +221,7 @@ def of_peer(tags: tuple[str, ...]) -> bool:
     return any(tag.startswith(PEER) for tag in tags)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScoredBlock:
     """Block with its components and score; `expanded` when an edge led to it."""
 

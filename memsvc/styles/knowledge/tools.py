@@ -9,14 +9,12 @@ from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.knowledge.block_edges import EdgeEditor
-from memsvc.styles.knowledge.block_index import BlockIndex
+from memsvc.styles.knowledge.block_index import BlockIndex, BlockStore
 from memsvc.styles.knowledge.block_outcomes import OutcomeService
 from memsvc.styles.knowledge.block_recall import RecallService
-from memsvc.styles.knowledge.block_store import BlockStore
-from memsvc.styles.knowledge.curate import CurateService
+from memsvc.styles.knowledge.curate import BlockDetailsReader, CurateService, StatusReader
 from memsvc.styles.knowledge.dream import DreamService
 from memsvc.styles.knowledge.judge import JudgeService
-from memsvc.styles.knowledge.memory_status import BlockDetailsReader, StatusReader
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from memsvc.styles.model_budget import ModelBudget
 

@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import orjson
 
 from memsvc.core.facts import Claim, Evidence, FactTier, Merge, RemovalClaim, Statement
+from memsvc.core.frozen import frozen
 from memsvc.core.secrets import is_secret
 from memsvc.core.word_similarity import overlap
 from memsvc.store.memories import Memory
@@ -122,11 +123,11 @@ Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
 
 
-class InvalidAnswerError(Exception):
+class InvalidAnswerError(ValueError):
     """An answer holds nothing of what was requested."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryProposal:
     """Change that a model proposes: to which memory, if it named one, and its new text."""
 
@@ -269,7 +270,7 @@ NAMED_OVERLAP: Final = 0.5
 """Likeness by words above which a proposal is about a fact."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryChanges:
     """Changes to apply, and whether a proposal was about a memory that has changed since."""
 
@@ -277,7 +278,7 @@ class MemoryChanges:
     has_conflict: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurrentMemories:
     """State at the time of a decision.
 

@@ -1,9 +1,7 @@
 """Memories added from a conversation, by a model in two requests or by rules."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from time import perf_counter
 from typing import Annotated, Any, Final, TypeVar
 
 import anyio
@@ -12,7 +10,15 @@ from pydantic import Field
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_in_thread
-from memsvc.core.errors import Code, MemsvcError, ModelRefusalError, invalid
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    ModelRefusalError,
+    invalid,
+    payload_too_large,
+    unavailable,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.rules.extraction import extract
@@ -45,7 +51,7 @@ from memsvc.styles.memories.memory_models import (
 from memsvc.styles.memories.memory_writer import MemoryChange, MemoryWriter, evidence_of
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.user_memories import MemorySearch
-from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 
 log = structlog.get_logger("memsvc.memories")
 
@@ -61,7 +67,7 @@ NOT_UPDATED: Final = "Failed to update memories"
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExtractionMessage:
     """One message of a conversation."""
 
@@ -69,7 +75,7 @@ class ExtractionMessage:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddOutcome:
     """Result of adding a conversation: whether it had facts at all, and the changes in order.
 
@@ -81,6 +87,7 @@ class AddOutcome:
     unplaced: Sequence[str] = ()
 
 
+@frozen
 class MemoryExtraction:
     """Writer of memories found in conversations.
 
@@ -88,28 +95,22 @@ class MemoryExtraction:
     model runs: the model's decisions are compared with what is stored by then.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        meter: Meter,
-        options: MemoriesOptions,
-        *,
-        writer: MemoryWriter,
-        search: MemorySearch,
-        llm: Llm | None,
-        budget: ModelBudget,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._meter = meter
-        self._options = options
-        self._writer = writer
-        self._search = search
-        self._llm = llm
-        self._budget = budget
+    database: Database
+    clock: Clock
+    meter: Meter
+    options: MemoriesOptions
+    writer: MemoryWriter
+    search: MemorySearch
+    llm: Llm | None
+    budget: ModelBudget
 
-    @memory_tool("memories_add", title="Add memories", needs=Permission.WRITE, uses_model=True)
+    @memory_tool(
+        "memories_add",
+        title="Add memories",
+        needs=Permission.WRITE,
+        uses_model=True,
+        stores=("messages", "metadata"),
+    )
     async def add(
         self,
         scope: Scope,
@@ -124,13 +125,12 @@ class MemoryExtraction:
         """Find what a conversation tells of a user and keep it as memories.
 
         What changed is updated, what is no longer true is deleted."""
-        check_size(metadata, self._options)
-        if len(messages) > self._options.messages_max:
-            raise invalid(f"messages may have {self._options.messages_max} items at the most")
-        if sum(len(item.content) for item in messages) > self._options.conversation_chars_max:
-            raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE,
-                f"messages may have {self._options.conversation_chars_max} characters together",
+        check_size(metadata, self.options)
+        if len(messages) > self.options.messages_max:
+            raise invalid(f"messages may have {self.options.messages_max} items at the most")
+        if sum(len(item.content) for item in messages) > self.options.conversation_chars_max:
+            raise payload_too_large(
+                f"messages may have {self.options.conversation_chars_max} characters together",
                 recovery="send them in several calls",
             )
         added = await self._add(
@@ -164,11 +164,11 @@ class MemoryExtraction:
         RESOURCE_BUSY when others write the same user's memories for too long. Rules do it once the
         tenant's daily budget of model requests is used up.
         """
-        if self._llm is None:
+        if self.llm is None:
             return await self._add_by_rules(scope, user, messages, metadata)
-        deadline = anyio.current_time() + self._options.deadline_s
+        deadline = anyio.current_time() + self.options.deadline_s
         try:
-            return await self._add_by_model(self._llm, scope, user, messages, metadata, deadline)
+            return await self._add_by_model(self.llm, scope, user, messages, metadata, deadline)
         except BudgetExhaustedError:
             log.info(
                 "memories are found by rules: the daily budget of model requests is used up",
@@ -183,13 +183,13 @@ class MemoryExtraction:
         messages: Sequence[ExtractionMessage],
         metadata: dict[str, Any],
     ) -> AddOutcome:
-        now, user_index = self._clock.now(), index_for(user)
+        now, user_index = self.clock.now(), index_for(user)
         user_messages = [
             (f"m{position}", user_message(one.text))
             for position, one in enumerate(messages)
             if one.role == "user"
         ]
-        chars_max = self._options.conversation_chars_max
+        chars_max = self.options.conversation_chars_max
         chars = sum(len(one.text) for one in messages)
         extracted = await run_in_thread(
             chars, extract, user_messages, session="", turn="now", user=user, chars_max=chars_max
@@ -199,7 +199,7 @@ class MemoryExtraction:
             return AddOutcome(False, [])
         memory_claims = memory_changes.as_memory_claims(claims)
         texts = [one.value for one in memory_claims if isinstance(one, fact_rules.Statement)]
-        async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+        async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             related = await facts.facts_of_claims(tx, [user_index.index_id], claims)
             merged = fact_rules.merge(related, memory_claims, now)
             known = await memories.at(
@@ -226,9 +226,9 @@ class MemoryExtraction:
         new_facts = await self._extract(llm, scope, messages, deadline)
         if not new_facts:
             return AddOutcome(False, [])
-        embedding = await self._search.embed("\n".join(new_facts))
+        embedding = await self.search.embed("\n".join(new_facts))
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self.database.begin_read(scope) as tx:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
             text = project_settings.update(candidates.values(), new_facts)
             proposals = await self._complete(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
@@ -256,12 +256,12 @@ class MemoryExtraction:
         ]
         if not lines:
             return []
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             prompt = (await memories.read_settings(tx)).prompt or project_settings.EXTRACTION
         text = project_settings.extraction(prompt, "\n".join(lines))
         extracted = await self._complete(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
         return [one for one in extracted if memory_changes.is_valid_memory(one)][
-            : self._options.facts_max
+            : self.options.facts_max
         ]
 
     async def _candidates(
@@ -275,12 +275,12 @@ class MemoryExtraction:
 
         All of them if they are few, else those about the same subject.
         """
-        limit = self._options.compared_max
+        limit = self.options.compared_max
         candidates = await memories.list_latest(
             tx, user_index.index_id, since=None, limit=limit + 1
         )
         if len(candidates) > limit:
-            candidates = await self._search.find(
+            candidates = await self.search.find(
                 tx, user_index, "\n".join(new_facts), embedding, since=None, limit=limit
             )
         return {candidate.memory: candidate for candidate in candidates}
@@ -301,8 +301,8 @@ class MemoryExtraction:
         Return None, and change nothing, when a memory given to the model has changed since, unless
         `final`.
         """
-        now, user_index = self._clock.now(), index_for(user)
-        async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+        now, user_index = self.clock.now(), index_for(user)
+        async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             present = await _current_state(
                 tx, user_index, candidates, [*new_facts, *(one.text for one in proposals)]
             )
@@ -317,7 +317,7 @@ class MemoryExtraction:
                 present,
                 evidence,
                 lambda: new_id(now),
-                limit=self._options.facts_max,
+                limit=self.options.facts_max,
             )
             if outcome.has_conflict and not final:
                 return None
@@ -333,7 +333,7 @@ class MemoryExtraction:
         metadata: dict[str, Any],
     ) -> None:
         if changes:
-            await self._writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
+            await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
 
     async def _complete(
         self,
@@ -345,41 +345,36 @@ class MemoryExtraction:
         deadline: float,
     ) -> Read:
         """Return a model's parsed answer; UNAVAILABLE with `error_message` when it is late."""
-        await self._budget.consume(scope)
-        started = perf_counter()
+        await self.budget.consume(scope)
         try:
-            with anyio.fail_after(deadline - anyio.current_time()):
-                answer = await llm.complete(
-                    project_settings.INSTRUCTIONS,
-                    text,
-                    output_tokens_max=self._options.max_output_tokens,
-                )
-            parsed = parse(answer)
+            with timed_call(self.meter, METRIC_LABEL):
+                with anyio.fail_after(deadline - anyio.current_time()):
+                    answer = await llm.complete(
+                        project_settings.INSTRUCTIONS,
+                        text,
+                        output_tokens_max=self.options.max_output_tokens,
+                    )
+                return parse(answer)
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
-                await self._budget.release(scope)
-            failure = self._unavailable(error_message, error.message, error.retry_after_s)
+                await self.budget.release(scope)
+            failure = _unavailable(error_message, error.message, error.retry_after_s)
             if isinstance(error, ModelRefusalError):  # no wait mends its settings
                 failure = ModelRefusalError(failure.code, failure.message, recovery=error.recovery)
             raise failure from error
         except TimeoutError as error:
-            raise self._unavailable(
-                error_message, f"the model took longer than {self._options.deadline_s:g} s"
+            raise _unavailable(
+                error_message, f"the model took longer than {self.options.deadline_s:g} s"
             ) from error
         except InvalidAnswerError as error:
-            raise self._unavailable(
+            raise _unavailable(
                 error_message, "the model's answer is not the JSON that it was asked for"
             ) from error
-        self._meter.add("memsvc_model_calls_total", purpose=METRIC_LABEL, status="success")
-        self._meter.add(
-            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=METRIC_LABEL
-        )
-        return parsed
 
-    def _unavailable(self, what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:
-        self._meter.add("memsvc_model_calls_total", purpose=METRIC_LABEL, status="error")
-        log.warning("memories were not added", reason=why)
-        return MemsvcError(Code.UNAVAILABLE, f"{what}: {why}", retry_after_s=retry_after_s)
+
+def _unavailable(what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:
+    log.warning("memories were not added", reason=why)
+    return unavailable(f"{what}: {why}", retry_after_s=retry_after_s)
 
 
 async def _current_state(

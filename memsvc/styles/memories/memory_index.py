@@ -2,10 +2,10 @@
 
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 from memsvc.core.tools import ProjectEvent
 from memsvc.store import memories, ownership
@@ -25,7 +25,7 @@ _PREFIX: Final = "memories/"
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryIndex:
     """Name and id of a user's index."""
 
@@ -57,18 +57,18 @@ def comparable(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 
+@frozen
 class MemoryOwners:
     """Owners of memories: users, and sessions that a client named."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     async def of_session(self, scope: Scope, session: str) -> AsyncIterator[OwnerData]:
         """Yield what memories say since a call whose metadata has this `session_id`.
 
         A memory with no other text is purged; one that said something else before ended then.
         """
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             index_names = await ownership.indexes_with_facts(tx, session, _PREFIX)
         for name in index_names:
             yield OwnerData(
@@ -101,12 +101,12 @@ class MemoryEvents:
         self._database = database
 
     async def latest(self, scope: Scope) -> int:
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             return await memories.latest_event(tx)
 
     async def since(self, scope: Scope, number: int) -> Sequence[ProjectEvent]:
         """Return up to 100 events; texts deleted since are left out."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await memories.events_since(tx, number, limit=EVENTS_MAX)
         return [
             ProjectEvent(

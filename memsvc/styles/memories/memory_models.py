@@ -101,7 +101,7 @@ def checked_text(value: str) -> str:
 UserId = Annotated[
     str,
     AfterValidator(lambda value: check_identifier(value.strip(), "user_id")),
-    "whose memories; any text of up to 128 bytes",
+    "whose memories; up to 128 bytes",
 ]
 MemoryId = Annotated[
     str,

@@ -1,13 +1,14 @@
 """Writes of a user's memories: one transaction under the lock of the index, all or nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from memsvc.core.analysis import terms
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import quota_exceeded
 from memsvc.core.facts import Evidence, FactTier, Merge, Origin, Statement
+from memsvc.core.frozen import frozen
 from memsvc.store import changes, facts, index, jobs, memories
 from memsvc.store.database import Tx
 from memsvc.store.facts import StatementWithExpiry
@@ -86,7 +87,7 @@ def kinds_of(text: str) -> str:
 CONFIDENCE = 0.9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryChange:
     """Change of a memory: `statement` is its new text, `old` what it was."""
 
@@ -142,13 +143,13 @@ def _with_keywords(statement: Statement) -> Statement:
     return replace(statement, keywords=" ".join(keywords))
 
 
+@frozen
 class MemoryWriter:
     """Writer of changes that were decided within the same transaction."""
 
-    def __init__(self, *, per_user_max: int, users_max: int, embeds: bool) -> None:
-        self._per_user_max = per_user_max
-        self._users_max = users_max
-        self._embeds = embeds
+    per_user_max: int
+    users_max: int
+    embeds: bool
 
     async def write(
         self,
@@ -201,7 +202,7 @@ class MemoryWriter:
                 if one.statement is not None
             ]
             await memories.remember(tx, user_index.index_id, identities, metadata, now)
-        if statements and self._embeds:
+        if statements and self.embeds:
             await jobs.enqueue(tx, EMBED_JOB, str(user_index.index_id), now=now)
         if statements and found:
             await changes.notify(tx, FOUND_URI)
@@ -210,11 +211,10 @@ class MemoryWriter:
     async def _check_capacity(self, tx: Tx, user_index: MemoryIndex, more: int) -> None:
         if (
             more > 0
-            and await memories.count_current(tx, user_index.index_id) + more > self._per_user_max
+            and await memories.count_current(tx, user_index.index_id) + more > self.per_user_max
         ):
-            raise MemsvcError(
-                Code.QUOTA_EXCEEDED,
-                f"a user may have {self._per_user_max} memories",
+            raise quota_exceeded(
+                f"a user may have {self.per_user_max} memories",
                 recovery="delete some, or raise memories.per_user_max",
             )
 
@@ -226,9 +226,8 @@ class MemoryWriter:
         if await memories.has_any(tx, user_index.index_id):
             return
         await tx.lock(index_lock(ALL_USERS))
-        if await memories.users(tx, limit=self._users_max) >= self._users_max:
-            raise MemsvcError(
-                Code.QUOTA_EXCEEDED,
-                f"a project may have memories of {self._users_max} users",
+        if await memories.users(tx, limit=self.users_max) >= self.users_max:
+            raise quota_exceeded(
+                f"a project may have memories of {self.users_max} users",
                 recovery="purge users who are gone, or raise memories.users_max",
             )

@@ -1,12 +1,12 @@
 """Options of the memories style."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from memsvc.core.options import Options
 
 
-class MemoriesOptions(BaseModel):
+class MemoriesOptions(Options):
     """Limits and defaults of search, listing and calls."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     decay_days: float = Field(
         0,

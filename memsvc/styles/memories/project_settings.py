@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.store import memories
@@ -93,20 +94,20 @@ class DefaultPrompt:
     ]
 
 
+@frozen
 class ProjectSettings:
     """Reads and writes of a project's settings; the options supply what it does not set."""
 
-    def __init__(self, database: Database, options: MemoriesOptions) -> None:
-        self._database = database
-        self._options = options
+    database: Database
+    options: MemoriesOptions
 
     async def read(self, tx: Tx) -> EffectiveSettings:
         """Return the effective settings of a transaction's project."""
         own = (await memories.read_settings(tx)).settings
         return EffectiveSettings(
             own.get("memoryEnabled", True),
-            own.get("decayDays", self._options.decay_days),
-            own.get("searchLimit", self._options.search_limit),
+            own.get("decayDays", self.options.decay_days),
+            own.get("searchLimit", self.options.search_limit),
         )
 
     @memory_tool(
@@ -114,7 +115,7 @@ class ProjectSettings:
     )
     async def effective(self, scope: Scope) -> EffectiveSettings:
         """Read what holds for a project's memories: whether to use them, decay, search limit."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             return await self.read(tx)
 
     @memory_tool(
@@ -146,7 +147,7 @@ class ProjectSettings:
             "decayDays": decayDays,
             "searchLimit": searchLimit,
         }
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             await memories.set_settings(
                 tx, {name: value for name, value in settings.items() if value is not None}
             )
@@ -155,7 +156,7 @@ class ProjectSettings:
     @memory_tool("memories_get_prompt", title="Read the extraction prompt", needs=Permission.READ)
     async def prompt(self, scope: Scope) -> ExtractionPrompt:
         """Read how a model is asked for the facts of a conversation in a project."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             custom = (await memories.read_settings(tx)).prompt
         return ExtractionPrompt(custom or EXTRACTION, custom is not None)
 
@@ -176,7 +177,7 @@ class ProjectSettings:
     ) -> SettingsChange:
         """Say how a model is to be asked for the facts of a conversation in a project."""
         checked = check_prompt(prompt)
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             await memories.set_prompt(tx, checked)
         return SettingsChange(True)
 
@@ -188,6 +189,6 @@ class ProjectSettings:
     )
     async def reset_prompt(self, scope: Scope) -> DefaultPrompt:
         """Let a model be asked for the facts of a conversation as it is by default."""
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             await memories.set_prompt(tx, None)
         return DefaultPrompt(EXTRACTION)

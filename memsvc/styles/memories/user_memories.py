@@ -9,11 +9,12 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from memsvc.core.analysis import query_terms
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import MemsvcError, invalid, not_found
 from memsvc.core.facts import Fact, FactState
-from memsvc.core.fusion import merge_scores
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.rules.question_patterns import requested_fact_ids
+from memsvc.core.ranking import merge_scores
+from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.secrets import is_secret
 from memsvc.store import memories
@@ -48,25 +49,25 @@ EMBEDDING_WEIGHT: Final = 0.5
 """Weight of similarity: a memory is a few words, and a query often shares none of them."""
 
 
+@frozen
 class MemorySearch:
     """Search in one index.
 
     A stored memory is found by its words at once, by similarity once it has a vector.
     """
 
-    def __init__(self, meter: Meter, embedding: Embedding | None) -> None:
-        self._meter = meter
-        self._embedding = embedding
+    meter: Meter
+    embedding: Embedding | None
 
     async def embed(self, question: str) -> QueryEmbedding | None:
         """Return the embedding of a query; None where there is none in time.
 
         Call it before a transaction begins.
         """
-        if self._embedding is None:
+        if self.embedding is None:
             return None
-        vector = await self._embedding.question(question)
-        return QueryEmbedding(vector, self._embedding.model) if vector is not None else None
+        vector = await self.embedding.question(question)
+        return QueryEmbedding(vector, self.embedding.model) if vector is not None else None
 
     async def find(
         self,
@@ -112,7 +113,7 @@ class MemorySearch:
             )
             found = (await search(tx, [index_search], terms, embedding)).get(user_index.index_id)
             candidates = found.candidates if found is not None else []
-            self._meter.add("memsvc_recall_candidates", len(candidates))
+            self.meter.add("memsvc_recall_candidates", len(candidates))
             term_scores = {
                 candidate.entry: sum(candidate.term_scores.values())
                 for candidate in candidates
@@ -181,12 +182,12 @@ class UserMemories:
         query: Query,
         limit: Annotated[
             SearchLimit,
-            "memories at the most; the project's searchLimit (5) if not given, 0: 100",
+            "memories at the most; default: the project's searchLimit (5), 0: 100",
         ] = None,
     ) -> FoundMemories:
         """Search a user's memories, best first."""
         embedding = await self._search.embed(query)
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             effective = await self._settings.read(tx)
             count_max = (effective.searchLimit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
             since = hidden_before(self._clock.now(), effective.decayDays)
@@ -207,7 +208,7 @@ class UserMemories:
         ] = LIST_LIMIT,
     ) -> FoundMemories:
         """List a user's memories, newest first."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             since = hidden_before(self._clock.now(), (await self._settings.read(tx)).decayDays)
             found = await memories.list_latest(
                 tx, index_for(user_id).index_id, since=since, limit=limit
@@ -217,10 +218,15 @@ class UserMemories:
     @memory_tool("memories_get", title="Read a memory", needs=Permission.READ)
     async def get(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> UserMemory:
         """Read one memory of a user."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             return _user_memory(await _find(tx, index_for(user_id), memory_id), user_id)
 
-    @memory_tool("memories_update", title="Change a memory", needs=Permission.WRITE)
+    @memory_tool(
+        "memories_update",
+        title="Change a memory",
+        needs=Permission.WRITE,
+        stores=("memory", "metadata"),
+    )
     async def change(
         self,
         scope: Scope,
@@ -251,7 +257,7 @@ class UserMemories:
     @memory_tool("memories_history", title="Tell a memory's history", needs=Permission.READ)
     async def history(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryHistory:
         """Tell what a memory of a user said when, who found it, and when it was deleted."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             history = await memories.fact_versions(tx, index_for(user_id).index_id, memory_id)
         if not history:
             raise _not_found()
@@ -292,7 +298,7 @@ async def _find(tx: Tx, user_index: MemoryIndex, memory: str) -> Memory:
 
 
 def _not_found() -> MemsvcError:
-    return MemsvcError(Code.NOT_FOUND, "Memory not found")
+    return not_found("Memory not found")
 
 
 def _user_memory(memory: Memory, user: str) -> UserMemory:

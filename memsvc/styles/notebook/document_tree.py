@@ -5,11 +5,11 @@ exactly one, and none by those below it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, invalid_content
+from memsvc.core.frozen import frozen
 from memsvc.store.document_tree import DocumentNode
 from memsvc.styles.notebook.links import ROOT, initial, links
 
@@ -119,8 +119,7 @@ class TreeUpdate:
                     )
         removed = list(self._removed(descendants))
         if self._links.keys() & set(removed):
-            raise MemsvcError(
-                Code.INVALID_CONTENT,
+            raise invalid_content(
                 "Error: content: a document that is given a text would be removed",
             )
         self._check_depth(descendants, depth_max)
@@ -145,7 +144,7 @@ class TreeUpdate:
                 _check_depth(link, deep + _height(link, descendants), depth_max)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeChange:
     """A change of the tree: written nodes, and created and removed documents in link order.
 
@@ -168,10 +167,10 @@ def _height(top: str, descendants: Mapping[str, DocumentNode]) -> int:
 
 
 def _link_error(reason: str, **details: Any) -> MemsvcError:
-    return MemsvcError(Code.INVALID_CONTENT, _LINK_ERROR + reason, details=details)
+    return invalid_content(_LINK_ERROR + reason, details=details)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DerivedTree:
     """The tree that texts make: its nodes, and the documents that the root does not reach."""
 
@@ -196,7 +195,7 @@ def tree_of(linked: Mapping[str, tuple[str, ...]]) -> DerivedTree:
     return DerivedTree(nodes, tuple(sorted(linked.keys() - nodes.keys())))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotebookTree:
     """A whole new tree: its nodes and texts, created documents, and unlinked ones."""
 
@@ -247,8 +246,7 @@ def _reject_link(
 
 def _check_depth(link: str, depth: int, depth_max: int) -> None:
     if depth > depth_max:
-        raise MemsvcError(
-            Code.INVALID_CONTENT,
+        raise invalid_content(
             f"Error: content: the tree may be {depth_max} levels deep below the root",
             details={"link": link},
         )

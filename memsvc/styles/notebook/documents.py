@@ -10,17 +10,17 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import invalid, invalid_content, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
-from memsvc.core.tools import Version
+from memsvc.core.tools import Version, removes_nothing
 from memsvc.store import document_tree, files
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
@@ -45,7 +45,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _NOT_IN_NAMES: Final = re.compile(r"[\[\]\u2028\u2029]|[\x00-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """A part of a text that could be a document of its own."""
 
@@ -53,7 +53,7 @@ class Section:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitText:
     """A text in order: what stays, as strings, and what becomes documents, as sections."""
 
@@ -204,7 +204,7 @@ PREVIEW_CHARS: Final = 120
 _CYCLE_MESSAGE: Final = (
     "Error: parent: cross-tree reference not allowed - circular reference detected"
 )
-ExpectedVersion = Annotated[Version | None, "write only if the document is still at this version"]
+ExpectedVersion = Annotated[Version | None, "write only at this version"]
 writing_tool = partial(notebook_tool, needs=Permission.WRITE, text_member="text")
 
 
@@ -240,7 +240,7 @@ class DocumentSplit:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotebookImport:
     """Result of an import: stored documents, those made by links, and unlinked ones."""
 
@@ -249,6 +249,7 @@ class NotebookImport:
     orphans: tuple[str, ...]
 
 
+@frozen
 class NotebookDocuments:
     """Writer of a project's notebook; every write leaves one tree, or changes nothing.
 
@@ -260,19 +261,17 @@ class NotebookDocuments:
     QUOTA_EXCEEDED.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        writer: NotebookWriter,
-        reader: NotebookReader,
-        options: NotebookOptions,
-    ) -> None:
-        self._database = database
-        self._writer = writer
-        self._reader = reader
-        self._options = options
+    database: Database
+    writer: NotebookWriter
+    reader: NotebookReader
+    options: NotebookOptions
 
-    @writing_tool("update_document", title="Write a document of the notebook", idempotent=True)
+    @writing_tool(
+        "update_document",
+        title="Write a document of the notebook",
+        idempotent=True,
+        stores=("content",),
+    )
     async def update(
         self,
         scope: Scope,
@@ -289,12 +288,12 @@ class NotebookDocuments:
         with all below it; link it again and call restore_document to bring its text back. Split
         out only topics that are too large, and keep the tree shallow."""
         document = checked_id(id_)
-        self._writer.check_size(content)
-        async with self._writer.begin_write(scope) as tx:
-            file = await self._writer.find(tx, document, expected_version)
+        self.writer.check_size(content)
+        async with self.writer.begin_write(scope) as tx:
+            file = await self.writer.find(tx, document, expected_version)
             return await self._put(tx, document, content, file)
 
-    @writing_tool("edit_document", title="Edit a document of the notebook")
+    @writing_tool("edit_document", title="Edit a document of the notebook", stores=("new_text",))
     async def edit(
         self,
         scope: Scope,
@@ -310,13 +309,12 @@ class NotebookDocuments:
 
         Links make and remove documents as with update_document."""
         document = checked_id(id_)
-        async with self._writer.begin_write(scope) as tx:
-            file = await self._writer.find(tx, document, expected_version)
+        async with self.writer.begin_write(scope) as tx:
+            file = await self.writer.find(tx, document, expected_version)
             text = await _text(tx, file)
             count = _count_matches(text, old_text)
             if count != 1:
-                raise MemsvcError(
-                    Code.INVALID_ARGUMENT,
+                raise invalid(
                     "Error: old_text: must stand in the document exactly once, and stands there"
                     f" {count} times",
                     recovery="read the document, and copy more of what is around it"
@@ -326,7 +324,11 @@ class NotebookDocuments:
                 )
             return await self._put(tx, document, text.replace(old_text, new_text), file)
 
-    @writing_tool("move_document", title="Move a document of the notebook")
+    @writing_tool(
+        "move_document",
+        title="Move a document of the notebook",
+        stores=("old_parent_content", "new_parent_content"),
+    )
     async def move(
         self,
         scope: Scope,
@@ -334,11 +336,11 @@ class NotebookDocuments:
         parent: Annotated[str, "the document that it is below from now on"],
         old_parent_content: Annotated[
             str | None,
-            "all that the old parent holds from now on; not given: what it holds, without the link",
+            "what the old parent holds from now on; default: the same without the link",
         ] = None,
         new_parent_content: Annotated[
             str | None,
-            "all that the new parent holds from now on; not given: what it holds, and the link",
+            "what the new parent holds from now on; default: the same and the link",
         ] = None,
     ) -> DocumentWrite:
         """Put a document of the notebook, with all below it, below another one.
@@ -347,8 +349,8 @@ class NotebookDocuments:
         document, known = checked_id(id_), document_id(parent)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
-        async with self._writer.begin_write(scope) as tx:
-            file = await self._writer.find(tx, document)
+        async with self.writer.begin_write(scope) as tx:
+            file = await self.writer.find(tx, document)
             old, new_parent = await _place(tx, document, parent, known)
             if old == new_parent:
                 if old_parent_content is not None or new_parent_content is not None:
@@ -357,20 +359,16 @@ class NotebookDocuments:
                         " its parent"
                     )
                 return self._written(document, (), (), file.version, file.size_bytes)
-            files_by_id = {one: await self._writer.find(tx, one) for one in (old, new_parent)}
+            files_by_id = {one: await self.writer.find(tx, one) for one in (old, new_parent)}
             if old_parent_content is None:
                 old_parent_content = _taken_out(await _text(tx, files_by_id[old]), document)
             if new_parent_content is None:
                 new_parent_content = with_link(await _text(tx, files_by_id[new_parent]), document)
             if document in links(old_parent_content):
-                raise MemsvcError(
-                    Code.INVALID_CONTENT, "Error: old_parent_content: must not link the document"
-                )
+                raise invalid_content("Error: old_parent_content: must not link the document")
             if document not in links(new_parent_content):
-                raise MemsvcError(
-                    Code.INVALID_CONTENT, "Error: new_parent_content: must link the document"
-                )
-            changed = await self._writer.change(
+                raise invalid_content("Error: new_parent_content: must link the document")
+            changed = await self.writer.change(
                 tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id
             )
             return self._written(
@@ -391,16 +389,21 @@ class NotebookDocuments:
         Cuts are at its headings or else its paragraphs; with apply, do it."""
         document = checked_id(id_)
         if not apply:
-            text = (await self._reader.read(scope, document)).text
-            async with self._database.begin(scope, read_only=True) as tx:
+            text = (await self.reader.read(scope, document)).text
+            async with self.database.begin_read(scope) as tx:
                 return _split(document, *await self._parts(tx, document, text))
-        async with self._writer.begin_write(scope) as tx:
-            file = await self._writer.find(tx, document)
+        async with self.writer.begin_write(scope) as tx:
+            file = await self.writer.find(tx, document)
             left, parts = await self._parts(tx, document, await _text(tx, file))
-            changed = await self._writer.change(tx, {document: left, **parts}, {document: file})
+            changed = await self.writer.change(tx, {document: left, **parts}, {document: file})
             return _split(document, left, parts, changed)
 
-    @writing_tool("restore_document", title="Restore a document of the notebook", destructive=True)
+    @writing_tool(
+        "restore_document",
+        title="Restore a document of the notebook",
+        destructive=True,
+        removes=removes_nothing,
+    )
     async def restore(
         self,
         scope: Scope,
@@ -413,13 +416,13 @@ class NotebookDocuments:
 
         One that was removed must be linked again before."""
         document = checked_id(id_)
-        async with self._writer.begin_write(scope) as tx:
-            file = await self._writer.find(tx, document, expected_version)
+        async with self.writer.begin_write(scope) as tx:
+            file = await self.writer.find(tx, document, expected_version)
             return await self._put(tx, document, await past_text(tx, document, version), file)
 
     async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
         """Return what a document would keep, and the documents that it would be split into."""
-        found = split_text(text, document, bytes_max=self._options.oversized_bytes)
+        found = split_text(text, document, bytes_max=self.options.oversized_bytes)
         if len(found.new_documents) < 2:
             return text, {}
         name_counts = Counter(name_of(section.title) for section in found.new_documents)
@@ -443,19 +446,17 @@ class NotebookDocuments:
         """
         for name, text in texts.items():
             if document_id(name) != name:
-                raise MemsvcError(
-                    Code.INVALID_ARGUMENT, "Error: id: is none", details={"id": name[:128]}
-                )
-            self._writer.check_size(text)
+                raise invalid("Error: id: is none", details={"id": name[:128]})
+            self.writer.check_size(text)
         if ROOT not in texts:
             raise invalid("Error: root: not found", recovery="give the notebook a root, root.md")
-        tree = build_tree(texts, depth_max=self._options.depth_max)
-        await self._writer.create(scope, tree)
+        tree = build_tree(texts, depth_max=self.options.depth_max)
+        await self.writer.create(scope, tree)
         stored = tuple(name for name in tree.nodes if name in texts)
         return NotebookImport(stored, tree.created, tree.orphans)
 
     async def _put(self, tx: Tx, document: str, text: str, file: File) -> DocumentWrite:
-        changed = await self._writer.change(tx, {document: text}, {document: file})
+        changed = await self.writer.change(tx, {document: text}, {document: file})
         return self._written(
             document,
             changed.created,
@@ -478,7 +479,7 @@ class NotebookDocuments:
         if removed:
             lines.append("Removed: " + ", ".join(removed))
         note = None
-        if size_bytes > self._options.oversized_bytes:
+        if size_bytes > self.options.oversized_bytes:
             note = (
                 f"this document holds {size_bytes} bytes; split_document says how it can be cut up"
             )
@@ -517,14 +518,11 @@ async def _place(tx: Tx, document: str, parent: str, new_parent: str | None) -> 
         )
     )[1]
     if new_parent is None or new_parent not in line:
-        raise MemsvcError(
-            Code.NOT_FOUND, "Error: parent: not found", details={"parent_id": parent[:128]}
-        )
+        raise not_found("Error: parent: not found", details={"parent_id": parent[:128]})
     one: str | None = new_parent
     while one is not None:
         if one == document:
-            raise MemsvcError(
-                Code.INVALID_CONTENT,
+            raise invalid_content(
                 _CYCLE_MESSAGE,
                 details={"parent_id": new_parent, "link": document},
             )
@@ -536,8 +534,7 @@ def _taken_out(text: str, document: str) -> str:
     """Return a text without its links to a document, and with all others."""
     left = without_links(text, {document})
     if links(left) != tuple(link for link in links(text) if link != document):
-        raise MemsvcError(
-            Code.INVALID_CONTENT,
+        raise invalid_content(
             "Error: id: its link cannot be taken out of the old parent by itself",
             recovery="give old_parent_content",
         )

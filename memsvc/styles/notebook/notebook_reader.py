@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
@@ -21,7 +21,7 @@ from memsvc.styles.notebook.notebook_writer import (
     DocumentId,
     NotebookWriter,
     checked_id,
-    not_found,
+    missing_document,
     notebook_tool,
 )
 from memsvc.styles.notebook.options import NotebookOptions
@@ -184,7 +184,7 @@ class NotebookReader:
         Without id it is the root: read it first, and always. [[id]] in a text links the document
         id below it."""
         document = checked_id(id_)
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             if version is not None:
                 return NotebookDocument(document, await past_text(tx, document, version), version)
             file = await files.find(tx, path_of(document))
@@ -197,7 +197,7 @@ class NotebookReader:
                 else self._writer.initial_tree().texts.get(document)
             )
         if text is None:
-            raise not_found(document)
+            raise missing_document(document)
         return NotebookDocument(document, text, None)
 
     @notebook_tool(
@@ -208,7 +208,7 @@ class NotebookReader:
     )
     async def tree(self, scope: Scope) -> NotebookTreeText:
         """Show the ids of all documents of the notebook as a tree in YAML, from the root down."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             nodes = await document_tree.read_all(tx, INDEX_NAME)
         nodes = nodes or dict(self._writer.initial_tree().nodes)
         return NotebookTreeText(
@@ -251,7 +251,7 @@ class NotebookReader:
         read_document with a version shows it; restore_document brings it back."""
         document = checked_id(id_)
         path = path_of(document)
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             position = FileRevision.parse(cursor) if cursor is not None else None
             unknown = cursor is not None and position is None
             found = (
@@ -266,7 +266,7 @@ class NotebookReader:
                 await document_tree.count(tx, INDEX_NAME)
                 or document not in self._writer.initial_tree().nodes
             ):
-                raise not_found(document)
+                raise missing_document(document)
         return DocumentHistory(
             [DocumentVersion(at.version, at.size_bytes, at.created_at) for at in found[:limit]],
             found[limit - 1].version if len(found) > limit else None,
@@ -283,8 +283,7 @@ async def past_text(tx: Tx, document: str, version: str) -> str:
 
 
 def _no_version(argument: str) -> MemsvcError:
-    return MemsvcError(
-        Code.NOT_FOUND,
+    return not_found(
         f"Error: {argument}: not found",
         recovery="see document_history for the versions that are kept",
     )

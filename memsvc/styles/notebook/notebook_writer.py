@@ -6,14 +6,21 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, Final
 from uuid import UUID
 
-from memsvc.core.background import map_in_thread
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.background import in_batches, map_in_thread
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    already_exists,
+    not_found,
+    payload_too_large,
+    quota_exceeded,
+)
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tool
@@ -55,7 +62,7 @@ notebook_tool = partial(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changed:
     """Result of a change: created and removed documents, and versions of those that got a text."""
 
@@ -101,7 +108,7 @@ class NotebookWriter:
             await self._create(tx, self.initial_tree())
             found = await style_files.find(tx, [path])
         if path not in found:
-            raise not_found(document)
+            raise missing_document(document)
         if expected_version is not None and found[path].version != expected_version:
             raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})
         return found[path]
@@ -114,8 +121,7 @@ class NotebookWriter:
         """Return the bytes of a text; PAYLOAD_TOO_LARGE where a document may not hold as many."""
         content = text.encode()
         if len(content) > self._options.document_bytes_max:
-            raise MemsvcError(
-                Code.PAYLOAD_TOO_LARGE,
+            raise payload_too_large(
                 f"Error: content: a document may hold {self._options.document_bytes_max} bytes at"
                 " the most",
                 recovery="move parts of it to documents of their own, each with a [[link]] in its"
@@ -164,9 +170,7 @@ class NotebookWriter:
         linked = dict(zip(texts, await map_in_thread(list(texts.values()), links), strict=True))
         known, parents = await document_tree.with_ancestors(tx, INDEX_NAME, linked)
         for document in known.keys() - existing:
-            raise MemsvcError(
-                Code.ALREADY_EXISTS, "Error: id: is taken already", details={"id": document}
-            )
+            raise already_exists("Error: id: is taken already", details={"id": document})
         before = {child for node in known.values() for child in node.children}
         added = {link for targets in linked.values() for link in targets} - before - known.keys()
         found = await document_tree.find(tx, INDEX_NAME, added) if added else {}
@@ -189,8 +193,7 @@ class NotebookWriter:
 
     def _check_count(self, documents_: int) -> None:
         if documents_ > self._options.documents_max:
-            raise MemsvcError(
-                Code.QUOTA_EXCEEDED,
+            raise quota_exceeded(
                 f"Error: content: a notebook may have {self._options.documents_max} documents at"
                 " the most",
                 recovery="take links to documents out that are no longer needed",
@@ -201,7 +204,9 @@ class NotebookWriter:
     ) -> dict[str, File]:
         """Write new files and those that are `existing`, and index them."""
         contents = {path_of(document): text.encode() for document, text in texts.items()}
-        written = await style_files.put(tx, contents, owner=OWNER, now=self._clock.now())
+        written: dict[str, File] = {}
+        for some in in_batches(contents.items(), lambda _: 1, DOCUMENTS_PER_STEP):
+            written |= await style_files.put(tx, dict(some), owner=OWNER, now=self._clock.now())
         new = [
             (written[path_of(one)], text, one) for one, text in texts.items() if one not in existing
         ]
@@ -259,16 +264,16 @@ class NotebookWriter:
             await self._write(tx, {name: tree.texts[name] for name in some}, frozenset())
 
 
-def not_found(document: str) -> MemsvcError:
+def missing_document(document: str) -> MemsvcError:
     """Return the error for a missing document."""
-    return MemsvcError(Code.NOT_FOUND, "Error: id: not found", details={"id": document[:128]})
+    return not_found("Error: id: not found", details={"id": document[:128]})
 
 
 def checked_id(name: str) -> str:
     """Return the id that a name means; NOT_FOUND where it can be none."""
     document = document_id(name)
     if document is None:
-        raise not_found(name)
+        raise missing_document(name)
     return document
 
 
@@ -278,15 +283,15 @@ DiffCounts = Counter[str]
 """Number of different rows by table; and under `orphans` the documents no link leads to."""
 
 
+@frozen
 class TreeRebuild:
     """Compares the outline with the documents that it is derived from, and rebuilds it."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     async def check(self, scope: Scope) -> DiffCounts:
         """Compare without writing."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             return await _compare(tx, fix=False)
 
     async def run(self, scope: Scope) -> DiffCounts:
@@ -294,7 +299,7 @@ class TreeRebuild:
 
         Return what differed. Nobody writes the notebook meanwhile.
         """
-        async with self._database.begin(
+        async with self.database.begin(
             scope, locks=[document_tree_lock(INDEX_NAME)], long_running=True
         ) as tx:
             return await _compare(tx, fix=True)

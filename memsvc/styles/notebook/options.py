@@ -1,14 +1,13 @@
 """Options of notebooks."""
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from memsvc.core.options import Options
 from memsvc.styles.notebook.links import ROOT, links
 
 
-class NotebookOptions(BaseModel):
+class NotebookOptions(Options):
     """Limits of the notebooks, one of which each project has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     root_template: str = Field(
         "# Notes\n", description="what the root document holds before anybody writes it"

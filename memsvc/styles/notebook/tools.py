@@ -1,9 +1,9 @@
 """Tools of the notebook, its documents as MCP resources, and completion of their ids."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.resources import Completion, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
@@ -25,7 +25,7 @@ def document_resource(database: Database) -> Resource:
     """Return the resource of a document under its id."""
 
     async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             names = await document_tree.names(tx, INDEX_NAME, after=after, limit=limit)
         return [
             ListedResource(values={"project": scope.project, "id": name}, place=name, title=name)
@@ -47,13 +47,13 @@ def completions(database: Database) -> dict[str, Completion]:
     """Return the completion of document ids."""
 
     async def find(scope: Scope, prefix: str, _: Mapping[str, str], limit: int) -> Sequence[str]:
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             return await document_tree.names(tx, INDEX_NAME, prefix=prefix, limit=limit)
 
     return {"id": Completion(TREE_TOOL, find)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notebook:
     """Services of the notebooks of all projects: reader, writers, and passages."""
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, Final
 
 import orjson
 
 from memsvc.core.items import Item, text_parts
-from memsvc.core.untrusted import escaped
+from memsvc.core.untrusted import BLOCK_START, escaped
 from memsvc.styles.turns.recall.recalled import Kind, RecalledChunk
 from memsvc.styles.turns.turn_items import TurnItem
 
@@ -34,9 +35,8 @@ _MEMBER_BY_KIND: Final[dict[Kind, str]] = {
 }
 """Members of the block in order: what changes least comes first, so that a cached prompt holds."""
 _ROLES: Final = frozenset({"user", "assistant", "tool", "system", "developer"})
-_OPEN = "<memory_reference>\n"
 _CLOSE = "\n</memory_reference>"
-_HEAD: Final = _OPEN + '{"kind":"historical_memory","untrusted":true,'
+_HEAD: Final = BLOCK_START + '{"kind":"historical_memory","untrusted":true,'
 _BEFORE_SUMMARY: Final = ',"'
 _SUMMARY: Final = 'summary":{'
 
@@ -54,11 +54,11 @@ def build(chunks: Sequence[RecalledChunk], *, summary: dict[str, Any] | None = N
                 *(
                     _conversations(of_kind)
                     if kind == "turn"
-                    else _dated_once([chunk.fields for chunk in of_kind])
+                    else _with_changed_since([chunk.fields for chunk in of_kind])
                 )
             ]
     text = escaped(orjson.dumps(body | ({"summary": summary} if summary else {})).decode())
-    return [policy_message(), _message("user", _OPEN + text + _CLOSE)]
+    return [policy_message(), _message("user", BLOCK_START + text + _CLOSE)]
 
 
 def _conversations(chunks: Sequence[RecalledChunk]) -> Iterator[dict[str, Any]]:
@@ -131,7 +131,9 @@ def _time(time: datetime, last: datetime) -> dict[str, str]:
     return {} if told == before else {"time": told[11:]}
 
 
-def _dated_once(facts: Sequence[dict[str, Any]], last: str = "") -> Iterator[dict[str, Any]]:
+def _with_changed_since(
+    facts: Sequence[dict[str, Any]], last: str = ""
+) -> Iterator[dict[str, Any]]:
     """Yield facts with the day since when they hold only where it changes."""
     for fields in facts:
         since = fields.get("since", "")
@@ -139,6 +141,7 @@ def _dated_once(facts: Sequence[dict[str, Any]], last: str = "") -> Iterator[dic
         last = since
 
 
+@lru_cache(4096)  # the last blocks that are tried for a prompt tell the same times
 def short_time(time: datetime) -> str:
     """Return date and minute of a time in UTC."""
     return time.isoformat(" ", "minutes")[:16]  # a format string takes ten times as long
@@ -194,10 +197,10 @@ def is_data(item: Item) -> bool:
     text = parts[0]
     if len(text) > CHARS_MAX:
         return text.startswith(_HEAD) and text.endswith("}" + _CLOSE)
-    if not (text.startswith(_OPEN) and text.endswith(_CLOSE)):
+    if not (text.startswith(BLOCK_START) and text.endswith(_CLOSE)):
         return False
     try:
-        body = orjson.loads(text[len(_OPEN) : -len(_CLOSE)])
+        body = orjson.loads(text[len(BLOCK_START) : -len(_CLOSE)])
     except orjson.JSONDecodeError:
         return False
     return isinstance(body, dict) and body.get("kind") == "historical_memory"

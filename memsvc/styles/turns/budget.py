@@ -2,12 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from memsvc.core.background import run_in_count_thread
 from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, counted_texts, media_count
 from memsvc.core.ports import TokenCounter
 from memsvc.styles.turns.options import TurnOptions
@@ -40,11 +40,12 @@ class Costs:
         self._counts: OrderedDict[bytes, int] = OrderedDict()
         self.text_chars_max = options.text_chars_max
 
-    async def count(self, items: Sequence[TurnItem]) -> None:
-        """Count the tokens of these items, in a thread if they are long."""
-        chars = sum(len(text) for item in items for text in counted_texts(item.item))
+    async def count(self, items: Sequence[TurnItem], *, as_sent: bool = False) -> None:
+        """Count the tokens of these items, as stored or sent, in a thread if they are long."""
+        counted = [item.as_sent if as_sent else item.item for item in items]
+        chars = sum(len(text) for item in counted for text in counted_texts(item))
         counts = await run_in_count_thread(
-            chars // COUNT_FACTOR, lambda: [self.item(item.item) for item in items]
+            chars // COUNT_FACTOR, lambda: [self.item(item) for item in counted]
         )
         for item, tokens in zip(items, counts, strict=True):
             item.tokens = tokens
@@ -83,7 +84,7 @@ def check_limit(current_tokens: int, max_input_tok: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemSequence:
     """Items in order, oldest first: their costs, and where they may start after a cut."""
 
@@ -111,14 +112,14 @@ class ItemSequence:
         return sum(self.costs[len(self.costs) - kept :])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BudgetResult:
     """Share of each part that fits.
 
     Items of history and recent context from their end, and the room that the block may use."""
 
     history: int
-    block_room: int
+    block_max: int
     recent: int
 
 
@@ -137,5 +138,5 @@ def split_capacity(
     `block_cost` returns the cost of the largest block within a room."""
     kept_history = history.kept(capacity)
     capacity -= history.cost(kept_history)
-    block_room = capacity - recent.cost(recent.kept_last(capacity, last_exchange))
-    return BudgetResult(kept_history, block_room, recent.kept(capacity - block_cost(block_room)))
+    block_max = capacity - recent.cost(recent.kept_last(capacity, last_exchange))
+    return BudgetResult(kept_history, block_max, recent.kept(capacity - block_cost(block_max)))

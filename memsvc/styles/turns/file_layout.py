@@ -1,13 +1,14 @@
 """Paths of a session's files, and the JSON lines in them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from memsvc.core.facts import Doubt, Fact, FactState, FactTier, Merge, Statement
+from memsvc.core.frozen import frozen
 from memsvc.core.items import Item
 from memsvc.core.paths import SESSIONS_ROOT, encode_segment
 from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
@@ -16,7 +17,7 @@ OWNER = "turns"
 ROOT = SESSIONS_ROOT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SummaryRange:
     """Range of a summary: the number of items, the first and last event id, and their times."""
 
@@ -48,6 +49,11 @@ def tier_file(session: str, tier: FactTier, now: datetime) -> str:
         case FactTier.L2:
             year, week, _ = now.isocalendar()
             return f"{directory}/{year}/{week:02d}/facts-{year}-W{week:02d}.jsonl"
+
+
+def fact_file(statement: Statement, start: datetime) -> str:
+    """Return the file of the records of a fact that holds since `start`."""
+    return tier_file(statement.evidence.session, statement.tier, start)
 
 
 def event_id(turn: str, direction: str, index: int) -> str:
@@ -155,27 +161,24 @@ def fact_lines(
     now: datetime,
     *,
     forgotten: bool = False,
-) -> dict[str, bytes]:
+) -> defaultdict[str, bytes]:
     """Return the records of a merge by tier file.
 
     `forgotten`: deleted facts must not be shown as past facts either."""
-    lines: dict[str, bytes] = {}
+    lines = defaultdict[str, bytes](bytes)
     said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in new_facts}
     for fact, record in merge.replaced:
-        old = fact.statement
-        path = tier_file(old.evidence.session, old.tier, fact.valid_from)
         end = max(said_at.get(record, now), fact.valid_from)
-        lines[path] = lines.get(path, b"") + superseded_line(fact, record, end)
+        lines[fact_file(fact.statement, fact.valid_from)] += superseded_line(fact, record, end)
     for fact in merge.deleted:
-        path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
-        lines[path] = lines.get(path, b"") + deleted_line(fact, now, forgotten=forgotten)
+        path = fact_file(fact.statement, fact.valid_from)
+        lines[path] += deleted_line(fact, now, forgotten=forgotten)
     for fact, doubt in merge.questioned:
-        path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
-        lines[path] = lines.get(path, b"") + questioned_line(fact, doubt, now)
+        lines[fact_file(fact.statement, fact.valid_from)] += questioned_line(fact, doubt, now)
     for new_fact in new_facts:
         statement, start = new_fact.statement, said_at[new_fact.statement.record]
-        path = tier_file(statement.evidence.session, statement.tier, start)
-        lines[path] = lines.get(path, b"") + fact_line(statement, start, new_fact.expires_at)
+        path = fact_file(statement, start)
+        lines[path] += fact_line(statement, start, new_fact.expires_at)
         if (newer := new_fact.newer) is not None:
             past = Fact(
                 *(0, statement, FactState.SUPERSEDED, start, newer.valid_from),
@@ -202,10 +205,10 @@ def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
     )
 
 
-def questioned_line(fact: Fact, doubt: Doubt, now: datetime) -> bytes:
-    """Return the record of a fact in doubt, for the file of the fact."""
+def questioned_line(fact: Fact, doubt: Doubt | None, now: datetime) -> bytes:
+    """Return the record of a fact in doubt, or no longer, for the file of the fact."""
     statement = fact.statement
-    record = fact_fields(statement, "questioned", fact.expires_at) | {
+    record = fact_fields(statement, "questioned" if doubt else "active", fact.expires_at) | {
         "ts": exact_timestamp(now),
         "type": "fact_question",
         "id": f"{statement.record}-fact_question",
@@ -287,6 +290,12 @@ def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -
     if expires_at is not None:
         fields["expires_at"] = timestamp(expires_at)
     return fields
+
+
+def is_of(line: bytes, records: Collection[str]) -> bool:
+    """Return whether a line is one of these records, or of a change of one."""
+    record = orjson.loads(line)
+    return record["id"] in records or record.get("of") in records
 
 
 def exact_timestamp(time: datetime) -> str:

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise, takewhile
 from typing import Final
 
 import orjson
 
+from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, role_of
 from memsvc.store.context import StoredItem
 from memsvc.styles.turns.turn_items import TurnItem
@@ -20,7 +21,7 @@ MATRIX_SIZE_MAX: Final = 100_000
 _INSTRUCTION_ROLES = frozenset({"developer", "system"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversation:
     """A caller's input, split into earlier items and the new ones of this turn.
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from memsvc.core.facts import PROFILE_CLASSES, ProfileClass
-from memsvc.core.urls import absolute_url
+from memsvc.core.options import AbsoluteUrl, Options
 from memsvc.store.batch_writer import BatchWriterOptions
 
 HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
@@ -13,10 +13,8 @@ HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
 TOKEN_SECRET_CHARS_MIN: Final = 32
 
 
-class HeuristicOptions(BaseModel):
+class HeuristicOptions(Options):
     """Facts that a model finds, by a job after the turns, beside those that rules find at once."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(False, description="extract facts with a model too")
     model: str = Field(
@@ -26,7 +24,7 @@ class HeuristicOptions(BaseModel):
         description="model at base_url, by the Responses API; openai-chat:NAME and anthropic:NAME"
         " by those APIs",
     )
-    base_url: str = Field(
+    base_url: AbsoluteUrl = Field(
         "",
         description="absolute URL; /v1/responses is added unless it ends with it; empty: what"
         " section `model` names",
@@ -45,16 +43,9 @@ class HeuristicOptions(BaseModel):
         description="times that it is asked a day for a tenant; 0: no limit",
     )
 
-    @field_validator("base_url")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        return absolute_url(value)
 
-
-class ShadowOptions(BaseModel):
+class ShadowOptions(Options):
     """Shadow mode: clients that keep their own memory compare it with this one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(False, description="offer memory_shadow_compare and memory_shadow_report")
 
@@ -70,20 +61,16 @@ class TraceOptions(BatchWriterOptions):
     )
 
 
-class ProfileOptions(BaseModel):
+class ProfileOptions(Options):
     """The profile of a person, in every memory block of a user who has one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     classes: tuple[ProfileClass, ...] = Field(
         PROFILE_CLASSES, description="what a profile may tell; a session's policy may say otherwise"
     )
 
 
-class TurnOptions(BaseModel):
+class TurnOptions(Options):
     """Options of recall, retention of facts, and limits of calls."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     recent_context_items: int = Field(
         30, ge=0, le=1000, description="latest items that stay in the active context"
@@ -113,7 +100,12 @@ class TurnOptions(BaseModel):
     search_limit: int = Field(
         5, ge=1, le=1000, description="passages of files recalled into a turn that asks for them"
     )
-    snippet_chars_max: int = Field(600, ge=40, description="characters shown of one recalled item")
+    snippet_chars_max: int = Field(
+        900,
+        ge=40,
+        description="characters shown of the best recalled item, down to a third of those behind"
+        " the first five",
+    )
     max_input_tok: int = Field(
         120_000, ge=100, description="tokens of input_items when a call names no limit"
     )

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import invalid_content
 from memsvc.core.facts import PROFILE_CLASSES, FactTier, ProfileClass
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
@@ -123,22 +123,18 @@ def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     Only these are stored, so that later changes of the options apply to the session too.
     INVALID_CONTENT with the errors."""
     if len(content) > POLICY_BYTES_MAX:
-        raise MemsvcError(
-            Code.INVALID_CONTENT, f"a policy has {POLICY_BYTES_MAX} bytes at the most"
-        )
+        raise invalid_content(f"a policy has {POLICY_BYTES_MAX} bytes at the most")
     try:
         values = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise MemsvcError(Code.INVALID_CONTENT, "a policy is one JSON object") from error
+        raise invalid_content("a policy is one JSON object") from error
     if not isinstance(values, dict):
-        raise MemsvcError(Code.INVALID_CONTENT, "a policy is one JSON object")
+        raise invalid_content("a policy is one JSON object")
     default = default_policy(options).model_dump()
     try:
         policy = SessionPolicy.model_validate(_merge(default, values))
     except ValidationError as error:
-        raise MemsvcError(
-            Code.INVALID_CONTENT, f"this policy cannot be: {_error_message(error)}"
-        ) from error
+        raise invalid_content(f"this policy cannot be: {_error_message(error)}") from error
     return _difference(policy.model_dump(), default)
 
 

@@ -1,22 +1,25 @@
 """The prompt of a turn: memory block, history, recent context and input, within a token limit."""
 
-import re
 from bisect import bisect_right
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, Final
 
+from memsvc.core.frozen import frozen
 from memsvc.core.items import Item
+from memsvc.store.context import StoredItem
 from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import RankedRecall
 from memsvc.styles.turns.turn_items import TurnItem
 
-_KEY_END: Final = re.compile(r'(?<=[A-Za-z0-9])(?=":)')
-"""Where a block may be split: the tokens of the parts add up to those of the whole."""
+_KEY_END: Final = '":'
+"""Behind a letter or digit, where a block may be split: the tokens of the parts add up to those of
+the whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedPrompt:
     """The input for the model, its cost, and what was recalled into it.
 
@@ -36,30 +39,39 @@ class PreparedPrompt:
         return self.recalled.details(self.chunks_used) | {"limits": self.limits}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
+class RecentContext:
+    """Recent context that the caller does not send itself, oldest first, with its costs.
+
+    The first `older` items were said before the history that the caller sends, the last
+    `last_exchange` ones in the latest turn of the session."""
+
+    stored: list[StoredItem]
+    items: list[Item]
+    line: budget.ItemSequence
+    older: int
+    last_exchange: int
+
+
+@frozen
 class PromptParts:
     """The parts of a prompt; lists are oldest first.
 
-    The first `older` recent items were said before the history that the caller sends, the last
-    `last_exchange` ones in the latest turn. `summary` replaces everything before the recent items,
-    and a block of it alone costs `summary_cost`."""
+    `summary` replaces everything before the recent items, and a block of it alone costs
+    `summary_cost`."""
 
     recalled: RankedRecall
     history: list[TurnItem]
     history_line: budget.ItemSequence
-    recent: list[Item]
-    recent_refs: list[str]
-    recent_line: budget.ItemSequence
-    older: int
-    last_exchange: int
+    recent: RecentContext
     current: list[TurnItem]
     current_cost: int
     summary: dict[str, Any] | None = None
     summary_cost: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _FittedBlock:
+@frozen
+class _PromptBlock:
     """The memory block of the first `count` chunks, and its exact cost."""
 
     count: int
@@ -80,7 +92,7 @@ class PromptBuilder:
 
     @cached_property
     def _without_summary(self) -> int:
-        return self._first_cost(block.build([], summary={"id": ""}))
+        return self._first_cost(block.build([], summary={"id": ""}), self._costs.text)
 
     def summary_cost(self, summary: dict[str, Any] | None) -> int:
         """Return the cost of a memory block that holds only a summary of older context."""
@@ -95,65 +107,74 @@ class PromptBuilder:
         A summary of older context comes on top of recall."""
         return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
-    def _first_cost(self, memory: list[Item]) -> int:
+    def _first_cost(self, memory: list[Item], count: Callable[[str], int]) -> int:
         """Return the cost of a block without its summary."""
-        parts = _KEY_END.split(block.split_summary(memory[1])[0])
-        return self._policy_cost + budget.ITEM_TOKENS + sum(map(self._costs.text, parts))
+        parts = _parts(block.split_summary(memory[1])[0])
+        return self._policy_cost + budget.ITEM_TOKENS + sum(map(count, parts))
 
-    def _fitted(
-        self, recalled: RankedRecall, summary: dict[str, Any] | None, summary_cost: int, room: int
-    ) -> "_FittedBlock":
+    def _best_block(
+        self,
+        recalled: RankedRecall,
+        summary: dict[str, Any] | None,
+        summary_cost: int,
+        tokens_max: int,
+    ) -> "_PromptBlock":
         """Return the block of as many chunks as fit into the room, counted exactly."""
         chunks = recalled.chunks
         summary_tokens = summary_cost - self._without_summary if summary_cost else 0
-        estimates = [*accumulate((chunk.tokens for chunk in chunks), initial=0)]
+        running_costs = [*accumulate((chunk.tokens for chunk in chunks), initial=0)]
+        count_once = cache(self._costs.text)  # blocks of more or fewer chunks have the same parts
 
-        def block_of(count: int) -> _FittedBlock:
+        def block_of(count: int) -> _PromptBlock:
             memory = block.build(chunks[:count], summary=summary)
-            cost = self._first_cost(memory) + summary_tokens if memory else 0
-            return _FittedBlock(count, memory, cost)
+            cost = self._first_cost(memory, count_once) + summary_tokens if memory else 0
+            return _PromptBlock(count, memory, cost)
 
-        fitted, too_many = _FittedBlock(-1, [], 0), len(chunks) + 1
-        estimate = float(room - budget.BLOCK_TOKENS - summary_tokens)
-        while fitted.count + 1 < too_many:
-            count = bisect_right(estimates, estimate) - 1
-            tried = block_of(min(max(count, fitted.count + 1), too_many - 1))
-            if tried.cost <= room or not tried.count:
-                fitted = tried
+        best, too_many = _PromptBlock(-1, [], 0), len(chunks) + 1
+        expected = float(tokens_max - budget.BLOCK_TOKENS - summary_tokens)
+        while best.count + 1 < too_many:
+            count = bisect_right(running_costs, expected) - 1
+            candidate = block_of(min(max(count, best.count + 1), too_many - 1))
+            if candidate.cost <= tokens_max or not candidate.count:
+                best = candidate
             else:
-                too_many = tried.count
+                too_many = candidate.count
             # what the chunks so far cost beside their estimate, the others probably do as well
-            chunks_cost = max(1, tried.cost - summary_tokens - budget.BLOCK_TOKENS)
-            estimate = (room - summary_tokens - budget.BLOCK_TOKENS) * (
-                estimates[tried.count] / chunks_cost
+            chunks_cost = max(1, candidate.cost - summary_tokens - budget.BLOCK_TOKENS)
+            expected = (tokens_max - summary_tokens - budget.BLOCK_TOKENS) * (
+                running_costs[candidate.count] / chunks_cost
             )
-        return fitted
+        return best
 
     def within_limit(self, parts: PromptParts, capacity: int) -> PreparedPrompt:
         """Return the whole input within the room that the current input leaves."""
-        recalled, summary_cost = parts.recalled, parts.summary_cost
+        recalled, recent, summary_cost = parts.recalled, parts.recent, parts.summary_cost
         block_max = self.block_tok_max(summary_cost)
-        fitted = _FittedBlock(0, [], 0)
+        best = _PromptBlock(0, [], 0)
 
-        def block_cost(room: int) -> int:
-            nonlocal fitted
-            fitted = self._fitted(recalled, parts.summary, summary_cost, min(room, block_max))
-            return fitted.cost
+        def block_cost(tokens_max: int) -> int:
+            nonlocal best
+            best = self._best_block(
+                recalled, parts.summary, summary_cost, min(tokens_max, block_max)
+            )
+            return best.cost
 
         kept = budget.split_capacity(
             capacity,
             history=parts.history_line,
-            recent=parts.recent_line,
-            last_exchange=parts.last_exchange,
+            recent=recent.line,
+            last_exchange=recent.last_exchange,
             block_cost=block_cost,
         )
-        if fitted.cost > kept.block_room:  # only a summary is left, and that is too long
+        if best.cost > kept.block_max:  # only a summary is left, and that is too long
             return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
-        before = [item.item for item in parts.history[len(parts.history) - kept.history :]]
-        current = [item.item for item in parts.current]
-        start = len(parts.recent) - kept.recent
-        older, newer = parts.recent[start : parts.older], parts.recent[max(start, parts.older) :]
-        duplicates = recalled.refs_in_first(fitted.count, set(parts.recent_refs[start:]))
+        before = [item.as_sent for item in parts.history[len(parts.history) - kept.history :]]
+        current = [item.as_sent for item in parts.current]
+        start = len(recent.items) - kept.recent
+        older, newer = recent.items[start : recent.older], recent.items[max(start, recent.older) :]
+        duplicates = recalled.refs_in_first(
+            best.count, {item.ref for item in recent.stored[start:]}
+        )
         if duplicates:  # recent items fit that were not expected to
             return self.within_limit(
                 replace(parts, recalled=recalled.without(duplicates)), capacity
@@ -161,24 +182,38 @@ class PromptBuilder:
         limits = {
             "room_tok": capacity,
             "block_tok_max": block_max,
-            "block_tok": fitted.cost,
+            "block_tok": best.cost,
             "block_cut_by": None
-            if fitted.count == len(recalled.chunks)
+            if best.count == len(recalled.chunks)
             else "max_input_tok"
-            if kept.block_room < block_max
+            if kept.block_max < block_max
             else "recall_tok_max",
             "history_dropped": len(parts.history) - kept.history,
             "recent_dropped": start,
         }
         return PreparedPrompt(
-            input_items=[*fitted.memory, *older, *before, *newer, *current],
-            tokens=fitted.cost
+            input_items=[*best.memory, *older, *before, *newer, *current],
+            tokens=best.cost
             + parts.history_line.cost(kept.history)
-            + parts.recent_line.cost(kept.recent)
+            + recent.line.cost(kept.recent)
             + parts.current_cost,
-            fact_ids=recalled.ids("fact", fitted.count),
-            insight_ids=recalled.ids("insight", fitted.count),
+            fact_ids=recalled.ids("fact", best.count),
+            insight_ids=recalled.ids("insight", best.count),
             recalled=recalled,
-            chunks_used=fitted.count,
+            chunks_used=best.count,
             limits=limits,
         )
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the parts of a block, split before each end of a key."""
+    first, *rest = text.split(_KEY_END)
+    part = first
+    for following in rest:
+        last = part[-1:]
+        if last.isalnum() and last.isascii():
+            yield part
+            part = _KEY_END + following
+        else:
+            part += _KEY_END + following
+    yield part

@@ -1,40 +1,122 @@
-"""Everything that this style publishes."""
+"""Everything that this style publishes: tools, jobs, resources and the guide to a turn."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.resources import files as resources
+from typing import Final, Protocol
 
 from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, TokenCounter
+from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
+from memsvc.core.scope import Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
+from memsvc.store import sessions
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
-from memsvc.styles.turns.facts.fact_tools import FactTools
-from memsvc.styles.turns.facts.user_profile import UserProfile
+from memsvc.styles.turns.facts.fact_tools import FactTools, UserProfile
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.inspection.inspection_tools import InspectionTools
-from memsvc.styles.turns.inspection.recall_traces import RecallTraces
+from memsvc.styles.turns.inspection import InspectionTools, RecallTraces
 from memsvc.styles.turns.maintenance.compaction import Compaction
-from memsvc.styles.turns.maintenance.directory_list import DirectoryList
+from memsvc.styles.turns.maintenance.directories import DirectoryList
 from memsvc.styles.turns.maintenance.session_maintenance import SessionMaintenance
-from memsvc.styles.turns.migration.import_tools import ImportTools
-from memsvc.styles.turns.migration.session_import import SessionImport
-from memsvc.styles.turns.migration.shadow_tools import ShadowTools
+from memsvc.styles.turns.migration.session_import import ImportTools, SessionImport
+from memsvc.styles.turns.migration.shadow import ShadowTools
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB, ModelExtraction
 from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRewrite
-from memsvc.styles.turns.operation_tools import OperationTools
-from memsvc.styles.turns.operations import TurnTokens
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.fact_rereading import FactRereading
+from memsvc.styles.turns.rebuild.rebuilt_facts import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.digests import SessionDigests
 from memsvc.styles.turns.recall.recall import TurnRecall
-from memsvc.styles.turns.turn_resources import FACTS, PROFILE, completions, guide, session_resource
-from memsvc.styles.turns.turn_tools import TurnTools
+from memsvc.styles.turns.turn_tools import OperationTools, TurnTokens, TurnTools
 from memsvc.styles.turns.turns import TurnMemory
+
+LIST_TOOL: Final = "memory_list_dir_with_abstract"
+FACTS: Final = Resource(
+    template="memsvc://{project}/sessions/{session_id}/facts",
+    name="session facts",
+    title="Facts of a session",
+    description="What memory holds to be true for a session, as JSON: the first page of"
+    " memory_list_facts.",
+    mime_type="application/json",
+)
+PROFILE: Final = Resource(
+    template="memsvc://{project}/users/{user_id}/profile",
+    name="profile",
+    title="Profile of a user",
+    description="What is known of a person, a line a fact: memory_profile.",
+    text="text",
+)
+
+
+class _SessionArgs(Protocol):
+    """Arguments that name a session."""
+
+    @property
+    def session_id(self) -> str: ...
+
+
+def session_resource(database: Database) -> Resource:
+    """Return the resource of a session: the directories of its memory, with abstracts."""
+
+    async def page(scope: Scope, after: str, limit: int) -> Sequence[ListedResource]:
+        async with database.begin_read(scope) as tx:
+            rows = await sessions.names(tx, after=after, limit=limit)
+        return [
+            ListedResource(
+                values={"project": scope.project, "session_id": row["session"]},
+                place=row["session"],
+                title=row["session"],
+                updated_at=row["updated_at"],
+            )
+            for row in rows
+        ]
+
+    async def stamps(
+        scope: Scope, requests: Sequence[_SessionArgs]
+    ) -> Sequence[sessions.StoredSession | None]:
+        """Return the sessions' counters, which every turn changes; None for unknown sessions."""
+        names = [request.session_id for request in requests]
+        async with database.begin_read(scope) as tx:
+            found = await sessions.find_all(tx, names)
+        return [found.get(name) for name in names]
+
+    return Resource(
+        template="memsvc://{project}/sessions/{session_id}",
+        name="session",
+        title="Session",
+        description="The directories of a session's memory with an abstract of each, as JSON.",
+        mime_type="application/json",
+        stamps=stamps,
+        listing=ResourceListing(LIST_TOOL, page),
+    )
+
+
+def completions(database: Database) -> dict[str, Completion]:
+    """Return the completion of session names."""
+
+    async def find(scope: Scope, prefix: str, _: Mapping[str, str], limit: int) -> Sequence[str]:
+        async with database.begin_read(scope) as tx:
+            return [row["session"] for row in await sessions.names(tx, prefix=prefix, limit=limit)]
+
+    return {"session_id": Completion(LIST_TOOL, find)}
+
+
+def guide() -> Guide:
+    """Return the prompt that explains a turn to agents and their authors."""
+    return Guide(
+        name="memsvc:turn-lifecycle",
+        title="How a turn uses memory",
+        description="What to call before and after each answer, and what to do when it fails.",
+        tools=("memory_before_turn", "memory_after_turn", "memory_run_maintenance"),
+        text=resources(__package__).joinpath("turn_lifecycle.md").read_text("utf-8"),
+        arguments={"session_id": "the conversation", "user_id": "the person who speaks"},
+    )
 
 
 def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
@@ -48,6 +130,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     llm: Llm | None = None,
     passages: Mapping[str, PassageSearch] | None = None,
     budget: ModelBudget | None = None,
+    policy: PolicyOptions,
 ) -> Published:
     """Return the memory tools, and the jobs that follow turns.
 
@@ -72,7 +155,8 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         after_each_turn=job_names[EXTRACT_JOB],
     )
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
-    memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, recall=recall)
+    ports = (database, clock, tokens, meter)
+    memory = TurnMemory(*ports, options, follow_up=follow_up, recall=recall, policy=policy)
     maintenance = SessionMaintenance(database, clock, options, compaction)
     traces = RecallTraces(database, clock, meter, options.trace)
     functions = TurnTools(memory, traces, clock, options)

@@ -1,11 +1,10 @@
 """The indexes of turn memory: a session's items, a session's facts, and a user's facts."""
 
-from dataclasses import dataclass
-
+from memsvc.core.frozen import frozen
 from memsvc.store.index import index_id_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnIndex:
     """An index by name and number."""
 

@@ -64,9 +64,9 @@ class TurnArguments(Arguments):
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
     current_input_text: str = Field("", description="or as plain text")
-    base_instructions: str = Field("", description="instructions sent along, counted too")
-    max_input_tok: Whole = Field(0, description="tokens of input_items at the most; 0: 120000")
-    explain: bool = Field(False, description="say why items were recalled or left out")
+    base_instructions: str = Field("", description="instructions counted too")
+    max_input_tok: Whole = Field(0, description="most tokens of input_items; 0: 120000")
+    explain: bool = Field(False, description="say why items were recalled or not")
     as_of: str = Field(
         "",
         description="RFC 3339 time: recall only what was known then",

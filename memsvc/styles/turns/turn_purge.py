@@ -5,29 +5,18 @@ user also stated in another session gets that session as its new source."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-import orjson
-
 from memsvc.core.analysis import query_terms
 from memsvc.core.facts import Fact, FactState, Merge, Statement, normalized_value
+from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
-from memsvc.store import (
-    digests,
-    facts,
-    file_gc,
-    file_move,
-    files,
-    guard,
-    index,
-    ownership,
-    tenant_purge,
-)
+from memsvc.store import digests, facts, file_gc, files, guard, index, ownership, tenant_purge
 from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
@@ -39,7 +28,7 @@ from memsvc.store.search import IndexQuery, search
 from memsvc.store.tenant_purge import TableRows
 from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.turns import file_layout, turn_index
-from memsvc.styles.turns.file_layout import insights_file, session_root, tier_file
+from memsvc.styles.turns.file_layout import fact_file, insights_file, is_of, session_root
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
@@ -61,12 +50,12 @@ LINES: Final = "lines"
 _BLOCKS_A_SWEEP: Final = 1000
 
 
+@frozen
 class TurnOwners:
     """Owners of turn memory: sessions and users."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+    database: Database
+    clock: Clock
 
     async def of_session(self, scope: Scope, session: str) -> AsyncIterator[OwnerData]:
         """Yield a session with all its messages.
@@ -77,7 +66,7 @@ class TurnOwners:
 
     async def _session(self, scope: Scope, session: str, *, excluded: Sequence[str]) -> OwnerData:
         """Return what belongs to a session, without the indexes `excluded`, which go as a whole."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             fact_index_names = await ownership.indexes_with_facts(tx, session, _USER_FACTS_PREFIX)
             cited = await ownership.insights_of_session(tx, _USER_INSIGHTS_PREFIX, session)
             fact_index_names = [name for name in fact_index_names if name not in excluded]
@@ -85,7 +74,7 @@ class TurnOwners:
             repeated_steps = [
                 one
                 for name in fact_index_names
-                for one in await _repeated_facts(tx, name, session, self._clock)
+                for one in await _repeated_facts(tx, name, session, self.clock)
             ]
         session_indexes = [
             turn_index.turns(session),
@@ -99,7 +88,7 @@ class TurnOwners:
                 *repeated_steps,
                 *(ownership.facts_of_session(name, session) for name in fact_index_names),
                 *(self._insight(name, one, session) for name, one in cited),
-                _turns(session, self._clock),
+                _turns(session, self.clock),
             ),
             index_names=tuple(index.name for index in session_indexes),
             owners=(("session", session),),
@@ -120,16 +109,16 @@ class TurnOwners:
             *turn_index.insights("", user)[1:],
             turn_index.digests(user),
         ]
-        for session in await ownership.sessions_of(self._database, scope, user, shared=False):
+        for session in await ownership.sessions_of(self.database, scope, user, shared=False):
             yield await self._session(
                 scope, session, excluded=[index.name for index in user_indexes]
             )
         fact_index = turn_index.facts("", user)[1]
-        shared = await ownership.sessions_of(self._database, scope, user, shared=True)
+        shared = await ownership.sessions_of(self.database, scope, user, shared=True)
         yield OwnerData(
             locks=tuple(index_lock(index.name) for index in user_indexes),
             purge_steps=tuple(
-                _user_facts(fact_index.name, session, self._clock) for session in shared
+                _user_facts(fact_index.name, session, self.clock) for session in shared
             ),
             index_names=tuple(index.name for index in user_indexes),
             owners=(("user_id", user),),
@@ -155,7 +144,7 @@ class TurnOwners:
             if still:
                 await ownership.drop_insights(tx, still)
             return Counter(insights=len(still), entries=len(still)) + await _forget_insight_lines(
-                tx, insight, session, now=self._clock.now()
+                tx, insight, session, now=self.clock.now()
             )
 
         source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
@@ -213,7 +202,7 @@ def _user_facts(name: str, session: str, clock: Clock) -> PurgeStep:
     return PurgeStep((session_lock(session),), count, step)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _OtherStatement:
     """A fact, and the statement of it in another session."""
 
@@ -333,7 +322,7 @@ async def _forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
     statement = fact.statement
     return await _drop_lines(
         tx,
-        tier_file(statement.evidence.session, statement.tier, fact.valid_from),
+        fact_file(statement, fact.valid_from),
         {statement.record},
         now=now,
     )
@@ -347,7 +336,7 @@ async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime)
     if file is None:
         return 0
     lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
-    kept = [line for line in lines if not _has_id(line, ids)]
+    kept = [line for line in lines if not is_of(line, ids)]
     if len(kept) == len(lines):
         return 0
     if kept:
@@ -356,15 +345,10 @@ async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime)
         await file_gc.hide_old(tx, file.incarnation, keep)
     else:
         await tx.lock(TREE_LOCK)
-        await file_move.delete(tx, path, recursive=False, now=now, keep_style_files=False)
+        await files.delete(tx, path, recursive=False, now=now, keep_style_files=False)
         await file_gc.hide_all(tx, file.incarnation)
     while not await file_gc.sweep(tx, file.incarnation, limit=_BLOCKS_A_SWEEP):
         pass
     if not kept:
         await file_gc.forget(tx, file.incarnation)
     return len(lines) - len(kept)
-
-
-def _has_id(line: bytes, ids: Collection[str]) -> bool:
-    record = orjson.loads(line)
-    return record["id"] in ids or record.get("of") in ids

@@ -1,19 +1,21 @@
 """Turn memory: recall before a turn, and atomic storage after it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 from typing import Any, Final
 
 from memsvc.core import facts as fact_rules
-from memsvc.core.background import run_concurrently
-from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.items import Item, fingerprint
+from memsvc.core.background import run_concurrently, run_in_thread
+from memsvc.core.errors import conflict, invalid
+from memsvc.core.frozen import frozen
+from memsvc.core.items import fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.question_kinds import kind_of
 from memsvc.core.rules.changes import questioned
 from memsvc.core.scope import Scope
+from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.store import context, facts, guard, index, sessions
 from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
@@ -32,38 +34,23 @@ from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
-from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptParts
+from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptParts, RecentContext
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.recall.recalled_turns import RankedMatches
-from memsvc.styles.turns.turn import Turn
-from memsvc.styles.turns.turn_items import TurnItem
+from memsvc.styles.turns.turn_items import Turn, TurnItem
 
 LATEST_FACTS: Final = 200
 """Facts of each index that a sentence of change may put in doubt."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallOptions:
     """Options of recall: as of which time (None: now), which sources, whether to explain."""
 
     as_of: datetime | None
     sources: frozenset[str]
     with_reasons: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Recent:
-    """Recent context that the caller does not send itself, oldest first, with its costs.
-
-    The first `older` items were said before the history that the caller sends, the last
-    `last_exchange` ones in the latest turn of the session."""
-
-    stored: list[context.StoredItem]
-    items: list[Item]
-    line: budget.ItemSequence
-    older: int
-    last_exchange: int
 
 
 class TurnMemory:
@@ -79,6 +66,7 @@ class TurnMemory:
         *,
         follow_up: FollowUp,
         recall: TurnRecall,
+        policy: PolicyOptions,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -87,6 +75,7 @@ class TurnMemory:
         self._options = options
         self._follow_up = follow_up
         self._recall = recall
+        self._policy = policy
         self._prompts = PromptBuilder(self._costs, options.recall_tok_max)
 
     async def before_turn(
@@ -108,9 +97,9 @@ class TurnMemory:
         alone are over it. Writes nothing. What is stored of this very turn, which is then a retry,
         is left out. With a `recall_options.as_of`, no later message is shown, and facts are those
         valid then."""
-        before, _ = block.strip(conversation.history)
-        current = block.strip(conversation.current)[0] or conversation.current
-        await self._costs.count([*before, *current])
+        conversation = await self._stripped(scope, conversation)
+        before, current = conversation.history, conversation.current
+        await self._costs.count([*before, *current], as_sent=True)
         current_cost = sum(item.tokens for item in current)
         capacity = max_input_tok - current_cost - await self._costs.counted_text(instructions)
         budget.check_limit(max_input_tok - capacity, max_input_tok)
@@ -122,7 +111,7 @@ class TurnMemory:
         known = {item.digest for item in [*before[len(before) - kept :], *current]}
         question = question_of(current)
         lookup = await self._recall.look_up(scope, session, user, question, recall_options.sources)
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             request = RecallRequest(
                 session,
                 turn,
@@ -136,36 +125,34 @@ class TurnMemory:
                 kind=kind_of(question),
             )
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
-            visible = Conversation(before, current, conversation.trailing)
-            recent = _recent(context_read, turn, visible, self._options.recent_context_items)
+            recent = _recent(context_read, turn, conversation, self._options.recent_context_items)
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
             in_prompt = self._in_prompt(recent, capacity - history_line.cost(kept), summary_cost)
             request = replace(request, known=known, prompt=in_prompt)
             recalled = await self._recall.gather(tx, request, ranked)
         parts = PromptParts(
-            recalled,
-            before,
-            history_line,
-            recent.items,
-            [item.ref for item in recent.stored],
-            recent.line,
-            recent.older,
-            recent.last_exchange,
-            current,
-            current_cost,
-            summary,
-            summary_cost,
+            recalled, before, history_line, recent, current, current_cost, summary, summary_cost
         )
-        return self._prompts.within_limit(parts, capacity)
+        prepared = self._prompts.within_limit(parts, capacity)
+        if request.as_of is not None:
+            prepared.limits["as_of"] = request.as_of.isoformat()
+        return prepared
 
-    def _in_prompt(self, recent: _Recent, room: int, summary_cost: int) -> set[int]:
+    async def _stripped(self, scope: Scope, conversation: Conversation) -> Conversation:
+        """Return a conversation without memory blocks, its secrets as the store has them."""
+        current = block.strip(conversation.current)[0] or conversation.current
+        history = block.strip(conversation.history)[0]
+        items = (history, current, conversation.trailing)
+        return Conversation(*[await self._masked(scope, one) for one in items])
+
+    def _in_prompt(self, recent: RecentContext, capacity: int, summary_cost: int) -> set[int]:
         """Return the entries of recent items that are in the prompt whatever is recalled.
 
         A full block is assumed: items that it may displace must be recallable."""
-        last_count = recent.line.kept_last(room, recent.last_exchange)
+        last_count = recent.line.kept_last(capacity, recent.last_exchange)
         block_tok = self._prompts.block_tok_max(summary_cost)
-        safe_count = max(last_count, recent.line.kept(room - block_tok))
+        safe_count = max(last_count, recent.line.kept(capacity - block_tok))
         return {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
 
     async def _search(
@@ -201,9 +188,13 @@ class TurnMemory:
         Returns the stored result when the turn is already stored; CONFLICT when it is stored with
         other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
         `input_items` is the current input alone. Nothing is stored where the session's policy
-        forbids it."""
+        forbids it, and no secret where the project's policy masks them; SECRET_REFUSED for a new
+        turn with one where it refuses them."""
         inputs, block_found = block.strip(input_items)
         new_output_items, _ = block.strip(output_items)
+        inputs = await self._masked(scope, inputs)
+        new_output_items = await self._masked(scope, new_output_items)
+        is_refused = await self._is_refused(scope, [*inputs, *new_output_items])
         target_index = turn_index.turns(session)
         await read_statements([*inputs, *new_output_items])
         await self._costs.count([*inputs, *new_output_items])
@@ -226,14 +217,15 @@ class TurnMemory:
                     has_more=has_more,
                 )
             if not inputs and not new_output_items:
-                raise MemsvcError(
-                    Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory"
-                )
-            content_hash = fingerprint(
-                [[item.content for item in items] for items in (inputs, new_output_items)]
-            )
+                raise invalid("the turn holds nothing but recalled memory")
+            content_hash = _content_hash(inputs, new_output_items)
             if status.guard is not None:
-                return {"turn_id": turn} | self._repeated(status.guard, content_hash)
+                if status.guard.fingerprint not in (content_hash, guard.ANY_CONTENT):
+                    await self._check_same(status.guard, [inputs, new_output_items])
+                result: dict[str, Any] = status.guard.result
+                return {"turn_id": turn} | result
+            if is_refused:
+                raise secret_refused()
             policy = policy_of(status.policy, self._options)
             if not policy.store:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
@@ -246,16 +238,30 @@ class TurnMemory:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
 
-    def _repeated(self, stored: guard.Guard, content_hash: bytes) -> dict[str, Any]:
-        if stored.fingerprint not in (content_hash, guard.ANY_CONTENT):
+    async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
+        """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
+
+        That is as they were sent, or masked."""
+        sent = [[TurnItem(item.as_sent) for item in items] for items in groups]
+        masked = [await _all_masked(items) for items in sent]
+        if stored.fingerprint not in (_content_hash(*sent), _content_hash(*masked)):
             self._meter.add("mcp_memory_idempotency_conflicts_total")
-            raise MemsvcError(
-                Code.CONFLICT,
+            raise conflict(
                 "this turn_id is stored already with other items",
                 recovery="use a new turn_id for a new turn",
             )
-        result: dict[str, Any] = stored.result
-        return result
+
+    async def _masked(self, scope: Scope, items: Sequence[TurnItem]) -> list[TurnItem]:
+        """Return items as they may be stored, without secrets where the policy masks them."""
+        if self._policy.of(scope.project) != "mask":
+            return list(items)
+        return await _all_masked(items)
+
+    async def _is_refused(self, scope: Scope, items: Sequence[TurnItem]) -> bool:
+        """Return whether an item has a secret that the policy refuses."""
+        return self._policy.of(scope.project) == "refuse" and any(
+            item.sent for item in await _all_masked(items)
+        )
 
     async def _store(
         self,
@@ -285,7 +291,7 @@ class TurnMemory:
         lines = turn.lines(now, result)
         lines_by_path = {events: b"".join(lines)} | file_layout.fact_lines(merge, new_facts, now)
         spans = await append(tx, lines_by_path, owner=file_layout.OWNER, now=now)
-        entries = turn.entries(lines, spans[events], self._costs, now)
+        entries = turn.entries(lines, spans[events], self._costs.text_chars_max, now)
         item_index = turn_index.turns(turn.session)
         additions = {item_index.name: entries} | (
             {fact_index.name: facts.entries(new_facts, now)} if new_facts else {}
@@ -325,9 +331,21 @@ class TurnMemory:
         return questioned(fact_rules.merge(known, claims, now), known, claims, doubts, now)
 
 
+def _content_hash(*groups: Sequence[TurnItem]) -> bytes:
+    return fingerprint([[item.content for item in items] for items in groups])
+
+
+async def _all_masked(items: Sequence[TurnItem]) -> list[TurnItem]:
+    """Return items without secrets; blocks of memory, which are not stored, stay as they are."""
+    return await run_in_thread(
+        sum(len(item.content) for item in items),
+        lambda: [item if block.is_data(item.item) else item.masked() for item in items],
+    )
+
+
 def _recent(
     context_read: context.Context, turn: str, conversation: Conversation, limit: int
-) -> _Recent:
+) -> RecentContext:
     """Return the last items of a session that are neither of this turn nor sent by the caller."""
     stored = [item for item in context_read.items if file_layout.turn_of(item.ref) != turn]
     items_loaded = history.load_items(stored)
@@ -346,4 +364,4 @@ def _recent(
         )
     )
     line = budget.ItemSequence(costs, start_positions)
-    return _Recent(new_items, items, line, older, last_exchange)
+    return RecentContext(new_items, items, line, older, last_exchange)

@@ -57,7 +57,7 @@ class TurnViews:
         session, place = split(path)
         if session is None or place not in self._renderers:
             return None
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
             if found is None or place not in rendered_names(found):
                 return None
@@ -73,7 +73,7 @@ class TurnViews:
         within = [name for name in self._renderers if not place or name.startswith(place + "/")]
         if not within:
             return []
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
             if found is None:
                 return []

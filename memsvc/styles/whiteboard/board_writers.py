@@ -1,9 +1,7 @@
 """Writers of boards: a model that gets the board and the new entries, or else rules."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files as resources
-from time import perf_counter
 from typing import Final, Protocol
 
 import orjson
@@ -12,9 +10,10 @@ import structlog
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
-from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 from memsvc.styles.whiteboard.boards import MadeBy
 from memsvc.styles.whiteboard.entries import BoardEntry, clean, truncate
 from memsvc.styles.whiteboard.extractive import extracted
@@ -50,7 +49,7 @@ _CODE_BLOCK: Final = regex.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenBoard:
     """A new board, and its maker."""
 
@@ -102,29 +101,24 @@ class ModelBoardWriter:
                 project=scope.project,
             )
             return await self._rules(scope, board, recent, new)
-        started = perf_counter()
         try:
-            answer = await self._llm.complete(
-                self._instructions,
-                self.message(board, recent, new),
-                output_tokens_max=OUTPUT_SHARE * self._tokens_max,
-            )
-            text = truncate(
-                board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count
-            )
-            if not text:
-                raise ModelOutputError(
-                    Code.INTERNAL_ERROR, "the model answered with something that is not a board"
+            with timed_call(self._meter, MODEL_CALL_KIND):
+                answer = await self._llm.complete(
+                    self._instructions,
+                    self.message(board, recent, new),
+                    output_tokens_max=OUTPUT_SHARE * self._tokens_max,
                 )
+                text = truncate(
+                    board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count
+                )
+                if not text:
+                    raise ModelOutputError(
+                        Code.INTERNAL_ERROR, "the model answered with something that is not a board"
+                    )
         except MemsvcError as error:
-            self._meter.add("memsvc_model_calls_total", purpose=MODEL_CALL_KIND, status="error")
             if error.code is Code.UNAVAILABLE:
                 await self._budget.release(scope)
             raise
-        self._meter.add("memsvc_model_calls_total", purpose=MODEL_CALL_KIND, status="success")
-        self._meter.add(
-            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=MODEL_CALL_KIND
-        )
         return WrittenBoard(text, "model")
 
     def message(self, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> str:
@@ -140,12 +134,12 @@ class ModelBoardWriter:
         )
 
 
+@frozen
 class RuleBoardWriter:
     """Writes boards from the entries themselves, for lack of a model."""
 
-    def __init__(self, tokens: TokenCounter, *, tokens_max: int) -> None:
-        self._tokens = tokens
-        self._tokens_max = tokens_max
+    tokens: TokenCounter
+    tokens_max: int
 
     async def __call__(
         self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
@@ -153,7 +147,7 @@ class RuleBoardWriter:
         del scope, recent  # these entries are in the board
         chars = sum(len(one.content) for one in new)
         text = await run_in_thread(
-            chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count
+            chars, extracted, board, new, tokens_max=self.tokens_max, count=self.tokens.count
         )
         return WrittenBoard(text, "rules")
 

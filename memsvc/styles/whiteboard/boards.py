@@ -1,23 +1,24 @@
-"""Storage of boards: a file each, rewritten only by a caller that has read its current text."""
+"""Boards: a file each, rewritten only by who read its current text, with all its versions."""
 
 import hashlib
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, not_found, quota_exceeded
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import USERS_ROOT, decode_segment, encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import result
-from memsvc.store import changes, documents, file_gc, file_move, files, jobs, tree, vectors
+from memsvc.store import changes, documents, file_gc, files, jobs, tree, vectors, versions
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import TREE_LOCK
+from memsvc.store.versions import FileRevision, FileState
 from memsvc.styles.embedding import EMBED_JOB
 
 OWNER: Final = "whiteboard"
@@ -38,7 +39,7 @@ class BoardChangedError(Exception):
     """Somebody else wrote or deleted the board since it was read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoardId:
     """Key of a board; both parts are identifiers as core/paths.py checks them."""
 
@@ -73,7 +74,7 @@ def directory_of(user: str) -> str:
     return f"{ROOT}/{encode_segment(user)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoardContent:
     """Content of a board, now or at a version; a missing one has "" as text, maker and version."""
 
@@ -110,39 +111,30 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
     raise MemsvcError(Code.INTERNAL_ERROR, "the file of a board does not end as one")
 
 
+@frozen
 class Boards:
     """Reads, writes and deletes boards, each in one transaction.
 
     A change is announced under the board's URI.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        resource: Resource,
-        *,
-        history_kept: int,
-        boards_max: int,
-        embeds: bool,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._resource = resource
-        self._history_kept = history_kept
-        self._boards_max = boards_max
-        self._embeds = embeds
+    database: Database
+    clock: Clock
+    resource: Resource
+    history_kept: int
+    boards_max: int
+    embeds: bool
 
     async def read(self, scope: Scope, board_id: BoardId) -> BoardContent:
         """Return the current board."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             file = await files.find(tx, board_id.path)
             return await board_of(tx, file) if file is not None else NO_BOARD
 
     async def versions(self, scope: Scope, board_ids: Sequence[BoardId]) -> list[str | None]:
         """Return the boards' versions; None for a missing one."""
         paths = [board_id.path for board_id in board_ids]
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             found = await files.versions(tx, paths)
         return [found.get(path) for path in paths]
 
@@ -155,7 +147,7 @@ class Boards:
         board.
         """
         try:
-            async with self._database.begin(scope) as tx:
+            async with self.database.begin(scope) as tx:
                 file = await files.find(tx, board_id.path, for_update=True)
                 if (file.version if file is not None else "") != expected:
                     raise BoardChangedError
@@ -181,7 +173,7 @@ class Boards:
 
         The old content becomes a version, and versions beyond the limit are removed.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         text, made_by = read_content(content)
         if file is None:
             file = await files.create(
@@ -193,7 +185,7 @@ class Boards:
             await self._prune(tx, file)
         indexed = await documents.put(tx, INDEX_NAME, file, text, title=board_id.title, now=now)
         await self._publish_change(tx, board_id)
-        if indexed and self._embeds:
+        if indexed and self.embeds:
             await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=now)
         return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
 
@@ -202,12 +194,12 @@ class Boards:
 
         Return whether there was one.
         """
-        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+        async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await files.find(tx, board_id.path, for_update=True)
             if file is None:
                 return False
-            await file_move.delete(
-                tx, board_id.path, recursive=False, now=self._clock.now(), keep_style_files=False
+            await files.delete(
+                tx, board_id.path, recursive=False, now=self.clock.now(), keep_style_files=False
             )
             await file_gc.hide_all(tx, file.incarnation)
             await _sweep(tx, file.incarnation)
@@ -223,7 +215,7 @@ class Boards:
     ) -> list[ListedBoard]:
         """Return the next boards, of one user or of all, in the order of their paths."""
         directory, depth = (ROOT, 2) if user is None else (directory_of(user), 1)
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             rows = await tree.walk(tx, directory, depth=depth, after=after, limit=limit)
         return [
             ListedBoard(
@@ -242,27 +234,26 @@ class Boards:
 
         The transaction has locked the tree, so that two new boards at once are not both the last.
         """
-        if await tree.count(tx, ROOT, limit=self._boards_max + 1) > self._boards_max:
-            raise MemsvcError(
-                Code.QUOTA_EXCEEDED,
-                f"a project may have {self._boards_max} whiteboards",
+        if await tree.count(tx, ROOT, limit=self.boards_max + 1) > self.boards_max:
+            raise quota_exceeded(
+                f"a project may have {self.boards_max} whiteboards",
                 recovery="delete some, or raise whiteboard.boards_max",
             )
 
     async def _publish_change(self, tx: Tx, board_id: BoardId) -> None:
         await changes.notify(
-            tx, self._resource.uri(user_id=board_id.user, conversation_id=board_id.conversation)
+            tx, self.resource.uri(user_id=board_id.user, conversation_id=board_id.conversation)
         )
 
     async def _prune(self, tx: Tx, file: File) -> None:
-        if file.revision <= self._history_kept + 1:
+        if file.revision <= self.history_kept + 1:
             return
-        now = self._clock.now()
+        now = self.clock.now()
         keep = file_gc.FileRetention(
             cutoff=now,
             past_states=0,
             deleted_before=now,
-            style_past_states={OWNER: self._history_kept},
+            style_past_states={OWNER: self.history_kept},
         )
         await file_gc.hide_old(tx, file.incarnation, keep)
         await _sweep(tx, file.incarnation)
@@ -277,3 +268,125 @@ async def board_of(tx: Tx, file: File) -> BoardContent:
 async def _sweep(tx: Tx, file_id: uuid.UUID) -> None:
     while not await file_gc.sweep(tx, file_id, limit=BLOCKS_A_STEP):
         pass
+
+
+@result
+class BoardVersion:
+    version: Annotated[str, "token of the version"]
+    updated_at: Annotated[datetime, "when it was written"]
+    made_by: Annotated[MadeBy, "who wrote it"]
+    size_bytes: Annotated[int, "bytes of its file"]
+    current: Annotated[bool, "whether it is what the board is now"]
+
+
+@frozen
+class BoardHistory:
+    """History of existing boards; a deleted board has none."""
+
+    database: Database
+    boards: Boards
+    history_kept: int
+
+    async def listing(
+        self, scope: Scope, board_id: BoardId, *, before: str, limit: int
+    ) -> list[BoardVersion]:
+        """Return the newest `limit` versions, the current one first, or those before `before`.
+
+        None of a missing board; NOT_FOUND where it never was at `before`.
+        """
+        position = _position(before) if before else None
+        async with self.database.begin_read(scope) as tx:
+            file = await files.find(tx, board_id.path)
+            if file is None:
+                if before:
+                    raise _no_such_version()
+                return []
+            past = await versions.history(tx, board_id.path, before=position, limit=limit)
+            if past is None:
+                raise _no_such_version()
+            found = [] if before else [_version(await board_of(tx, file), file.size_bytes, True)]
+            contents = await versions.contents(tx, past)
+            found += [
+                _version(_board(state, content), state.size_bytes, False)
+                for state, content in zip(past, contents, strict=True)
+            ]
+        return found[:limit]
+
+    async def as_of(self, scope: Scope, board_id: BoardId, timestamp: datetime) -> BoardContent:
+        """Return the board as of a time: "" before there was one.
+
+        NOT_FOUND when that version is no longer kept.
+        """
+        async with self.database.begin_read(scope) as tx:
+            file = await files.find(tx, board_id.path)
+            if file is None or timestamp < file.created_at:
+                return NO_BOARD
+            if timestamp >= file.updated_at:
+                return await board_of(tx, file)
+            past = await versions.history(
+                tx, board_id.path, before=None, limit=self.history_kept + 1
+            )
+            state = next((one for one in past or () if one.created_at <= timestamp), None)
+            if state is None:
+                raise not_found(
+                    "the versions of the board that are kept do not go back that far",
+                    recovery="list them with whiteboard_history",
+                )
+            return _board(state, await versions.content(tx, state))
+
+    async def restore(self, scope: Scope, board_id: BoardId, version: str) -> BoardContent:
+        """Restore the board to a version.
+
+        The current text becomes a version, unless it is the same. NOT_FOUND where the board never
+        was at that version, or no longer has it.
+        """
+        position = _position(version)
+        try:
+            async with self.database.begin(scope) as tx:
+                file = await files.find(tx, board_id.path, for_update=True)
+                state = (
+                    await versions.state(tx, board_id.path, position) if file is not None else None
+                )
+                if file is None or state is None:
+                    raise _no_such_version()
+                content = await versions.content(tx, state)
+                if content == await files.read(tx, file, 0, file.size_bytes):
+                    return _present(file, content)
+                return await self.boards.put(tx, board_id, file, content)
+        except FileMovedError as error:
+            raise _no_such_version() from error
+
+
+def _version(board: BoardContent, size_bytes: int, current: bool) -> BoardVersion:
+    assert board.made_by
+    return BoardVersion(board.version, known(board.updated_at), board.made_by, size_bytes, current)
+
+
+def known(timestamp: datetime | None) -> datetime:
+    """Return the time at which an existing board was written."""
+    assert timestamp is not None
+    return timestamp
+
+
+def _board(state: FileState, content: bytes) -> BoardContent:
+    text, made_by = read_content(content)
+    return BoardContent(text, made_by, state.version, state.incarnation, state.created_at)
+
+
+def _present(file: File, content: bytes) -> BoardContent:
+    text, made_by = read_content(content)
+    return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
+
+
+def _position(version: str) -> FileRevision:
+    position = FileRevision.parse(version)
+    if position is None:
+        raise _no_such_version()
+    return position
+
+
+def _no_such_version() -> MemsvcError:
+    return not_found(
+        "the board has no such version",
+        recovery="list its versions with whiteboard_history",
+    )

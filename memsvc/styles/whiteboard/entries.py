@@ -1,13 +1,14 @@
 """Entries as a model reads them: clean text of a known number of tokens, whatever a caller sent."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 import regex
 
 from memsvc.core.chunks import sentence_boundary_positions
+from memsvc.core.frozen import frozen
 from memsvc.core.secrets import replace_secrets
 
 CHARS_A_TOKEN_MAX: Final = 12
@@ -84,7 +85,7 @@ _ELLIPSIS: Final = "…"
 _TIMESTAMP_RANGE: Final = (0.0, 253_402_300_799.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoardEntry:
     """Something that happened in a conversation.
 

@@ -4,7 +4,7 @@ A line replaces another that it repeats, reverses or answers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import regex
@@ -12,6 +12,7 @@ import regex
 from memsvc.core.analysis import is_question, terms
 from memsvc.core.chunks import sentence_boundary_positions, sentences
 from memsvc.core.facts import Identity, Statement
+from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import extract
 from memsvc.core.rules.own_words import pasted_spans, within
@@ -63,17 +64,17 @@ _OLD: Final = regex.compile(
     regex.IGNORECASE,
 )
 """What a sentence says holds no longer, beside what does: "on Monday instead of Friday"."""
-_DECIDED: Final = regex.compile(
+_DECISION_PREFIX: Final = regex.compile(
     r"\b(?:decid\w*|decision|agreed?|chose|chosen|settled on|let'?s|go(?:ing)? with|use|beschlossen|entschieden|décidé|"
     r"decidido|decidimos)\b|決定|決め|にしました|にします|决定|采用",
     regex.IGNORECASE,
 )
 # fmt: on
-_UNSPACED: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
+_CJK: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 
 
-@dataclass(frozen=True, slots=True)
-class LineMeaning:
+@frozen
+class LineTerms:
     """What a line says, as far as rules compare it.
 
     `own` are its terms without the words that say that something changed or was settled, `old`
@@ -92,13 +93,13 @@ class LineMeaning:
     facts: Mapping[Identity, str]
 
 
-def meaning_of(text: str, facts: Mapping[Identity, str]) -> LineMeaning:
+def terms_of(text: str, facts: Mapping[Identity, str]) -> LineTerms:
     """Return what a line says; `facts` as `facts_of` found them."""
     values = values_of(text)
-    plain = _DECIDED.sub(" ", _CHANGED.sub(" ", text))
+    plain = _DECISION_PREFIX.sub(" ", _CHANGED.sub(" ", text))
     match = _OLD.search(text)
     old = frozenset(terms(match["old"])) if match is not None else frozenset()
-    return LineMeaning(
+    return LineTerms(
         terms=frozenset(terms(text)),
         own=frozenset(terms(plain)),
         old=old,
@@ -130,11 +131,11 @@ def _subject(plain: str, values: Values) -> str:
     )
     if position < 0:
         return ""
-    words_max = 3 if _UNSPACED.search(plain) else 1  # there a term is two characters
+    words_max = 3 if _CJK.search(plain) else 1  # there a term is two characters
     return first if len(terms(plain[:position])) <= words_max else ""
 
 
-def is_repeated(line: LineMeaning, previous: LineMeaning) -> bool:
+def is_repeated(line: LineTerms, previous: LineTerms) -> bool:
     """Return whether a line says an older one again: with more, with less, or another amount.
 
     Lines that name two things by their identifiers are about two things.
@@ -149,14 +150,14 @@ def is_repeated(line: LineMeaning, previous: LineMeaning) -> bool:
     )
 
 
-def is_other_value(line: LineMeaning, previous: LineMeaning) -> bool:
+def is_other_value(line: LineTerms, previous: LineTerms) -> bool:
     """Return whether a line gives another value to all that an older one tells of its speaker."""
     return bool(previous.facts) and all(
         line.facts.get(identity, value) != value for identity, value in previous.facts.items()
     )
 
 
-def is_reversed(line: LineMeaning, previous: LineMeaning) -> bool:
+def is_reversed(line: LineTerms, previous: LineTerms) -> bool:
     """Return whether a line says in its own words that an older one holds no longer."""
     if not line.changes or _is_other_item(line, previous) or _is_other_item(previous, line):
         return False
@@ -169,25 +170,25 @@ def is_reversed(line: LineMeaning, previous: LineMeaning) -> bool:
     return bool(shared) and len(shared) >= REVERSED_SHARE * sizes[0 if is_short else 1]
 
 
-def _is_other_item(line: LineMeaning, other: LineMeaning) -> bool:
+def _is_other_item(line: LineTerms, other: LineTerms) -> bool:
     """Return whether a line begins with an identifier and the other one has others."""
     identifiers = other.values.identifiers
     return bool(line.subject and identifiers) and line.subject not in identifiers
 
 
-def is_short(line: LineMeaning) -> bool:
+def is_short(line: LineTerms) -> bool:
     """Return whether a line says what changed and leaves out of what: "Not Friday, Monday."."""
     return line.reverses and len(line.own - line.old) <= 1
 
 
-def has_answer(line: LineMeaning, question: LineMeaning) -> bool:
+def has_answer(line: LineTerms, question: LineTerms) -> bool:
     """Return whether a statement answers an older question."""
     return question.values.identifiers <= line.values.identifiers and len(
         line.terms & question.terms
     ) >= ANSWER_SHARE * len(question.terms)
 
 
-def is_asked_again(line: LineMeaning, question: LineMeaning) -> bool:
+def is_repeated_question(line: LineTerms, question: LineTerms) -> bool:
     """Return whether a question is an older one in nearly the same words."""
     shared = len(line.terms & question.terms)
     return not have_other_identifiers(
@@ -240,13 +241,13 @@ _CHAR: Final = regex.compile(r"\p{L}")
 _DENSE: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _BoardLine:
     order: int
     kind: int
     text: str
     role: str
-    meaning: LineMeaning
+    terms: LineTerms
 
     @property
     def text_line(self) -> str:
@@ -267,7 +268,7 @@ def extracted(
     worth a line.
     """
     entry_lines = _entry_lines(new, start=LINES_MAX)
-    uses_facts = any(line.meaning.facts for line in entry_lines)
+    uses_facts = any(line.terms.facts for line in entry_lines)
     lines = _without_replaced(_board_lines(board, uses_facts=uses_facts), entry_lines)
     last = max((line.order for line in lines), default=0)
     first = min((line.order for line in lines), default=0)
@@ -351,7 +352,7 @@ def _limited(text: str) -> str:
 
 
 def _line(order: int, text: str, role: str, kind: int, facts: dict[Identity, str]) -> _BoardLine:
-    return _BoardLine(order, kind, text, role, meaning_of(text, facts))
+    return _BoardLine(order, kind, text, role, terms_of(text, facts))
 
 
 def _kind(text: str) -> int:
@@ -401,18 +402,16 @@ def _reversed_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLi
         return []
     statements = [previous for previous in lines if previous.kind != _QUESTION]
     found = [
-        one
-        for one in statements
-        if line.role == one.role and is_other_value(line.meaning, one.meaning)
+        one for one in statements if line.role == one.role and is_other_value(line.terms, one.terms)
     ]
-    if found or not is_short(line.meaning):
-        reversed_lines = [one for one in statements if is_reversed(line.meaning, one.meaning)]
+    if found or not is_short(line.terms):
+        reversed_lines = [one for one in statements if is_reversed(line.terms, one.terms)]
         return found + [one for one in reversed_lines if one not in found]
-    old = line.meaning.old
+    old = line.terms.old
     intended = [
         one
         for one in statements
-        if (one.meaning.own & old if old else line.kind == one.kind == _DECISION)
+        if (one.terms.own & old if old else line.kind == one.kind == _DECISION)
     ]
     return sorted(intended, key=lambda one: (one.kind, -one.order))[:1]
 
@@ -426,17 +425,17 @@ def _in_place_of(line: _BoardLine, reversed_lines: Sequence[_BoardLine]) -> _Boa
         return line
     previous = reversed_lines[-1]
     text = line.text
-    if is_short(line.meaning) and line.kind != _DECISION and not line.meaning.facts:
+    if is_short(line.terms) and line.kind != _DECISION and not line.terms.facts:
         text = _limited(f"{previous.text} {text}")
     return replace(line, kind=min(line.kind, previous.kind), text=text)
 
 
 def _repeats(line: _BoardLine, previous: _BoardLine) -> bool:
     if line.kind == _QUESTION:
-        return previous.kind == _QUESTION and is_asked_again(line.meaning, previous.meaning)
+        return previous.kind == _QUESTION and is_repeated_question(line.terms, previous.terms)
     if previous.kind == _QUESTION:
-        return has_answer(line.meaning, previous.meaning)
-    return is_repeated(line.meaning, previous.meaning)
+        return has_answer(line.terms, previous.terms)
+    return is_repeated(line.terms, previous.terms)
 
 
 def _weight(line: _BoardLine, first: int, last: int) -> float:

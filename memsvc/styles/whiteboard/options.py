@@ -1,12 +1,12 @@
 """Options of whiteboards."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from memsvc.core.options import Options
 
 
-class WhiteboardOptions(BaseModel):
+class WhiteboardOptions(Options):
     """Limits of the whiteboards, and of the model that writes them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tokens_max: int = Field(
         1500,

@@ -12,29 +12,32 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import PATH_BYTES_MAX, check_identifier, encode_segment
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Completion, ListedResource, Prompt, Resource, ResourceListing
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.core.tool_methods import result, tool, tools_of
-from memsvc.core.tools import SILENT, ProgressCallback, Published, Version
+from memsvc.core.tools import SILENT, ProgressCallback, Published, Version, removes_nothing
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.store.ownership import OwnerData
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.passage_search import CitationSearch
-from memsvc.styles.whiteboard.board_history import BoardHistory, BoardVersion, known
 from memsvc.styles.whiteboard.board_writers import BoardWriter, ModelBoardWriter, RuleBoardWriter
 from memsvc.styles.whiteboard.boards import (
     INDEX_NAME,
     ROOT,
+    BoardHistory,
     BoardId,
     Boards,
+    BoardVersion,
     ListedBoard,
     MadeBy,
     directory_of,
+    known,
 )
 from memsvc.styles.whiteboard.entries import BoardEntry, clean, one_line
 from memsvc.styles.whiteboard.options import WhiteboardOptions
@@ -72,12 +75,12 @@ Limit = Annotated[int, Field(ge=1, le=HISTORY_LIMIT_MAX), "versions at the most"
 UserId = Annotated[
     str,
     AfterValidator(partial(check_identifier, name="user_id")),
-    "the person; any text of up to 128 bytes",
+    "the person; up to 128 bytes",
 ]
 ConversationId = Annotated[
     str,
     AfterValidator(partial(check_identifier, name="conversation_id")),
-    "the conversation; any text of up to 128 bytes",
+    "the conversation; up to 128 bytes",
 ]
 board_tool = partial(tool, toolset="whiteboard", logs=("user_id", "conversation_id"))
 
@@ -143,22 +146,15 @@ class BoardList:
     next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
+@frozen
 class BoardTools:
     """The tools of boards."""
 
-    def __init__(
-        self,
-        boards: Boards,
-        past: BoardHistory,
-        updates: BoardUpdates,
-        tokens: TokenCounter,
-        options: WhiteboardOptions,
-    ) -> None:
-        self._boards = boards
-        self._past = past
-        self._updates = updates
-        self._tokens = tokens
-        self._options = options
+    boards: Boards
+    past: BoardHistory
+    updates: BoardUpdates
+    tokens: TokenCounter
+    options: WhiteboardOptions
 
     @board_tool(
         "context_update",
@@ -166,6 +162,7 @@ class BoardTools:
         needs=Permission.WRITE,
         text_member="result",
         uses_model=True,
+        stores=("entries",),
     )
     async def update(
         self,
@@ -181,9 +178,9 @@ class BoardTools:
         is stored, which may take as long as a model thinks. The entries are not kept; without a
         model the board is made of their sentences."""
         chars = sum(len(one.content) for one in entries)
-        cleaned = await run_in_thread(chars, entries_of, entries, self._options)
-        async with _wait_reported(progress, self._options.deadline_s):
-            await self._updates.update(scope, BoardId(user_id, conversation_id), cleaned)
+        new_entries = await run_in_thread(chars, entries_of, entries, self.options)
+        async with _wait_reported(progress, self.options.deadline_s):
+            await self.updates.update(scope, BoardId(user_id, conversation_id), new_entries)
         return BoardUpdate(True)
 
     @board_tool("whiteboard_get", title="Read a whiteboard", needs=Permission.READ)
@@ -192,23 +189,21 @@ class BoardTools:
         scope: Scope,
         user_id: UserId,
         conversation_id: ConversationId,
-        as_of: Annotated[
-            str, "a moment (RFC 3339): the board as it was then; now if not given"
-        ] = "",
+        as_of: Annotated[str, "an RFC 3339 time: the board as it was then"] = "",
     ) -> BoardText:
         """Read the whiteboard of a conversation, as it is or as it was at a moment."""
         board_id, timestamp = BoardId(user_id, conversation_id), parse_timestamp(as_of, "as_of")
         if timestamp is None:
-            board = await self._boards.read(scope, board_id)
+            board = await self.boards.read(scope, board_id)
         else:
-            board = await self._past.as_of(scope, board_id, timestamp)
+            board = await self.past.as_of(scope, board_id, timestamp)
         return BoardText(
             board.text,
             board.file_id is not None,
             board.made_by,
             board.version,
             board.updated_at,
-            self._tokens.count(board.text),
+            self.tokens.count(board.text),
         )
 
     @board_tool(
@@ -223,7 +218,7 @@ class BoardTools:
         self, scope: Scope, user_id: UserId, conversation_id: ConversationId
     ) -> BoardDeletion:
         """Delete a whiteboard for good, with all its versions."""
-        return BoardDeletion(await self._updates.delete(scope, BoardId(user_id, conversation_id)))
+        return BoardDeletion(await self.updates.delete(scope, BoardId(user_id, conversation_id)))
 
     @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)
     async def history(
@@ -235,7 +230,7 @@ class BoardTools:
         cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
     ) -> BoardVersions:
         """List what a whiteboard was, newest first, a page at a time."""
-        found = await self._past.listing(
+        found = await self.past.listing(
             scope, BoardId(user_id, conversation_id), before=cursor or "", limit=limit + 1
         )
         return BoardVersions(
@@ -249,6 +244,7 @@ class BoardTools:
         logs=("user_id", "conversation_id", "version"),
         idempotent=True,
         destructive=True,
+        removes=removes_nothing,
     )
     async def restore(
         self,
@@ -260,7 +256,7 @@ class BoardTools:
         """Make a whiteboard what it was at a version of its history.
 
         What it is now becomes a version."""
-        board = await self._updates.restore(scope, BoardId(user_id, conversation_id), version)
+        board = await self.updates.restore(scope, BoardId(user_id, conversation_id), version)
         return RestoredBoard(board.version, known(board.updated_at))
 
     @board_tool(
@@ -279,7 +275,7 @@ class BoardTools:
         user = check_identifier(user_id, "user_id") if user_id else None
         if cursor and BoardId.of(cursor) is None:
             raise invalid("cursor must be the next_cursor of an earlier answer")
-        found = await self._boards.listing(scope, user, after=cursor, limit=limit + 1)
+        found = await self.boards.listing(scope, user, after=cursor, limit=limit + 1)
         return BoardList(found[:limit], found[limit - 1].path if len(found) > limit else None)
 
 
@@ -346,7 +342,7 @@ def completions(database: Database) -> dict[str, Completion]:
     """Return completions of users who have boards, and of the conversations of one."""
 
     async def list_boards(scope: Scope, directory: str, prefix: str, limit: int) -> list[BoardId]:
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             after = f"{directory}/{encode_segment(prefix)}" if prefix else ""
             rows = await tree.walk(tx, directory, depth=1, after=after, limit=limit)
         return [of for row in rows if (of := BoardId.of(row["path"])) is not None]
@@ -469,7 +465,7 @@ async def boards_of_user(database: Database, scope: Scope, user: str) -> AsyncIt
     directory = directory_of(user)
     paths: list[str] = []
     while True:
-        async with database.begin(scope, read_only=True) as tx:
+        async with database.begin_read(scope) as tx:
             page = await tree.files_at(
                 tx, directory, after=paths[-1] if paths else "", limit=BOARDS_A_PAGE
             )

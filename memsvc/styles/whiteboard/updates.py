@@ -14,12 +14,24 @@ from typing import Final
 
 import structlog
 
-from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError
+from memsvc.core.errors import (
+    Code,
+    MemsvcError,
+    ModelOutputError,
+    ModelRefusalError,
+    resource_busy,
+    unavailable,
+)
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Scope
-from memsvc.styles.whiteboard.board_history import BoardHistory
 from memsvc.styles.whiteboard.board_writers import BoardWriter, WrittenBoard
-from memsvc.styles.whiteboard.boards import BoardChangedError, BoardContent, BoardId, Boards
+from memsvc.styles.whiteboard.boards import (
+    BoardChangedError,
+    BoardContent,
+    BoardHistory,
+    BoardId,
+    Boards,
+)
 from memsvc.styles.whiteboard.entries import BoardEntry, split_entry
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 
@@ -166,7 +178,7 @@ class ConversationWindow:
         for batch in finished[: max(0, len(finished) - FINISHED_MAX)]:
             self._remove(batch)
 
-    def give_up(self, share: BatchGroup) -> int:
+    def abandon(self, share: BatchGroup) -> int:
         """Count a failure to make a board of these entries, though the model answered.
 
         Return the number of entries that are given up for it.
@@ -365,14 +377,13 @@ class BoardUpdates:
                     continue
                 conversation.integrated(share, board.file_id)
                 return
-            raise MemsvcError(
-                Code.RESOURCE_BUSY,
+            raise resource_busy(
                 "others kept writing this board",
                 recovery=_RECOVERY,
                 retry_after_s=RETRY_AFTER_S,
             )
         except MemsvcError as error:
-            given_up = conversation.give_up(share) if isinstance(error, ModelOutputError) else 0
+            given_up = conversation.abandon(share) if isinstance(error, ModelOutputError) else 0
             log.warning(
                 "a board stays as it was",
                 code=error.code.value,
@@ -409,8 +420,7 @@ def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
             recovery=f"{error.recovery}: the entries are kept and go in with the next update",
         )
     if given_up:
-        return MemsvcError(
-            Code.UNAVAILABLE,
+        return unavailable(
             f"{message}; {given_up} {'entry was' if given_up == 1 else 'entries were'} given up",
             recovery=f"the model made no board of them {FAILURES_MAX} times: send what matters in"
             " other words",
@@ -425,7 +435,7 @@ def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
 
 
 def _unavailable(message: str) -> MemsvcError:
-    return MemsvcError(Code.UNAVAILABLE, message, recovery=_RECOVERY, retry_after_s=RETRY_AFTER_S)
+    return unavailable(message, recovery=_RECOVERY, retry_after_s=RETRY_AFTER_S)
 
 
 def _consume_error(task: asyncio.Task[None]) -> None:

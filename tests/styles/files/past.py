@@ -12,11 +12,10 @@ from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_store import FileStore
-from memsvc.styles.files.file_versions import FileHistory
 from memsvc.styles.files.file_writer import FileWriter
 from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.tools import Projects, file_resource
+from memsvc.styles.files.tools import FileHistory, Projects, file_resource
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.files.conftest import FileDoor

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsvc.styles.files.summary_text import (
+from memsvc.styles.files.file_summaries import (
     EMPTY,
     OPENING_CHARACTERS_MAX,
     SUMMARY_BYTES_MAX,

@@ -11,9 +11,9 @@ import pytest
 
 from memsvc.core.chunks import CHUNK_BYTES_MAX
 from memsvc.core.scope import Caller, Scope
+from memsvc.styles.files.file_summaries import SUMMARY_BYTES_MAX
+from memsvc.styles.files.indexing import QUERY_BYTES_MAX
 from memsvc.styles.files.options import SearchOptions
-from memsvc.styles.files.search import QUERY_BYTES_MAX
-from memsvc.styles.files.summary_text import SUMMARY_BYTES_MAX
 from tests.door import Door
 from tests.styles.files.conftest import FileDoor, Remember
 

@@ -27,12 +27,6 @@ from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.file_store import SUMMARY_ENTRIES_MAX
 from memsvc.styles.files.file_summaries import (
     BUDGET_CATEGORY,
-    SETTLE_S,
-    SUMMARISE_JOB,
-    SUMMARY_BYTES_MIN,
-)
-from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.summary_text import (
     CALL_INPUT_TOKENS_MAX,
     CALLS_MAX,
     FILE_INPUT_TOKENS_MAX,
@@ -40,7 +34,10 @@ from memsvc.styles.files.summary_text import (
     PART_BYTES,
     PARTS_MAX,
     PROMPT_TOKENS_MAX,
+    SETTLE_S,
+    SUMMARISE_JOB,
     SUMMARY_BYTES_MAX,
+    SUMMARY_BYTES_MIN,
     SUMMARY_WORDS_MAX,
     WHOLE_BYTES_MAX,
     SummaryPrompts,
@@ -49,6 +46,7 @@ from memsvc.styles.files.summary_text import (
     windows,
     wrap_document,
 )
+from memsvc.styles.files.options import FilesOptions
 from tests.door import Door
 from tests.endpoints import Fault, provider
 from tests.fakes import FakeClock, RecordingMeter

@@ -12,6 +12,7 @@ import pytest
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Caller, Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tools import Job
 from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
@@ -450,7 +451,8 @@ async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
     scope: Scope,
     admin: asyncpg.Connection,
 ) -> None:
-    tools = turn_tools.published(database, clock, tokens, meter, TurnOptions()).tools
+    ports = (database, clock, tokens, meter, TurnOptions())
+    tools = turn_tools.published(*ports, policy=PolicyOptions()).tools
     door = Door(
         Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock),
         Caller(scope.tenant, "test"),

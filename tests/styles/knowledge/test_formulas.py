@@ -11,7 +11,7 @@ from memsvc.styles.knowledge.block_edges import bridge_degree, edge_score
 from memsvc.styles.knowledge.block_index import add_token_usage, is_open, tier_of, usage_at
 from memsvc.styles.knowledge.block_outcomes import BetaConfidence, check, decay_after, prior
 from memsvc.styles.knowledge.block_recall import rerank
-from memsvc.styles.knowledge.memory_status import health
+from memsvc.styles.knowledge.curate import health
 from memsvc.styles.knowledge.scoring import (
     FRAMES,
     ScoreComponents,

@@ -6,8 +6,8 @@ from dataclasses import astuple
 import asyncpg
 import pytest
 
+from memsvc.styles.knowledge.curate import health
 from memsvc.styles.knowledge.guide import ENTRIES
-from memsvc.styles.knowledge.memory_status import health
 from tests.door import Door
 from tests.styles.knowledge.blocks import learn, remember
 

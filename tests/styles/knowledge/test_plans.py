@@ -8,11 +8,8 @@ import pytest
 from memsvc.store.schema import TENANT_TABLES
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
-from tests.servers import DatabaseUrls
-from tests.store.test_plans import Statement, explained, scans, statements
+from tests.plans import explain_bodies, record_plans
 from tests.styles.knowledge.blocks import learn, remember
-
-__all__ = ["statements"]
 
 pytestmark = pytest.mark.anyio
 OTHERS = 100
@@ -58,9 +55,7 @@ async def ids(call: Door) -> list[str]:
 
 
 async def test_no_statement_reads_a_table_but_by_an_index_that_begins_with_the_tenant(
-    filled: Door,
-    statements: list[Statement],
-    database_urls: DatabaseUrls,
+    filled: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other, third, *_ = await ids(filled)
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -88,15 +83,17 @@ async def test_no_statement_reads_a_table_but_by_an_index_that_begins_with_the_t
         ("elfmem_curate", {}),
         ("elfmem_forget", {"block_id": one}),
     ]
+    await explain_bodies(admin)
+    plans = record_plans(monkeypatch)
     for tool, arguments in calls:
-        statements.clear()
+        plans.clear()
         await filled(tool, **arguments)
-        assert statements, tool
-        for sql, plan in await explained(database_urls, filled.caller.tenant, list(statements)):
-            for table, kind, condition in scans(plan[0]["Plan"]):
-                told = f"{tool}: {kind} on {table} ({condition})\n{sql}"
-                assert kind != "Seq Scan", told
-                assert "tenant =" in condition, told
+        assert plans, tool
+        for plan in plans:
+            for read in plan.reads:
+                told = f"{tool}: {read}\n{plan.sql}"
+                assert read.kind != "Seq Scan", told
+                assert "tenant =" in read.condition, told
 
 
 @pytest.mark.parametrize(

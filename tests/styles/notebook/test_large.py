@@ -1,11 +1,17 @@
 """A notebook of ten thousand documents is read in one query, and a change touches what it
 changes."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import asyncpg
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store.database import Database
+from memsvc.store import style_files
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File
+from memsvc.styles.notebook.notebook_writer import DOCUMENTS_PER_STEP
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.tools import notebook as parts
 from tests.fakes import FakeClock, RecordingMeter
@@ -67,6 +73,23 @@ async def test_a_large_part_of_a_notebook_goes_in_one_call_and_its_entries_by_a_
     assert await admin.fetchval("SELECT count(*) FROM entries") == 102
     assert await admin.fetchval("SELECT entries FROM books") == 102
     assert (await large("get_document_tree"))["documents"] == 102
+
+
+async def test_many_new_documents_are_written_some_at_a_time(
+    notebook: NotebookDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    put = style_files.put
+
+    async def counted(tx: Tx, contents: Mapping[str, bytes], **given: Any) -> dict[str, File]:
+        written.append(len(contents))
+        return await put(tx, contents, **given)
+
+    monkeypatch.setattr(style_files, "put", counted)
+    linked = "".join(f"- [[d{number}]]\n" for number in range(2 * DOCUMENTS_PER_STEP))
+    await notebook("update_document", content=linked)
+    assert written == [1, DOCUMENTS_PER_STEP, DOCUMENTS_PER_STEP, 1]
+    assert (await notebook("get_document_tree"))["documents"] == 2 * DOCUMENTS_PER_STEP + 1
 
 
 def text_of(topic: int, start: int) -> str:

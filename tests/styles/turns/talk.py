@@ -14,7 +14,7 @@ import tiktoken
 
 from memsvc.adapters import tokens
 from memsvc.core.items import Item
-from memsvc.store.recall_content import EntryPlace
+from memsvc.store.recalls import EntryPlace
 from memsvc.store.schema import metadata
 from memsvc.styles.turns import block
 from memsvc.styles.turns.recall.recalled import Kind, RecalledChunk

@@ -360,6 +360,17 @@ async def test_long_items_are_shown_around_what_was_asked(opened: Opened) -> Non
     assert shown["text"][0] == shown["text"][-1] == "…"
 
 
+async def test_the_best_of_long_items_are_shown_at_most_length(opened: Opened) -> None:
+    door = opened(recent_context_items=0, recall_tok_max=4000)
+    for number in range(8):
+        words = " ".join(f"Word{number}of{at} and its zebra." for at in range(60))
+        await say(door, f"t{number}", f"{words} {'Zanzibar ' * number}")
+    shown = memory(await ask(door, "Which zebra crossed in Zanzibar?"))["turns"]
+    lengths = sorted((len(one["text"].replace("…", "")) for one in shown), reverse=True)
+    for length, chars in zip(lengths, (900, 600, 450, 450, 450, 300, 300, 300), strict=True):
+        assert 0.9 * chars < length < 1.05 * chars
+
+
 async def test_files_that_the_engine_keeps_are_never_recalled(opened: Opened) -> None:
     # summaries and state are no memories
     door = opened(recent_context_items=0)

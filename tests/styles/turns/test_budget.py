@@ -40,7 +40,7 @@ def test_what_is_kept_never_exceeds_the_room_and_goes_in_the_order_of_its_worth(
     )
     kept_history = history[len(history) - fit.history :]
     kept_recent = recent[len(recent) - fit.recent :]
-    shown = block_cost(fit.block_room)
+    shown = block_cost(fit.block_max)
     assert sum(kept_history) + shown + sum(kept_recent) <= room
     spare = room - sum(kept_history) - shown - sum(kept_recent)
     if fit.recent < len(recent):  # recent goes first, oldest first

@@ -1,7 +1,7 @@
 """What a summary without a model says: what was told, by whom and when, and nothing that was not
 said."""
 
-from memsvc.styles.turns.maintenance.extractive_summary import SummaryMessage, extract_summary
+from memsvc.styles.turns.maintenance.compaction import SummaryMessage, extract_summary
 
 
 def words(text: str) -> int:

@@ -6,7 +6,7 @@ from time import process_time
 from memsvc.core.analysis import parse_date_names
 from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import STATEMENTS_MAX, extract
-from memsvc.styles.turns.maintenance.directory_summaries import DirectoryStats, total_statistics
+from memsvc.styles.turns.maintenance.directories import DirectoryStats, total_statistics
 from tests.door import Door
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, say, values

@@ -414,7 +414,7 @@ async def test_a_killed_import_goes_on_where_it_stood(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = jsonl([line for at in range(500) for line in turn(f"t{at}", f"word{at}", "ok")])
-    from memsvc.styles.turns.migration.session_import import SessionImport  # noqa: PLC0415
+    from memsvc.styles.turns.migration.session_import import BATCH_EVENTS, SessionImport  # noqa: PLC0415
 
     whole = SessionImport._write
     calls = []
@@ -430,7 +430,7 @@ async def test_a_killed_import_goes_on_where_it_stood(
         await bring(door, {"log.jsonl": many})
     monkeypatch.setattr(SessionImport, "_write", whole)
     counts = (await bring(door, {"log.jsonl": many}))["counts"]
-    assert (counts["turns_already_here"], counts["turns"]) == (200, 300)
+    assert (counts["turns_already_here"], counts["turns"]) == (BATCH_EVENTS, 500 - BATCH_EVENTS)
     assert len(await events(door, day=DAY.replace("-", "/"))) == 1000
 
 

@@ -11,7 +11,7 @@ from memsvc.store import index, insights
 from memsvc.store.database import Database
 from memsvc.store.insights import Insight
 from memsvc.styles.turns import turn_index
-from memsvc.styles.turns.maintenance.insight_rules import insight_id
+from memsvc.styles.turns.maintenance.consolidation import insight_id
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

@@ -17,7 +17,7 @@ from memsvc.core.scope import Scope
 from memsvc.store import guard
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
-from memsvc.styles.turns.maintenance import expiry
+from memsvc.styles.turns.maintenance import session_maintenance
 from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB, MAINTENANCE_TURN
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
@@ -310,7 +310,7 @@ async def test_a_time_to_live_and_a_user_who_changes_a_fact_elsewhere_do_not_wai
     )
     clock.advance(days=3)
     removed: list[str] = []
-    whole = expiry.forget_lines
+    whole = session_maintenance.forget_lines
 
     async def amid(tx: Tx, gone: Any, now: Any) -> None:
         if gone:
@@ -318,7 +318,7 @@ async def test_a_time_to_live_and_a_user_who_changes_a_fact_elsewhere_do_not_wai
             await say(door, "x1", "My name is Eve.", session="s2", user_id="alice")
         await whole(tx, gone, now)
 
-    monkeypatch.setattr(expiry, "forget_lines", amid)
+    monkeypatch.setattr(session_maintenance, "forget_lines", amid)
     assert (await door(RUN, session_id="s1"))["expired_facts"] == 1
     assert removed == ["Kim"]
     assert values(await ask(door, "What is my name?", session="s2", user_id="alice")) == ["Eve"]

@@ -24,10 +24,12 @@ from memsvc.styles.turns.models.model_facts import (
     KEYS,
     PROPOSALS_MAX,
     FactProposal,
+    InputMessage,
+    ModelInput,
     claims_of_proposals,
+    most_related,
+    own_sentence,
 )
-from memsvc.styles.turns.models.model_input import InputMessage, ModelInput, most_related
-from memsvc.styles.turns.models.own_sentences import own_sentence
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 WORDS = "I moved to Kobe with Rex, green tea without sugar, my viola and x; not Rome."

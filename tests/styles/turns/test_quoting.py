@@ -12,6 +12,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import CitedPassage, PassageSearch
 from memsvc.core.scope import Caller, Scope
+from memsvc.core.secrets import PolicyOptions
 from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
@@ -38,7 +39,13 @@ def quoting(
 
     def make(passages: dict[str, PassageSearch] | None = None, **options: Any) -> Door:
         parts = turn_tools.published(
-            database, clock, tokens, meter, TurnOptions(**options), passages=passages
+            database,
+            clock,
+            tokens,
+            meter,
+            TurnOptions(**options),
+            passages=passages,
+            policy=PolicyOptions(),
         )
         dispatch = Dispatch(
             Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock

@@ -12,7 +12,7 @@ from memsvc.core.rules import extraction
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.fact_rereading import REREAD_JOB
+from memsvc.styles.turns.rebuild.rebuilt_facts import REREAD_JOB
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.door import Door
 from tests.fakes import FakeClock

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.styles.turns.maintenance import directory_summaries
-from memsvc.styles.turns.maintenance.directory_summaries import DirectoryStats
+from memsvc.styles.turns.maintenance import directories
+from memsvc.styles.turns.maintenance.directories import DirectoryStats
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ROOT = "/memory/s1"
@@ -35,12 +35,8 @@ def shelf(path: str, *samples: str, size_bytes: int = 10) -> DirectoryStats:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_place_has_an_abstract_of_its_own_of_the_right_length(place: str) -> None:
-    text = directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
-    assert (
-        directory_summaries.ABSTRACT_WORDS_MIN
-        <= len(text.split())
-        <= directory_summaries.ABSTRACT_WORDS_MAX
-    )
+    text = directories.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
+    assert directories.ABSTRACT_WORDS_MIN <= len(text.split()) <= directories.ABSTRACT_WORDS_MAX
     assert "1 file, 10 bytes in all, written at 2026-01-05T12:00:00Z: f." in text
     assert len({*text.split(". ")}) == len(text.split(". "))
 
@@ -49,19 +45,13 @@ def test_every_place_has_an_abstract_of_its_own_of_the_right_length(place: str) 
 def test_notes_never_make_an_abstract_too_long_or_too_short(
     notes: dict[str, str], place: str
 ) -> None:
-    words = directory_summaries.abstract(
-        shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes
-    ).split()
-    assert (
-        directory_summaries.ABSTRACT_WORDS_MIN
-        <= len(words)
-        <= directory_summaries.ABSTRACT_WORDS_MAX
-    )
+    words = directories.abstract(shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes).split()
+    assert directories.ABSTRACT_WORDS_MIN <= len(words) <= directories.ABSTRACT_WORDS_MAX
 
 
 def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
     told = {
-        place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
+        place: directories.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
         for place in PLACES
     }
     kinds = {
@@ -82,14 +72,14 @@ def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
 
 def test_an_abstract_names_some_files_and_counts_the_others() -> None:
     names = [f"{ROOT}/events/raw/{number}" for number in range(20)]
-    told = directory_summaries.abstract(shelf(f"{ROOT}/events/raw", *names), ROOT, {})
+    told = directories.abstract(shelf(f"{ROOT}/events/raw", *names), ROOT, {})
     assert ": 0, 1, 2, 3, 4, 5, 6, 7 and 12 more." in told
 
 
 def test_a_note_stands_where_it_belongs_and_above_and_not_below() -> None:
     notes = {"events/raw": "Six items.", "memory_tiers/L0": "Ada."}
     told = {
-        place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes)
+        place: directories.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes)
         for place in PLACES
     }
     assert {place for place in PLACES if "Six items." in told[place]} == {
@@ -106,7 +96,7 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
         shelf("/memory/s1/a/b/c", "/memory/s1/a/b/c/z", size_bytes=7),
         shelf("/memory/s1/ab", "/memory/s1/ab/x", size_bytes=11),
     ]
-    whole = directory_summaries.total_statistics(census, ROOT)
+    whole = directories.total_statistics(census, ROOT)
     assert set(whole) == {ROOT, *(f"{ROOT}/{place}" for place in ("a", "a/b", "a/b/c", "ab"))}
     assert {
         path.removeprefix(ROOT): (one.files, one.directories, one.size_bytes)
@@ -121,7 +111,7 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
 
 
 def test_an_overview_says_what_is_there_as_json() -> None:
-    text = directory_summaries.overview(
+    text = directories.overview(
         shelf(ROOT, "/memory/s1/f", size_bytes=3), [shelf(f"{ROOT}/a", size_bytes=2)], NOW
     )
     assert orjson.loads(text.removeprefix("Directory overview snapshot: ")) == {

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.facts import (
     STATEMENT_CHARS_MAX,
+    Doubt,
     Fact,
     FactExpiry,
     FactState,
@@ -17,6 +18,7 @@ from memsvc.core.facts import (
     normalized_value,
     slot_of,
 )
+from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.rules import topics
@@ -24,36 +26,68 @@ from memsvc.core.rules.rule import Topic
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import is_secret
 from memsvc.core.untrusted import plain_line
-from memsvc.store import fact_history, facts, sessions
+from memsvc.store import fact_history, facts, index, jobs, sessions
+from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.facts.fact_removal import FactOwner
-from memsvc.styles.turns.facts.fact_writing import write_merge
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
+from memsvc.styles.turns.turn_index import TurnIndex
 
 _CONFLICTS: Final = {
     topic.fact_id: topic.conflicts for topic in vars(topics).values() if isinstance(topic, Topic)
 }
 
 
-@dataclass(frozen=True, slots=True)
+async def write_merge(
+    tx: Tx,
+    fact_index: TurnIndex,
+    merged: Merge,
+    new_facts: Sequence[StatementWithExpiry],
+    now: datetime,
+    *,
+    embeds: bool,
+) -> None:
+    """Write a merge whose new facts belong to one index, as a turn does.
+
+    The caller holds the locks of the indexes that the merge touches."""
+    await append(
+        tx, file_layout.fact_lines(merged, new_facts, now), owner=file_layout.OWNER, now=now
+    )
+    first_entries = (
+        await index.add(tx, {fact_index.name: facts.entries(new_facts, now)}) if new_facts else {}
+    )
+    await facts.apply(
+        tx, fact_index.number, first_entries.get(fact_index.name, 0), merged, new_facts, now
+    )
+    if embeds and new_facts:
+        await jobs.enqueue(tx, EMBED_JOB, str(fact_index.number), now=now)
+
+
+WRONG: Final = "said to be wrong"
+"""The words of a doubt that is feedback, and no sentence of the user's."""
+
+
+@frozen
 class NewStatement:
     """The words that state the fact from now on; its value is read in them."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewValue:
     """The value of the fact from now on."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Restored:
     """The value holds again, without a doubt."""
 
@@ -61,7 +95,7 @@ class Restored:
 Correction = NewStatement | NewValue | Restored
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CorrectedFact:
     """The fact that holds now, and whether that was changed."""
 
@@ -126,6 +160,44 @@ class FactCorrection:
         fact = Fact(0, new, FactState.ACTIVE, now, None, expires_at, None, old.index_id)
         return CorrectedFact(fact, changed=True)
 
+    async def feedback(
+        self, scope: Scope, owner: FactOwner, *, record_id: str, turn: str, helped: bool
+    ) -> bool:
+        """Store that a fact, or a turn of the session, helped or was wrong; return what changed.
+
+        The latest feedback counts. It changes the rank of the entries by a bounded factor; a fact
+        that was wrong is in doubt until it helps. NOT_FOUND for what is not there or was forgotten;
+        RESOURCE_BUSY when the session's writer takes too long."""
+        indexes = {target_index.number: target_index for target_index in owner.indexes()}
+        names = sorted(target_index.name for target_index in indexes.values())
+        async with self._database.begin(
+            scope,
+            locks=[session_lock(owner.session), *map(index_lock, names)],
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
+        ) as tx:
+            if turn:
+                index_id = turn_index.turns(owner.session).number
+                limit = self._options.items_max * 3
+                found = await index.list_visible(tx, owner.session, index_id, [turn], limit=limit)
+                entries = [item.entry for item in found.get(turn, ())]
+                if not entries:
+                    raise not_found("there is no such turn, or it was forgotten")
+            else:
+                fact = await _find(tx, list(indexes), owner.session, record_id)
+                index_id, entries = fact.index_id, [fact.entry]
+                await self._set_doubt(tx, indexes[index_id], fact, helped=helped)
+            changed = await index.set_feedback(tx, index_id, entries, 1 if helped else -1)
+        return changed > 0
+
+    async def _set_doubt(self, tx: Tx, fact_index: TurnIndex, fact: Fact, *, helped: bool) -> None:
+        """Put an active fact in doubt, or out of a doubt that is such feedback."""
+        now, known = self._clock.now(), fact.doubt
+        doubt = None if helped else Doubt(WRONG, now, fact.statement.evidence.session, "")
+        changes = known is not None and known.text == WRONG if helped else known is None
+        if fact.state is FactState.ACTIVE and changes:
+            merged = Merge((), (), 0, questioned=((fact, doubt),))
+            await write_merge(tx, fact_index, merged, [], now, embeds=False)
+
     async def _policy(self, tx: Tx, *session_names: str) -> SessionPolicy:
         """Return the policy of the last session; CONFLICT where one of them forbids storage."""
         found = await sessions.find_all(tx, session_names)
@@ -145,8 +217,7 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
     for fact in found:
         if fact.statement.record_id == record_id:
             return fact
-    raise MemsvcError(
-        Code.NOT_FOUND,
+    raise not_found(
         "there is no fact of this record_id, or it was forgotten",
         recovery="memory_list_facts has the record_id of each value",
     )

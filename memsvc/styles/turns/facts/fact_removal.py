@@ -1,12 +1,10 @@
 """Removal of facts and turns from recall, and the lookup of what can be removed."""
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from memsvc.core.facts import Fact, Merge
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store import digests, fact_history, facts, index, jobs, sessions
@@ -25,10 +23,8 @@ from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest
 from memsvc.styles.turns.turn_index import TurnIndex
 
-OWNER_KINDS: Final = ("all", "session", "user")
 
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class FactOwner:
     """Owner of facts: a session, a user, or both (`owner_kind`)."""
 
@@ -46,7 +42,7 @@ class FactOwner:
         }[self.owner_kind]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemovalTargets:
     """Targets to forget: facts by id, facts matching a question, and whole turns.
 
@@ -57,7 +53,7 @@ class RemovalTargets:
     turns: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemovedFacts:
     """Facts and items that were or would be forgotten; `unknown` are the ids without a match."""
 
@@ -91,7 +87,7 @@ class FactRemoval:
         """Return the facts of a session and a user, newest first, up to a limit.
 
         A superseded one names the record id of what replaced it."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             index_ids = [target_index.number for target_index in owner.indexes()]
             found = await fact_history.list_facts(tx, index_ids, query, after=after, limit=limit)
             return await fact_history.with_replacements(tx, found)
@@ -100,13 +96,9 @@ class FactRemoval:
         self, scope: Scope, owner: FactOwner, targets: RemovalTargets
     ) -> RemovedFacts:
         """Return what would be forgotten now; changes nothing."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             names = await self._names(tx, owner, targets)
-            speakers = (
-                await sessions.speakers(tx, owner.session, targets.turns)
-                if targets.turns
-                else set()
-            )
+            speakers = await _speakers(tx, owner, targets)
             return await self._found(tx, owner, targets, names, speakers)
 
     async def forget(self, scope: Scope, owner: FactOwner, targets: RemovalTargets) -> RemovedFacts:
@@ -116,13 +108,9 @@ class FactRemoval:
         any user. Earlier messages never bring them back; stating them again makes new facts.
         RESOURCE_BUSY when the session's writer takes too long."""
         now = self._clock.now()
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             names = await self._names(tx, owner, targets)
-            speakers = (
-                await sessions.speakers(tx, owner.session, targets.turns)
-                if targets.turns
-                else set()
-            )
+            speakers = await _speakers(tx, owner, targets)
         while True:
             index_names = sorted(
                 target_index.name
@@ -137,11 +125,7 @@ class FactRemoval:
             async with self._database.begin(
                 scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
             ) as tx:
-                latest = (
-                    await sessions.speakers(tx, owner.session, targets.turns)
-                    if targets.turns
-                    else set()
-                )
+                latest = await _speakers(tx, owner, targets)
                 if latest <= speakers:
                     found = await self._found(tx, owner, targets, names, speakers)
                     await self._remove(tx, owner, found, now)
@@ -211,7 +195,7 @@ class FactRemoval:
 
     async def _remove(self, tx: Tx, owner: FactOwner, found: RemovedFacts, now: datetime) -> None:
         merge = Merge((), (), 0, deleted=tuple(found.facts))
-        lines = defaultdict(bytes, file_layout.fact_lines(merge, [], now, forgotten=True))
+        lines = file_layout.fact_lines(merge, [], now, forgotten=True)
         for turn in found.items_by_turn:
             lines[file_layout.raw_events(owner.session, now)] += file_layout.forgotten_turn_line(
                 turn, now
@@ -231,6 +215,12 @@ class FactRemoval:
         if found.facts:
             await facts.apply(tx, found.facts[0].index_id, 0, merge, [], now)
             await fact_history.forget(tx, found.facts)
+
+
+async def _speakers(tx: Tx, owner: FactOwner, targets: RemovalTargets) -> set[str]:
+    if not targets.turns:
+        return set()
+    return await sessions.speakers(tx, owner.session, targets.turns)
 
 
 def _turn_indexes(

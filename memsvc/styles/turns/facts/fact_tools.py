@@ -1,16 +1,35 @@
-"""The tools that list, correct and forget facts."""
+"""The tools that list, correct and forget facts, and tell who a person is."""
 
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from functools import partial
+from operator import attrgetter
+from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from memsvc.core.analysis import normalized_text
+from memsvc.core.background import run_in_count_thread
 from memsvc.core.cursors import decode_cursor, encode_cursor, invalid_cursor
 from memsvc.core.errors import invalid
-from memsvc.core.facts import Fact, FactState, FactTier
+from memsvc.core.facts import (
+    PROFILE_CLASSES,
+    PROFILE_FACT_IDS,
+    Fact,
+    FactState,
+    FactTier,
+    profile_class,
+)
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result, tool
+from memsvc.store.database import Database
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
+from memsvc.store.facts import CurrentFact, latest_facts
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.budget import COUNT_FACTOR, Costs
 from memsvc.styles.turns.facts.fact_correction import (
     Correction,
     FactCorrection,
@@ -18,38 +37,134 @@ from memsvc.styles.turns.facts.fact_correction import (
     NewValue,
     Restored,
 )
-from memsvc.styles.turns.facts.fact_models import (
-    CURSOR_CHARS_MAX,
-    LIMIT_DEFAULT,
-    LIMIT_MAX,
-    CorrectedText,
-    FactChange,
-    FactDoubt,
-    FactEvidence,
-    FactList,
-    FactUser,
-    ForgottenFacts,
-    ForgottenTurn,
-    ListedFact,
-    Names,
-    Reach,
-    fact_tool,
-)
 from memsvc.styles.turns.facts.fact_removal import FactOwner, FactRemoval, RemovalTargets
-from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId, TurnId, TurnUser
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 500
+CURSOR_CHARS_MAX: Final = 128
+TEXT_CHARS_MAX: Final = 1000
+Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=200)]
+FactUser = Annotated[TurnUser, "the person"]
+Reach = Annotated[
+    Literal["all", "session", "user"],
+    "whose facts",
+]
+CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
+fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
 _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
+FACTS_MAX: Final = 500
+"""Facts of a user that an answer is chosen from: those of the profile, and the latest others."""
+FACTS_EXTRA: Final = 30
+"""Facts that are read beyond those that fit, as some say the same."""
+LINE_TOK_MIN: Final = 8
+_INSTRUCTION: Final = "instruction"
+# A sentence of several classes is told as the first of them that is no instruction.
+_RANKS: Final = {name: rank for rank, name in enumerate((*PROFILE_CLASSES[1:], PROFILE_CLASSES[0]))}
+_OTHER: Final = len(_RANKS)
 
+
+class _Told(NamedTuple):
+    """A fact with its line, in the order of rank, topic and age; a high rank gives way first."""
+
+    rank: int
+    topic: str
+    valid_from: datetime
+    entry: int
+    line: str
+    fact: CurrentFact
+
+
+@result
+class FactEvidence:
+    session_id: Annotated[str, "the session in which it was said"]
+    turn_id: Annotated[str, "the turn in which it was said"]
+    item: Annotated[str, "the event of the item that says it, as in the session's event files"]
+    user_id: Annotated[str, "who said it, if known"]
+    origin: Annotated[
+        str,
+        "who found the fact there: rule, model, user or import; person: who corrected"
+        " what had been found there",
+    ]
+
+
+@result
+class Feedback:
+    changed: Annotated[bool, "whether it was said anew, or otherwise than before"]
+
+
+@result
+class FactDoubt:
+    text: Annotated[str, "what the user said later"]
+    said_at: Annotated[datetime, "when"]
+    session_id: Annotated[str, "the session in which it was said"]
+    turn_id: Annotated[str, "the turn in which it was said"]
+
+
+@result
+class ListedFact:
+    fact_id: Annotated[str, "what it is a fact about, as in fact_ids of memory_after_turn"]
+    record_id: Annotated[
+        str, "this one value of it, as in recall_fact_ids; memory_forget takes it as well"
+    ]
+    key: Annotated[str, "the kind of the fact"]
+    value: Annotated[str, "the value, as it was said"]
+    statement: Annotated[str, "the words that say it; empty if they are not known"]
+    tier: Annotated[str, "how long it is kept: L0 for good, L1 for the day, L2 for the week"]
+    confidence: Annotated[float, "how sure it is, 0 to 1"]
+    state: Annotated[
+        str,
+        "active, questioned (it may hold no more, see doubt), superseded, deleted, or"
+        " expired for one that is past its day",
+    ]
+    doubt: Annotated[FactDoubt | None, "the later sentence that makes it questioned"]
+    valid_from: Annotated[datetime, "since when it holds"]
+    valid_to: Annotated[datetime | None, "until when it held, if it was replaced or taken back"]
+    expires_at: Annotated[
+        datetime | None, "the end of its last day; none for what is kept for good"
+    ]
+    superseded_by: Annotated[str | None, "the record_id of the value that replaced it"]
+    evidence: Annotated[FactEvidence, "where it was said"]
+
+
+@result
+class FactList:
+    facts: Annotated[list[ListedFact], "newest first; forgotten facts are not among them"]
+    next_cursor: Annotated[str | None, "where the next page begins, if there is one"] = None
+
+
+@result
+class ForgottenTurn:
+    turn_id: Annotated[str, "the turn"]
+    items: Annotated[int, "items of it that recall could show"]
+
+
+@result
+class ForgottenFacts:
+    dry_run: Annotated[bool, "true: nothing was changed"]
+    facts: Annotated[
+        list[ListedFact], "values that were forgotten, or would be, as they were before"
+    ]
+    turns: Annotated[list[ForgottenTurn], "turns that were forgotten, or would be"]
+    not_found: Annotated[list[str], "ids that nothing was found under"]
+
+
+@result
+class FactChange:
+    changed: Annotated[bool, "false: it held already"]
+    fact: Annotated[ListedFact, "the value that holds now"]
+
+
+@frozen
 class FactTools:
     """The tools over facts."""
 
-    def __init__(
-        self, fact_removal: FactRemoval, fact_correction: FactCorrection, clock: Clock
-    ) -> None:
-        self._fact_removal = fact_removal
-        self._fact_correction = fact_correction
-        self._clock = clock
+    fact_removal: FactRemoval
+    fact_correction: FactCorrection
+    clock: Clock
 
     @fact_tool("memory_list_facts", title="List facts", needs=Permission.READ)
     async def list_facts(  # noqa: PLR0913 - one for each argument
@@ -64,8 +179,7 @@ class FactTools:
         ] = "",
         state: Annotated[
             Literal["active", "past", "all"],
-            "active: what holds now, questioned or not; past: what was replaced, taken back or is"
-            " past its day",
+            "active: what holds now; past: what was replaced, taken back or expired",
         ] = "active",
         fact_id: Annotated[
             str,
@@ -80,7 +194,7 @@ class FactTools:
         """List what memory holds to be true for a session and a user, or held before.
 
         Each comes with where it was said, until when it held and what replaced it."""
-        now = self._clock.now()
+        now = self.clock.now()
         query = FactHistoryFilter(
             FactTier(tier) if tier else None,
             _ACTIVE_BY_STATE[state],
@@ -88,7 +202,7 @@ class FactTools:
             fact_id or None,
         )
         owner = FactOwner(session_id, user_id, reach)
-        found = await self._fact_removal.listed(
+        found = await self.fact_removal.listed(
             scope, owner, query, after=_place(cursor), limit=limit + 1
         )
         page = found[:limit]
@@ -133,8 +247,35 @@ class FactTools:
         if len(corrections) != 1:
             raise invalid("give exactly one of statement, value and restore")
         owner = FactOwner(session_id, user_id, reach)
-        corrected = await self._fact_correction.correct(scope, owner, record_id, corrections[0])
-        return FactChange(corrected.changed, _listed(corrected.fact, self._clock.now()))
+        corrected = await self.fact_correction.correct(scope, owner, record_id, corrections[0])
+        return FactChange(corrected.changed, _listed(corrected.fact, self.clock.now()))
+
+    @fact_tool(
+        "memory_feedback", title="Rate what was recalled", needs=Permission.WRITE, idempotent=True
+    )
+    async def feedback(
+        self,
+        scope: Scope,
+        *,
+        session_id: SessionId = DEFAULT_SESSION,
+        user_id: FactUser = "",
+        record_id: Annotated[str, Field(pattern="^[0-9a-f]*$"), "the fact"] = "",
+        turn_id: Annotated[TurnId, "or the turn"] = "",
+        verdict: Annotated[Literal["helped", "wrong"], "the latest counts"],
+    ) -> Feedback:
+        """Say that a recalled fact or turn helped or was wrong: it ranks higher or lower.
+
+        A wrong fact is questioned."""
+        if bool(record_id) == bool(turn_id):
+            raise invalid("give either record_id or turn_id")
+        changed = await self.fact_correction.feedback(
+            scope,
+            FactOwner(session_id, user_id),
+            record_id=record_id,
+            turn=turn_id,
+            helped=verdict == "helped",
+        )
+        return Feedback(changed)
 
     @fact_tool(
         "memory_forget",
@@ -144,6 +285,7 @@ class FactTools:
         over_quota=True,
         idempotent=True,
         destructive=True,
+        removes=lambda args: not _is_dry_run(args.dry_run, args.query),
     )
     async def forget(
         self,
@@ -175,19 +317,22 @@ class FactTools:
         targets = RemovalTargets(fact_ids, query, turn_ids)
         if not (targets.names or targets.question.strip() or targets.turns):
             raise invalid("say what to forget: fact_ids, a query or turn_ids")
-        if dry_run is None:
-            dry_run = bool(query.strip())
-        removal = self._fact_removal
+        dry_run = _is_dry_run(dry_run, query)
+        removal = self.fact_removal
         found = await (removal.would_forget if dry_run else removal.forget)(
             scope, FactOwner(session_id, user_id, reach), targets
         )
-        now = self._clock.now()
+        now = self.clock.now()
         return ForgottenFacts(
             dry_run,
             [_listed(fact, now) for fact in found.facts],
             [ForgottenTurn(turn, len(items)) for turn, items in found.items_by_turn.items()],
             found.unknown,
         )
+
+
+def _is_dry_run(dry_run: bool | None, query: str) -> bool:
+    return bool(query.strip()) if dry_run is None else dry_run
 
 
 def _listed(fact: Fact, now: datetime) -> ListedFact:
@@ -223,3 +368,128 @@ def _place(cursor: str) -> FactPosition | None:
     if not (-(2**63) <= place.index_id < 2**63 and 0 <= place.entry < 2**31):
         raise invalid_cursor()
     return place
+
+
+@result
+class ProfileFact:
+    topic: Annotated[str, "what it is about: a class of the profile, or the fact_id without user_"]
+    statement: Annotated[str, "the words that say it"]
+    record_id: Annotated[str, "this value, for memory_correct_fact and memory_forget"]
+    since: Annotated[str, "the day from which it holds"]
+    questioned: Annotated[str | None, "what was said later, by which it may no longer hold"]
+
+
+@result
+class Profile:
+    text: Annotated[str, "the facts, a line each, within max_tokens: reference, no instructions"]
+    facts: Annotated[list[ProfileFact], "the same facts, in the same order"]
+    token_count: Annotated[int, "tokens of text (o200k_base)"]
+    left_out: Annotated[int, "facts that max_tokens left no room for"]
+
+
+class UserProfile:
+    """The profile of a user and their other current facts."""
+
+    def __init__(
+        self, database: Database, clock: Clock, costs: Costs, options: TurnOptions
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._costs = costs
+        self._options = options
+
+    @fact_tool(
+        "memory_profile",
+        title="Tell who somebody is",
+        needs=Permission.READ,
+        for_agents=True,
+        text_member="text",
+    )
+    async def profile(
+        self,
+        scope: Scope,
+        user_id: Annotated[
+            str, AfterValidator(lambda value: check_identifier(value.strip(), "user_id")), "whom"
+        ],
+        max_tokens: Annotated[int, Field(ge=1, le=20_000), "of the text"] = 1000,
+    ) -> Profile:
+        """Call at the start of a session to learn who the user is.
+
+        Standing instructions, name, allergies and the like, then current facts by topic."""
+        [index] = turn_index.facts("", user_id)[1:]
+        async with self._database.begin_read(scope) as tx:
+            found, total = await latest_facts(
+                tx,
+                index.number,
+                self._clock.now(),
+                first=PROFILE_FACT_IDS,
+                limit=min(FACTS_MAX, FACTS_EXTRA + max_tokens // LINE_TOK_MIN),
+            )
+        facts = _in_order(found, self._options.profile.classes)
+        chars = sum(len(told.line) for told in facts)
+        within, text, tokens = await run_in_count_thread(
+            min(chars // COUNT_FACTOR, max_tokens), _within, facts, max_tokens, self._costs.text
+        )
+        return Profile(
+            text,
+            [_profile_fact(told) for told in within],
+            tokens,
+            total - len(found) + len(facts) - len(within),
+        )
+
+
+def _in_order(facts: Iterable[CurrentFact], classes: Collection[str]) -> list[_Told]:
+    """Return the facts by topic, each sentence once: the profile in its order, then the others."""
+    told = []
+    for fact in facts:
+        name = profile_class(fact.fact_id, fact.key)
+        if name is None or name in classes:
+            topic = name or fact.fact_id.removeprefix("user_")
+            doubt = f" (questioned: {fact.doubt})" if fact.doubt else ""
+            line = " ".join(f"{topic}: {fact.told}{doubt}".split())
+            rank = _OTHER if name is None else _RANKS[name]
+            told.append(_Told(rank, topic, fact.valid_from, fact.entry, line, fact))
+    unique = dict[str, _Told]()
+    for one in sorted(told):
+        unique.setdefault(normalized_text(one.fact.told), one)
+    return sorted(unique.values(), key=lambda one: one.topic != _INSTRUCTION)
+
+
+def _within(
+    facts: Sequence[_Told], max_tokens: int, count: Callable[[str], int]
+) -> tuple[list[_Told], str, int]:
+    """Return the facts whose lines fit, in their order, with their text and its tokens.
+
+    Other facts give way first, the oldest before others, then instructions."""
+    text = _text(facts)
+    if len(text) <= COUNT_FACTOR * max_tokens and (tokens := count(text)) <= max_tokens:
+        return list(facts), text, tokens
+    in_profile = sorted(one for one in facts if one.rank < _OTHER)
+    others = [one for one in facts if one.rank == _OTHER]
+    remaining, kept = max_tokens, list[_Told]()
+    for one in in_profile + sorted(others, key=attrgetter("valid_from"), reverse=True):
+        if remaining < LINE_TOK_MIN:
+            break
+        fits = len(one.line) <= COUNT_FACTOR * remaining
+        if fits and (tokens := count(f"{one.line}\n")) <= remaining:
+            remaining -= tokens
+            kept.append(one)
+    entries = {one.entry for one in kept}
+    told = [one for one in facts if one.entry in entries]
+    while (tokens := count(text := _text(told))) > max_tokens:
+        told.remove(kept.pop())  # lines may have other tokens side by side
+    return told, text, tokens
+
+
+def _text(facts: Iterable[_Told]) -> str:
+    return "\n".join(one.line for one in facts)
+
+
+def _profile_fact(told: _Told) -> ProfileFact:
+    return ProfileFact(
+        told.topic,
+        told.fact.told,
+        told.fact.record_id,
+        f"{told.valid_from:%Y-%m-%d}",
+        told.fact.doubt,
+    )

@@ -1,14 +1,20 @@
 """Consolidation: insights from new events and facts, each stored once, while it is valid."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Final
+from math import log
+from typing import Any, Final, Literal
 
 import orjson
 
-from memsvc.core.facts import Fact, Statement
+from memsvc.core.analysis import is_stop_word, terms
+from memsvc.core.facts import Fact, FactState, FactTier, Identity, Statement, normalized_value
+from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.store import context, facts, insights, sessions
 from memsvc.store.append_log import append
@@ -20,13 +26,25 @@ from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.file_layout import OWNER, insights_file, timestamp, turn_of
-from memsvc.styles.turns.maintenance.insight_rules import (
-    FoundInsight,
-    of_facts,
-    same_turn_insights,
-    topics,
-)
 from memsvc.styles.turns.turn_index import TurnIndex
+
+Kind = Literal["fact_stability", "fact_evolution", "fact_cooccurrence", "recurring_topic"]
+
+CONFIDENCE_BY_KIND: Final[Mapping[Kind, float]] = {
+    "fact_stability": 0.84,
+    "fact_evolution": 0.78,
+    "fact_cooccurrence": 0.7,
+    "recurring_topic": 0.6,
+}
+SAME_TURN_FACTS_MAX: Final = 4
+TOPICS_MAX: Final = 3
+TOPIC_TURNS_MIN: Final = 3
+TOPIC_DAYS_MIN: Final = 2
+TOPIC_SHARE_MAX: Final = 0.5
+"""A word in more than every other turn is a habit of speech, not a topic."""
+SOURCES_MAX: Final = 5
+
+_WORD: Final = re.compile(r"[^\W\d_]{4,40}")
 
 EVENTS_MIN: Final = 6
 """New raw events of a session from which a run is worthwhile."""
@@ -37,6 +55,216 @@ TEXT_CHARS_READ: Final = 4000
 INVALID_A_STEP: Final = 100
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@frozen
+class FoundInsight:
+    """An insight, and the index of its facts; None when it is about the session itself."""
+
+    fact_index_id: int | None
+    insight: NewInsight
+
+
+@frozen
+class _Topic:
+    turns: set[str] = field(default_factory=set)
+    days: set[str] = field(default_factory=set)
+    words: Counter[str] = field(default_factory=Counter)
+    items: list[IndexedItem] = field(default_factory=list)
+
+
+def of_facts(
+    history: Sequence[Fact], repeated: Sequence[Statement], now: datetime
+) -> list[FoundInsight]:
+    """Return insights from the history of identities, oldest fact first.
+
+    A value that was stated again in another turn, and a value that changed. `repeated` are
+    statements of the user that changed nothing. Only for valid facts, never for deleted ones."""
+    by_identity: dict[Identity, list[Fact]] = defaultdict(list)
+    for fact in history:
+        by_identity[fact.statement.identity].append(fact)
+    found = []
+    for identity, values in by_identity.items():
+        current = values[-1]
+        if not current.is_valid(now) or current.statement.tier is FactTier.L1:
+            continue
+        repeats = [one for one in repeated if one.identity == identity]
+        found += [
+            one
+            for one in (_unchanged_insight(values, repeats), _change_insight(values))
+            if one is not None
+        ]
+    return found
+
+
+def same_turn_insights(facts: Iterable[Fact], session: str, now: datetime) -> list[FoundInsight]:
+    """Return insights about valid facts that were stated in the same turn of the session."""
+    by_turn: dict[tuple[int, str], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        evidence = fact.statement.evidence
+        if (
+            fact.is_valid(now)
+            and fact.statement.tier is not FactTier.L1
+            and evidence.session == session
+        ):
+            by_turn[fact.index_id, evidence.turn].append(fact)
+    found = []
+    for turn_facts in by_turn.values():
+        distinct = {fact.statement.identity: fact for fact in turn_facts}
+        if 2 <= len(distinct) <= SAME_TURN_FACTS_MAX:
+            fact_list = "; ".join(_fact_text(fact.statement) for fact in distinct.values())
+            summary = f"Said together on {turn_facts[0].valid_from:%Y-%m-%d}: {fact_list}"
+            found.append(_fact_insight("fact_cooccurrence", list(distinct.values()), [], summary))
+    return found
+
+
+def topics(
+    items: Sequence[IndexedItem], new_from: int, session: str, index_id: int
+) -> list[FoundInsight]:
+    """Return recurring topics of the user: words of several turns on several days.
+
+    A word occurs in the latest items (from the entry `new_from` on), but not in most turns. The
+    best ones, with their turns."""
+    user_items = [item for item in items if item.role == "user"]
+    seen: dict[str, _Topic] = defaultdict(_Topic)
+    for item in user_items:
+        for word in {match[0] for match in _WORD.finditer(item.text)}:
+            stems = [] if is_stop_word(word) else terms(word)
+            if len(stems) == 1:
+                topic = seen[stems[0]]
+                topic.turns.add(turn_of(item.ref))
+                topic.days.add(f"{item.said_at:%Y-%m-%d}")
+                topic.words[word.lower()] += 1
+                topic.items.append(item)
+    turns = len({turn_of(item.ref) for item in user_items})
+    ranked = sorted(
+        (
+            (-len(topic.turns) * log(1 + turns / len(topic.turns)), stem)
+            for stem, topic in seen.items()
+            if len(topic.turns) >= TOPIC_TURNS_MIN
+            and len(topic.days) >= TOPIC_DAYS_MIN
+            and len(topic.turns) <= TOPIC_SHARE_MAX * turns
+            and topic.items[-1].entry >= new_from
+        )
+    )
+    return [_topic(stem, seen[stem], session, index_id) for _, stem in ranked[:TOPICS_MAX]]
+
+
+def insight_id(kind: Kind, identity: Sequence[str], summary: str) -> str:
+    """Return the id of an insight, the same whenever it is found for the same facts."""
+    content = orjson.dumps(
+        {"identity": list(identity), "type": kind, "summary": summary}, option=orjson.OPT_SORT_KEYS
+    )
+    return "insight-" + hashlib.sha1(content, usedforsecurity=False).hexdigest()[:16]
+
+
+def _unchanged_insight(facts: Sequence[Fact], repeats: Sequence[Statement]) -> FoundInsight | None:
+    current = facts[-1]
+    value = normalized_value(current.statement.value)
+    others = [fact.valid_from for fact in facts if _value(fact.statement) != value]
+    ends = [fact.valid_to for fact in facts if fact.state is FactState.DELETED and fact.valid_to]
+    since = max([*others, *ends], default=None)
+    evidence_statements = [
+        fact.statement
+        for fact in facts
+        if fact.state is not FactState.DELETED
+        and _value(fact.statement) == value
+        and (since is None or fact.valid_from >= since)
+    ] + [
+        statement
+        for statement in repeats
+        if _value(statement) == value
+        and (since is None or statement.message_at is None or statement.message_at >= since)
+    ]
+    turns = list(
+        dict.fromkeys((one.evidence.session, one.evidence.turn) for one in evidence_statements)
+    )
+    if len(turns) < 2 or current.doubt is not None:
+        return None
+    summary = f"Stated again and unchanged: {_fact_text(current.statement)}"
+    return _fact_insight("fact_stability", [current], [], summary, turns=turns)
+
+
+def _change_insight(facts: Sequence[Fact]) -> FoundInsight | None:
+    chain: list[Fact] = []
+    for fact in facts:
+        if fact.state is FactState.DELETED:
+            continue
+        if chain and _value(chain[-1].statement) == _value(fact.statement):
+            chain.pop()
+        chain.append(fact)
+    if len(chain) < 2:
+        return None
+    values = " to ".join(f"{fact.statement.value} ({fact.valid_from:%Y-%m-%d})" for fact in chain)
+    summary = f"{chain[-1].statement.key.replace('_', ' ')} changed from {values}"
+    return _fact_insight("fact_evolution", [chain[-1]], chain[:-1], summary)
+
+
+def _fact_insight(
+    kind: Kind,
+    holds: Sequence[Fact],
+    past: Sequence[Fact],
+    summary: str,
+    *,
+    turns: Sequence[tuple[str, str]] = (),
+) -> FoundInsight:
+    facts = [*past, *holds]
+    cited = turns or [
+        (one.statement.evidence.session, one.statement.evidence.turn) for one in facts
+    ]
+    identity = [part for fact in holds for part in fact.statement.identity]
+    evidence: dict[str, Any] = {
+        "facts": list(dict.fromkeys(fact.statement.fact_id for fact in facts)),
+        "turns": [{"session": session, "turn": turn} for session, turn in dict.fromkeys(cited)],
+        "holds": [[fact.index_id, fact.entry] for fact in holds],
+        "past": [[fact.index_id, fact.entry] for fact in past],
+        "sources": [],
+    }
+    keywords = " ".join(
+        dict.fromkeys(fact.statement.keywords for fact in holds if fact.statement.keywords)
+    )
+    made = NewInsight(
+        insight_id(kind, identity, summary),
+        kind,
+        summary,
+        keywords,
+        CONFIDENCE_BY_KIND[kind],
+        evidence,
+    )
+    return FoundInsight(holds[-1].index_id, made)
+
+
+def _topic(stem: str, topic: _Topic, session: str, index_id: int) -> FoundInsight:
+    word = min(topic.words, key=lambda one: (-topic.words[one], one))
+    cited = topic.items[-SOURCES_MAX:]
+    evidence: dict[str, Any] = {
+        "facts": [],
+        "turns": [
+            {"session": session, "turn": turn}
+            for turn in dict.fromkeys(turn_of(item.ref) for item in cited)
+        ],
+        "holds": [],
+        "past": [],
+        "sources": [[index_id, item.entry] for item in cited],
+    }
+    kind: Kind = "recurring_topic"
+    made = NewInsight(
+        insight_id(kind, [stem], ""),
+        kind,
+        f"The user comes back to this on several days: {word}",
+        "",
+        CONFIDENCE_BY_KIND[kind],
+        evidence,
+    )
+    return FoundInsight(None, made)
+
+
+def _value(statement: Statement) -> str:
+    return normalized_value(statement.value)
+
+
+def _fact_text(statement: Statement) -> str:
+    return f"{statement.key.replace('_', ' ')}: {statement.value}"
 
 
 def locks(found: StoredSession) -> list[Lock]:
@@ -162,7 +390,8 @@ async def _write(
         insight_by_id = {
             one.insight.insight: one.insight
             for one in found_insights
-            if _target_index(one, by_facts, session_index) == index
+            if index
+            == (session_index if one.fact_index_id is None else by_facts[one.fact_index_id])
         }
         known = (
             await insights.existing_ids(tx, index.number, list(insight_by_id))
@@ -177,12 +406,6 @@ async def _write(
     if lines:
         await append(tx, {insights_file(found.session, now): lines}, owner=OWNER, now=now)
     return written
-
-
-def _target_index(
-    one: FoundInsight, by_facts: dict[int, TurnIndex], session_index: TurnIndex
-) -> TurnIndex:
-    return session_index if one.fact_index_id is None else by_facts[one.fact_index_id]
 
 
 def _line(one: NewInsight, now: datetime) -> bytes:

@@ -3,29 +3,35 @@
 Summarises older context, archives old events, removes expired facts, derives insights and writes
 summaries of directories."""
 
-from collections import Counter
-from collections.abc import AsyncIterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
-from datetime import timedelta
+from dataclasses import fields
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 import anyio
 
 from memsvc.core.call_context import step_done
+from memsvc.core.facts import Fact
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
-from memsvc.store import facts, guard, jobs, sessions
+from memsvc.store import context, digests, facts, files, guard, index, jobs, sessions, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.locks import Lock, index_lock, session_lock
+from memsvc.store.locks import TREE_LOCK, Lock, index_lock, session_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
-from memsvc.styles.turns.maintenance import consolidation, directory_index, expiry, raw_archive
-from memsvc.styles.turns.maintenance.compaction import Compaction
+from memsvc.styles.turns.file_layout import fact_file, is_of, session_root
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
+from memsvc.styles.turns.maintenance import consolidation, directories, raw_archive
+from memsvc.styles.turns.maintenance.compaction import Compaction, current_summary, replace_summary
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
+from memsvc.styles.turns.recall.digests import SPAN_ITEMS
 from memsvc.styles.turns.turn_index import TurnIndex
 from memsvc.styles.turns.turn_models import (
     DEFAULT_SESSION,
@@ -33,6 +39,11 @@ from memsvc.styles.turns.turn_models import (
     SessionId,
     turn_tool,
 )
+
+STEP: Final = 500
+
+_DAY: Final = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/[^/]+\Z")
+_SUMMARY_LINE: Final = re.compile(r"- (\d{4}-\d\d-\d\d) ")
 
 # Maintenance has a guard like a turn, under the one turn id that no caller can use.
 MAINTENANCE_TURN = ""
@@ -47,7 +58,84 @@ STEPS: Final = ("compacting", "expiring", "sweeping", "consolidating", "archivin
 """Phases of a run, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
+def cutoff(now: datetime, ttl_days: int) -> datetime:
+    """Return midnight UTC this many days ago: older data has expired."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=ttl_days)
+
+
+async def expire_step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Counter[str]:
+    """Remove some of a session's data from before this time; return counts, nothing when done.
+
+    Facts of its own and their lines, items and their events, summaries and insights of those days.
+    Facts about a user are shared with other sessions, and stay. The caller holds the locks of the
+    session and of its own fact index."""
+    counts: Counter[str] = Counter()
+    expired_facts = await facts.remove_before(
+        tx, turn_index.new_facts(session, "").number, before, limit=STEP
+    )
+    await forget_lines(tx, expired_facts, now)
+    counts["expired_facts"] = len(expired_facts)
+    index_id = turn_index.turns(session).number
+    old = await context.written_before(tx, session, index_id, before, limit=STEP)
+    await index.remove(tx, index_id, old)
+    counts["expired_items"] = len(old)
+    if not old:  # files are deleted when no entry refers to their lines any more
+        await _delete_days(tx, session, before, now)
+        await _shorten_summary(tx, session, before, now)
+    counts = +counts
+    if counts:
+        await sessions.count(tx, session, counts)
+    if old:  # digests of the remaining items are rebuilt
+        await digests.reset_progress(tx, session, min(old), span=SPAN_ITEMS)
+        await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now)
+    return counts
+
+
+async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
+    """Remove the lines of these facts from their tier files; an empty file is deleted."""
+    by_file: dict[str, set[str]] = defaultdict(set)
+    for fact in gone:
+        path = fact_file(fact.statement, fact.valid_from)
+        by_file[path].add(fact.statement.record)
+    for path, records in sorted(by_file.items()):
+        file = await files.find(tx, path, for_update=True)
+        if file is None:
+            continue
+        lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
+        kept = b"".join(line for line in lines if not is_of(line, records))
+        if kept:
+            await files.rewrite(tx, file, kept, is_text=True, now=now)
+        else:
+            await tx.lock(TREE_LOCK)
+            await files.delete(tx, path, now=now, keep_style_files=False)
+
+
+async def _delete_days(tx: Tx, session: str, before: datetime, now: datetime) -> None:
+    for place in ("events/raw", "events/archive", "events/compact", "insights"):
+        for path in await tree.files_at(
+            tx, f"{session_root(session)}/{place}", after="", limit=STEP
+        ):
+            found = _DAY.search(path)
+            if found is not None and "-".join(found.groups()) < f"{before:%Y-%m-%d}":
+                await tx.lock(TREE_LOCK)
+                await files.delete(tx, path, recursive=False, now=now, keep_style_files=False)
+
+
+async def _shorten_summary(tx: Tx, session: str, before: datetime, now: datetime) -> None:
+    current = await current_summary(tx, session)
+    if current is None:
+        return
+    lines = current.text.splitlines()
+    kept = [
+        line
+        for line in lines
+        if (day := _SUMMARY_LINE.match(line)) and day[1] >= f"{before:%Y-%m-%d}"
+    ]
+    if kept != lines:
+        await replace_summary(tx, session, current.event, "\n".join(kept), now=now)
+
+
+@frozen
 class _Run:
     """A run in progress: its session, its claim, and its counts so far."""
 
@@ -165,7 +253,7 @@ class SessionMaintenance:
         while True:
             now = self._clock.now()
             async with self._database.begin(scope) as tx:
-                since = expiry.cutoff(now, 0)
+                since = cutoff(now, 0)
                 session_names = await sessions.with_expiry(
                     tx, after=after, since=since, limit=SESSIONS_A_STEP
                 )
@@ -205,23 +293,23 @@ class SessionMaintenance:
         """Remove data older than the session's time to live, if it has one."""
         if run.policy.ttl_days is None:
             return
-        before = expiry.cutoff(self._clock.now(), run.policy.ttl_days)
+        before = cutoff(self._clock.now(), run.policy.ttl_days)
         fact_lock = index_lock(turn_index.new_facts(run.found.session, "").name)
         while True:
             async with self._step(run, fact_lock) as tx:
-                counts = await expiry.step(tx, run.found.session, before, now=self._clock.now())
+                counts = await expire_step(tx, run.found.session, before, now=self._clock.now())
             run.done.update(counts)
             if not counts:
                 return
             step_done()
 
     async def _expire_facts(self, run: _Run) -> None:
-        for index in await self._fact_indexes(run):
+        for fact_index in await self._fact_indexes(run):
             while True:
                 now = self._clock.now()
-                async with self._step(run, index_lock(index.name)) as tx:
-                    expired = await facts.sweep(tx, index.number, now, limit=FACTS_A_STEP)
-                    await expiry.forget_lines(tx, expired, now)
+                async with self._step(run, index_lock(fact_index.name)) as tx:
+                    expired = await facts.sweep(tx, fact_index.number, now, limit=FACTS_A_STEP)
+                    await forget_lines(tx, expired, now)
                     if expired:
                         await sessions.count(tx, run.found.session, {"expired_facts": len(expired)})
                 run.done["expired_facts"] += len(expired)
@@ -231,7 +319,7 @@ class SessionMaintenance:
 
     async def _fact_indexes(self, run: _Run) -> list[TurnIndex]:
         """Return the fact indexes of the session and its user, plus expired ones."""
-        async with self._database.begin(run.scope, read_only=True) as tx:
+        async with self._database.begin_read(run.scope) as tx:
             others = await facts.expired_indexes(tx, run.found.session, self._clock.now())
         session_indexes = turn_index.facts(run.found.session, run.found.user_id)
         return list(dict.fromkeys([*session_indexes, *map(turn_index.named, others)]))
@@ -260,7 +348,7 @@ class SessionMaintenance:
         if not run.policy.compaction.enabled:
             return
         recent_items, session = self._options.recent_context_items, run.found.session
-        async with self._database.begin(run.scope, read_only=True) as tx:
+        async with self._database.begin_read(run.scope) as tx:
             now = self._clock.now()
             paths = await raw_archive.archive_candidates(
                 tx, session, run.policy, recent_items=recent_items, now=now
@@ -279,7 +367,7 @@ class SessionMaintenance:
         """Write the summaries that are older than the refresh interval and out of date."""
         fresh = timedelta(minutes=run.policy.summary.refresh_interval_minutes)
         async with self._step(run) as tx:
-            written = await directory_index.refresh(
+            written = await directories.refresh(
                 tx, run.found.session, age_max=fresh, now=self._clock.now()
             )
             if written:

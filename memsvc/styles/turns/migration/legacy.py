@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import orjson
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import invalid_path
+from memsvc.core.frozen import frozen
 from memsvc.core.tool_methods import result
 from memsvc.styles.turns.maintenance.raw_archive import decompress
 
@@ -53,7 +54,7 @@ class LegacyKind(Enum):
     POLICY = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LegacyRecord:
     """One record with its place; only the place may be reported."""
 
@@ -84,25 +85,13 @@ class LegacyRecords:
         return [record for record in self.records if record.kind in kinds]
 
 
-def is_session(names: Iterable[str]) -> bool:
-    """Return whether the files of a folder, by their names within it, are those of a session."""
-    return any(
-        _LEGACY.match(name)
-        or name in ("meta/state.json", "meta/policy.json")
-        or name.startswith(("events/", "memory_"))
-        for name in names
-    )
-
-
 def check_name(name: str) -> str:
     """Return the name of a file within a session.
 
     INVALID_PATH for a name that could lead out of it."""
     segments = name.split("/")
     if len(name) > 512 or any(not _SEGMENT.match(one) or one in (".", "..") for one in segments):
-        raise MemsvcError(
-            Code.INVALID_PATH, "a file's name is a path within its session, of A-Z a-z 0-9 / _ . -"
-        )
+        raise invalid_path("a file's name is a path within its session, of A-Z a-z 0-9 / _ . -")
     return name
 
 

@@ -1,15 +1,21 @@
 """The turns of a session folder: events grouped by turn, each once, in chronological order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+import orjson
+
 from memsvc.core.errors import MemsvcError
+from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, canonical, normalize_item, text_parts
 from memsvc.core.paths import check_identifier
+from memsvc.store import guard
+from memsvc.store.derived import DoneTurn
 from memsvc.styles.turns import file_layout
+from memsvc.styles.turns.file_layout import exact_timestamp, session_root
 from memsvc.styles.turns.migration.legacy import (
     InvalidRecord,
     LegacyKind,
@@ -21,7 +27,33 @@ from memsvc.styles.turns.migration.legacy import (
 _DIRECTION_BY_TYPE = {"input_item": "in", "output_item": "out"}
 
 
-@dataclass(frozen=True, slots=True)
+def placeholder_file(session: str) -> str:
+    """Return the file that lists such turns of a session."""
+    return f"{session_root(session)}/meta/imported_turns.jsonl"
+
+
+def placeholder_line(turn: str, now: datetime) -> bytes:
+    """Return the record of one such turn."""
+    return orjson.dumps({"ts": exact_timestamp(now), "type": "turn_noted", "turn_id": turn}) + b"\n"
+
+
+def placeholder_guard(turn: str, now: datetime) -> DoneTurn:
+    """Return the guard of one such turn."""
+    return DoneTurn(
+        turn, guard.ANY_CONTENT, 0, {"turn_id": turn, "stored_items": 0, "fact_ids": []}, now
+    )
+
+
+def read_placeholder_lines(lines: Iterable[bytes]) -> list[DoneTurn]:
+    """Return the guards of such turns, from their records."""
+    records = map(orjson.loads, lines)
+    return [
+        placeholder_guard(record["turn_id"], datetime.fromisoformat(record["ts"]))
+        for record in records
+    ]
+
+
+@frozen
 class OldEvent:
     """One item under its original ids."""
 

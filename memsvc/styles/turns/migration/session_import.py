@@ -7,15 +7,19 @@ changes nothing."""
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from anyio import to_thread
+from pydantic import BeforeValidator
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, invalid, permission_denied
+from memsvc.core.frozen import frozen
 from memsvc.core.items import canonical, fingerprint
 from memsvc.core.ports import Clock, TokenCounter
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import ProgressCallback
 from memsvc.store import derived, guard, index, sessions
 from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
@@ -25,12 +29,12 @@ from memsvc.store.locks import index_lock, session_lock
 from memsvc.styles.turns import budget, file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.migration import legacy_facts, legacy_turns
-from memsvc.styles.turns.migration.imported_facts import import_facts
+from memsvc.styles.turns.migration import legacy, legacy_facts, legacy_turns
 from memsvc.styles.turns.migration.legacy import InvalidRecord, LegacyKind, LegacyRecords
-from memsvc.styles.turns.migration.legacy_facts import OldFact
-from memsvc.styles.turns.migration.legacy_turns import OldTurn, OldTurns
-from memsvc.styles.turns.migration.placeholder_turns import (
+from memsvc.styles.turns.migration.legacy_facts import OldFact, import_facts
+from memsvc.styles.turns.migration.legacy_turns import (
+    OldTurn,
+    OldTurns,
     placeholder_file,
     placeholder_guard,
     placeholder_line,
@@ -38,11 +42,13 @@ from memsvc.styles.turns.migration.placeholder_turns import (
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
-from memsvc.styles.turns.turn import entry_of
-from memsvc.styles.turns.turn_items import TurnItem
+from memsvc.styles.turns.turn_items import TurnItem, entry_of
+from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId
 
-BATCH_EVENTS = 200
+BATCH_EVENTS = 120
 BATCH_BYTES = 4 * 1024 * 1024
+
+FILES_MAX = 200
 
 
 @dataclass(slots=True)
@@ -93,15 +99,13 @@ class SessionImport:
         """Import one session; what was written before an error stays."""
         now = self._clock.now()
         old_turns = await to_thread.run_sync(legacy_turns.turns, records, now)
-        facts = legacy_facts.facts(records, old_turns.order, now)
+        facts = legacy_facts.facts_of(records, old_turns.order, now)
         report = ImportReport(broken=records.broken, unknown=records.unknown)
         report.counts.update(_skip_counts(records, old_turns))
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             before = await sessions.find(tx, session)
         if before is not None and not policy_of(before.policy, self._options).store:
-            raise MemsvcError(
-                Code.PERMISSION_DENIED, "the policy of this session is to store nothing"
-            )
+            raise permission_denied("the policy of this session is to store nothing")
         for batch in _batches(old_turns.turns):
             await self._store(scope, session, batch, facts, report, dry_run=dry_run)
             on_progress(len(batch))
@@ -120,7 +124,7 @@ class SessionImport:
 
         The need is derived from stored data, so that an import that failed to do it leaves it to
         the next one."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             ordered = await derived.in_order(tx, session)
         if not ordered:
             await self._rebuilding.run(scope, session, renumber=True)
@@ -191,7 +195,13 @@ class SessionImport:
             first_positions.setdefault(turn.turn, len(entries))
             place = (spans[path].stream, offset_by_path[path], len(line))
             entries.append(
-                entry_of(event.event, items[id(event)], place, self._costs, event.message_at)
+                entry_of(
+                    event.event,
+                    items[id(event)],
+                    place,
+                    self._costs.text_chars_max,
+                    event.message_at,
+                )
             )
             offset_by_path[path] += len(line)
         target_index = turn_index.turns(session)
@@ -288,7 +298,7 @@ class SessionImport:
         dry_run: bool,
     ) -> None:
         """Import the facts that are not stored yet, one user after the other."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
         policy = policy_of(found.policy if found else None, self._options)
         for user in sorted({fact.user for fact in facts}):
@@ -341,7 +351,7 @@ class SessionImport:
 
     def _begin(self, scope: Scope, session: str, *, dry_run: bool) -> Any:
         if dry_run:
-            return self._database.begin(scope, read_only=True)
+            return self._database.begin_read(scope)
         wait_ms = self._options.session_lock_timeout_ms
         return self._database.begin(scope, locks=[session_lock(session)], lock_timeout_ms=wait_ms)
 
@@ -361,7 +371,7 @@ def _batches(turns: Sequence[OldTurn]) -> Iterator[list[OldTurn]]:
 
 
 def _content_hash(turn: OldTurn) -> bytes:
-    return fingerprint([list(map(canonical, turn.items(way))) for way in ("in", "out")])
+    return fingerprint([list(map(canonical, turn.items(side))) for side in ("in", "out")])
 
 
 def _result(turn: OldTurn, facts_by_turn: dict[str, list[str]]) -> dict[str, Any]:
@@ -380,3 +390,87 @@ def _skip_counts(records: LegacyRecords, old_turns: OldTurns) -> dict[str, int]:
         "turns_renamed": old_turns.renamed,
     }
     return {name: count for name, count in counts.items() if count}
+
+
+def _checked_files(value: Any) -> Any:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise invalid("files must be an object of texts by the names of their files")
+    if not 0 < len(value) <= FILES_MAX:
+        raise invalid(f"files must hold 1 to {FILES_MAX} files")
+    return {legacy.check_name(name): text for name, text in value.items()}
+
+
+@result
+class SessionImportResult:
+    ok: Annotated[bool, "true: what could be read is in memory"]
+    counts: Annotated[
+        dict[str, int], "what was imported, was here already, or was left out, by kind"
+    ]
+    broken: Annotated[list[legacy.InvalidRecord], "the first places that could not be read"]
+    broken_count: Annotated[int, "how many places could not be read"]
+    conflicts: Annotated[
+        list[str], "turns that are here with other items; they were left as they are"
+    ]
+    unknown_files: Annotated[list[str], "files that are none of a session's"]
+
+
+def import_result(report: ImportReport) -> SessionImportResult:
+    """Return the result of an import."""
+    return SessionImportResult(
+        True,
+        dict(sorted((+report.counts).items())),
+        report.broken[: legacy.REPORT_LIMIT],
+        len(report.broken),
+        report.conflicts,
+        report.unknown,
+    )
+
+
+def _parse_files(files: dict[str, str]) -> legacy.LegacyRecords:
+    return legacy.read({name: text.encode("utf-8", "replace") for name, text in files.items()})
+
+
+@frozen
+class ImportTools:
+    """The tool that imports a session."""
+
+    session_import: SessionImport
+
+    @tool(
+        "memory_import_session",
+        title="Import a session",
+        needs=Permission.WRITE,
+        toolset="turns",
+        idempotent=True,
+        logs=("session_id",),
+    )
+    async def run(
+        self,
+        scope: Scope,
+        progress: ProgressCallback,
+        *,
+        session_id: SessionId = DEFAULT_SESSION,
+        files: Annotated[
+            dict[str, str],
+            BeforeValidator(_checked_files),
+            "the session's files by their paths within it, such as log.jsonl",
+        ],
+        dry_run: Annotated[bool, "only say what would be imported"] = False,
+    ) -> SessionImportResult:
+        """Bring in a session that a client kept itself.
+
+        Give the text of its files: the canonical layout, or log.jsonl, context.jsonl,
+        memory_facts.jsonl, meta.json. Importing twice changes nothing."""
+        records = await to_thread.run_sync(_parse_files, files)
+        turns = 0
+
+        def add_progress(more: int) -> None:
+            nonlocal turns
+            turns += more
+            progress.report(turns, step="turns")
+
+        return import_result(
+            await self.session_import.run(
+                scope, session_id, records, dry_run=dry_run, on_progress=add_progress
+            )
+        )

@@ -5,19 +5,31 @@ stored."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Any, Final
 
 import orjson
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memsvc.core.errors import invalid
 from memsvc.core.facts import normalized_value
+from memsvc.core.frozen import frozen
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
-from memsvc.store import files, tree
+from memsvc.store import fact_history, files, tree
 from memsvc.store.append_log import append
-from memsvc.store.database import Tx
+from memsvc.store.database import Database, Tx
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuild.rebuilt_facts import records
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.turn_models import BeforeTurnArguments, Items, turn_tool
+from memsvc.styles.turns.turn_tools import TurnTools, items_of
 
 TOKEN_DIFFERENCE_MAX: Final = 0.05
 """Token counts are equal when they differ by at most this share of the larger one."""
@@ -26,14 +38,15 @@ LINES_BYTES_MAX: Final = 8 * 1024 * 1024
 _COMPARED_PATHS: Final = ("events/raw/", "memory_tiers/", "insights/")
 """Folders that both sides write alike; the rest of a session is not compared."""
 
+CLIENT_ITEMS_MAX = 2000
 
-@dataclass(frozen=True, slots=True)
-class ClientFile:
-    """A file of the client, by its path within the session; None for unknown values."""
 
-    path: str
-    size_bytes: int | None
-    lines: int | None
+class ClientFile(BaseModel):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    path: str = Field(max_length=1024, description="its path, from the session on or from the root")
+    size: int | None = Field(None, ge=0, description="its bytes")
+    lines: int | None = Field(None, ge=0, description="its lines")
 
 
 @result
@@ -52,28 +65,16 @@ class FileComparison:
     same: Annotated[int, "how many files are alike"]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One turn on both sides.
-
-    Tokens are as each side counts them; `tokens_match` allows for TOKENS_APART. `files` is None
-    when the client sent no list of files."""
-
-    facts: FactComparison
-    tokens_there: int | None
-    tokens_here: int
-    tokens_agree: bool | None
-    files: FileComparison | None
-
-    @property
-    def agrees(self) -> bool:
-        """Return whether nothing differs."""
-        facts, kept = self.facts, self.files
-        return (
-            not (facts.only_there or facts.only_here or facts.different)
-            and self.tokens_agree is not False
-            and (kept is None or not (kept.missing_here or kept.missing_there or kept.different))
-        )
+@result
+class ShadowResult:
+    agrees: Annotated[bool, "true: nothing differs"]
+    facts: Annotated[FactComparison, "recalled facts, by id"]
+    tokens_there: Annotated[int | None, "tokens of your input: own_token_count, else counted here"]
+    tokens_here: Annotated[int, "tokens of the input that this side would prepare"]
+    tokens_agree: Annotated[
+        bool | None, "whether they differ by 5 % at the most; null if not compared"
+    ]
+    files: Annotated[FileComparison | None, "events, facts and insights as files; null if not told"]
 
 
 def value_hash(value: str) -> str:
@@ -94,13 +95,27 @@ def compare_facts(client: Mapping[str, str | None], server: Mapping[str, str]) -
     )
 
 
-def tokens_match(client: int | None, server: int) -> bool | None:
-    """Return whether two counts are about equal; None where one is unknown."""
-    return (
-        None
-        if client is None
-        else abs(client - server) <= TOKEN_DIFFERENCE_MAX * max(client, server)
+def comparison(
+    facts: FactComparison,
+    tokens_there: int | None,
+    tokens_here: int,
+    kept: FileComparison | None,
+) -> ShadowResult:
+    """Return whether both sides agree, where tokens may be TOKEN_DIFFERENCE_MAX apart.
+
+    Tokens are as each side counts them; None is unknown. Without a list of files none differ."""
+    tokens_agree = None
+    if tokens_there is not None:
+        difference = abs(tokens_there - tokens_here)
+        tokens_agree = difference <= TOKEN_DIFFERENCE_MAX * max(tokens_there, tokens_here)
+    differs = (
+        facts.only_there
+        or facts.only_here
+        or facts.different
+        or tokens_agree is False
+        or (kept is not None and (kept.missing_here or kept.missing_there or kept.different))
     )
+    return ShadowResult(not differs, facts, tokens_there, tokens_here, tokens_agree, kept)
 
 
 async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]) -> FileComparison:
@@ -141,13 +156,12 @@ def report_file(session: str, now: datetime) -> str:
     return f"{session_root(session)}/shadow/{now:%Y/%m/%d}/report-{now:%Y%m%d}.jsonl"
 
 
-async def keep(tx: Tx, session: str, turn: str, found: Comparison, now: datetime) -> None:
+async def keep(tx: Tx, session: str, turn: str, found: ShadowResult, now: datetime) -> None:
     """Append a comparison to the session's reports."""
     record = {
         "ts": exact_timestamp(now),
         "type": "shadow_comparison",
         "turn_id": turn,
-        "agrees": found.agrees,
     } | asdict(found)
     await append(
         tx, {report_file(session, now): orjson.dumps(record) + b"\n"}, owner=OWNER, now=now
@@ -157,12 +171,8 @@ async def keep(tx: Tx, session: str, turn: str, found: Comparison, now: datetime
 async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
     """Return counts over the comparisons of a session, of each turn the last one."""
     latest: dict[str, dict[str, Any]] = {}
-    for path in await _paths(tx, f"{session_root(session)}/shadow"):
-        file = await files.find(tx, path) if path.endswith(".jsonl") else None
-        if file is not None:
-            for line in (await files.read(tx, file, 0, file.size_bytes)).splitlines():
-                record = orjson.loads(line)
-                latest[record["turn_id"]] = record
+    async for record in records(tx, f"{session_root(session)}/shadow"):
+        latest[record["turn_id"]] = record
     found: Counter[str] = Counter()
     for record in latest.values():
         facts, kept = record["facts"], record["files"] or {}
@@ -185,3 +195,142 @@ async def _paths(tx: Tx, directory: str) -> list[str]:
     ):
         found += page
     return found
+
+
+class ClientFact(BaseModel):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    id: str = Field(max_length=256, description="its fact_id")
+    value: str | None = Field(
+        None, max_length=4096, description="its value; compared by its words, never kept"
+    )
+
+
+class ShadowArguments(BeforeTurnArguments):
+    own_input_items: Items = Field(
+        default_factory=list, description="what your own memory prepared for the model"
+    )
+    own_facts: list[ClientFact] = Field(
+        default_factory=list, description="the facts that your own memory recalled"
+    )
+    own_fact_ids: list[str] = Field(
+        default_factory=list, description="the same by id alone, without values"
+    )
+    own_token_count: int | None = Field(None, ge=0, description="tokens as your side counted them")
+    own_files: list[ClientFile] | None = Field(
+        None, description="the files of the session on your side"
+    )
+
+    @field_validator("own_facts", "own_fact_ids", "own_files")
+    @classmethod
+    def _check_length(cls, value: list[object] | None) -> list[object] | None:
+        if value is not None and len(value) > CLIENT_ITEMS_MAX:
+            raise invalid(f"own_facts, own_fact_ids and own_files may hold {CLIENT_ITEMS_MAX} each")
+        return value
+
+
+@result
+class ShadowReport:
+    sessions: Annotated[int, "sessions with comparisons"]
+    turns: Annotated[int, "turns that were compared; of each the last comparison counts"]
+    agreement: Annotated[float | None, "share of turns in which nothing differs"]
+    facts_agreement: Annotated[
+        float | None, "share of facts that both sides recalled with one value"
+    ]
+    tokens_agreement: Annotated[
+        float | None, "share of turns whose tokens agree, where they were told"
+    ]
+    files_agreement: Annotated[float | None, "share of files that are alike, where they were told"]
+    counts: Annotated[dict[str, int], "what these shares are made of"]
+
+
+@frozen
+class ShadowTools:
+    """The tools of shadow mode."""
+
+    database: Database
+    functions: TurnTools
+    rebuilding: TurnRebuild
+    clock: Clock
+    meter: Meter
+    options: TurnOptions
+    costs: Costs
+
+    @turn_tool(
+        "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
+    )
+    async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
+        """Compare, in shadow mode, what a client's own memory came to with memory_before_turn.
+
+        Takes its arguments too and returns what differs. The comparison is kept without values."""
+        client_items = items_of(args.own_input_items, "own_input_items", self.options)
+        prepared = await self.functions.before_turn(scope, args)
+        client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
+        client_facts |= {
+            client_fact.id: None if client_fact.value is None else value_hash(client_fact.value)
+            for client_fact in args.own_facts
+        }
+        client_tokens = args.own_token_count
+        if client_tokens is None and client_items:
+            client_tokens = sum(self.costs.item(item.item) for item in client_items)
+        now = self.clock.now()
+        index_ids = [index.number for index in turn_index.facts(args.session_id, args.user_id)]
+        async with self.database.begin(scope) as tx:
+            server_facts = await fact_history.find_by_names(
+                tx, index_ids, names=prepared.recall_fact_ids, session=args.session_id, turns=()
+            )
+            kept = None
+            if args.own_files is not None:
+                kept = await compare_files(tx, args.session_id, args.own_files)
+            found = comparison(
+                compare_facts(
+                    client_facts,
+                    {
+                        fact.statement.fact_id: value_hash(fact.statement.value)
+                        for fact in server_facts
+                    },
+                ),
+                client_tokens,
+                prepared.context_token_count,
+                kept,
+            )
+            await keep(tx, args.session_id, prepared.turn_id, found, now)
+        self.meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
+        return found
+
+    @turn_tool("memory_shadow_report", title="Sum up comparisons", needs=Permission.READ)
+    async def report(self, scope: Scope) -> ShadowReport:
+        """Say how far, in shadow mode, your own memory and this one agreed over all sessions."""
+        return await report(self.database, scope, await self.rebuilding.sessions(scope))
+
+
+async def report(database: Database, scope: Scope, sessions: list[str]) -> ShadowReport:
+    """Return figures over the comparisons of these sessions."""
+    counts: dict[str, int] = {}
+    compared = 0
+    for session in sessions:
+        async with database.begin_read(scope) as tx:
+            found = await count_comparisons(tx, session)
+        compared += bool(found["turns"])
+        for name, count in found.items():
+            counts[name] = counts.get(name, 0) + count
+    facts = sum(
+        counts.get(f"facts_{name}", 0) for name in ("only_there", "only_here", "same", "different")
+    )
+    files = sum(
+        counts.get(f"files_{name}", 0)
+        for name in ("missing_here", "missing_there", "same", "different")
+    )
+    return ShadowReport(
+        compared,
+        counts.get("turns", 0),
+        _share(counts.get("turns_agreeing", 0), counts.get("turns", 0)),
+        _share(counts.get("facts_same", 0), facts),
+        _share(counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)),
+        _share(counts.get("files_same", 0), files),
+        counts,
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None

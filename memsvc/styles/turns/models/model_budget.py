@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, time, timedelta
-from time import perf_counter
 from typing import Final, TypeVar
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, unavailable
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
-from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.model_budget import ModelBudget, timed_call
 
 BUDGET_CATEGORY: Final = "turns"
 PAUSE_S: Final = 30.0
@@ -36,19 +35,13 @@ class ModelCallBudget:
         `BudgetExhaustedError` when the daily calls are used up, and UNAVAILABLE during the pause
         after a failure."""
         await self._claim(scope)
-        started = perf_counter()
         try:
-            answer = await question()
+            with timed_call(self._meter, category):
+                return await question()
         except MemsvcError as error:
-            self._meter.add("memsvc_model_calls_total", purpose=category, status="error")
             if error.code is Code.UNAVAILABLE:
                 await self._release(scope)
             raise
-        self._meter.add("memsvc_model_calls_total", purpose=category, status="success")
-        self._meter.add(
-            "memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=category
-        )
-        return answer
 
     def next_day_delay_s(self, seed: int) -> float:
         """Return the seconds until a time in the first hour of the next day, spread by `seed`."""
@@ -59,9 +52,7 @@ class ModelCallBudget:
     async def _claim(self, scope: Scope) -> None:
         left_s = (self._paused_until - self._clock.now()).total_seconds()
         if left_s > 0:
-            raise MemsvcError(
-                Code.UNAVAILABLE, "the model was out of reach just now", retry_after_s=left_s
-            )
+            raise unavailable("the model was out of reach just now", retry_after_s=left_s)
         await self._budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
 
     async def _release(self, scope: Scope) -> None:

@@ -2,37 +2,52 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib.resources import files as resources
 from typing import Final
 from zlib import crc32
 
+import orjson
 import structlog
 
+from memsvc.core import facts as fact_rules
 from memsvc.core.errors import MemsvcError, ModelOutputError
 from memsvc.core.facts import Claim, Merge, Statement, merge
+from memsvc.core.frozen import frozen
+from memsvc.core.items import user_message
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import context, conversation, fact_history, facts, jobs, sessions
+from memsvc.store.conversation import TranscriptItem
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.styles.model_budget import BudgetExhaustedError
-from memsvc.styles.turns import turn_index
-from memsvc.styles.turns.facts.fact_writing import write_merge
+from memsvc.styles.turns import block, turn_index
+from memsvc.styles.turns.facts.fact_correction import write_merge
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.models.model_facts import (
     KEYS,
     PROPOSALS_MAX,
     FactProposal,
+    InputMessage,
+    ModelInput,
     Proposals,
     claims_of_proposals,
+    most_related,
 )
-from memsvc.styles.turns.models.model_input import ModelInput
-from memsvc.styles.turns.models.window import Window, next_window
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of
+
+MESSAGES_MAX: Final = 40
+MESSAGES_TOK: Final = 6000
+TEXT_CHARS_MAX: Final = 8000
+"""Characters of one message in the model's input."""
+CONTEXT_MESSAGES: Final = 6
+CONTEXT_CHARS_MAX: Final = 1000
+ELLIPSIS: Final = " [...]"
 
 log = structlog.get_logger("memsvc.enrichment")
 
@@ -43,6 +58,87 @@ WINDOWS_A_RUN: Final = 10
 RETRY_DELAY_S: Final = 600.0
 DELETED_MAX_AGE: Final = timedelta(days=30)
 """For this long an assistant cannot bring back forgotten facts by repeating them; a user can."""
+
+
+@frozen
+class Window:
+    """The entries `start` to `stop` - 1 of a session, with the model's input for them."""
+
+    start: int
+    stop: int
+    model_input: ModelInput
+
+    def first_part(self) -> "Window":
+        """Return a window of about the first half of its messages."""
+        messages = self.model_input.messages[: len(self.model_input.messages) // 2]
+        return replace(
+            self,
+            stop=messages[-1].entry + 1,
+            model_input=replace(self.model_input, messages=messages),
+        )
+
+
+async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime) -> Window | None:
+    """Return the next window; None when all was read.
+
+    It may hold no message: memory blocks and removed messages are skipped."""
+    start = await conversation.read_position(tx, session)
+    if start is None:
+        return None
+    index_id = turn_index.turns(session).number
+    entries = await conversation.read_messages(
+        tx, index_id, start, before=CONTEXT_MESSAGES, limit=MESSAGES_MAX, chars_max=TEXT_CHARS_MAX
+    )
+    new_entries = [one for one in entries if one.entry >= start]
+    if not new_entries:
+        return None
+    user, messages, stop = _select_messages(new_entries, tokens)
+    before = [_load_message(one, CONTEXT_CHARS_MAX) for one in entries if one.entry < start]
+    index_ids = [index.number for index in turn_index.facts(session, user)]
+    current_facts = list(
+        fact_rules.latest_by_identity(await facts.current_facts(tx, index_ids, now)).values()
+    )
+    context = [loaded[1] for loaded in before if loaded is not None and loaded[0] == user]
+    model_input = ModelInput(
+        session, user, messages, context, most_related(current_facts, messages)
+    )
+    return Window(start, stop, model_input)
+
+
+def _select_messages(
+    entries: Sequence[TranscriptItem], tokens: TokenCounter
+) -> tuple[str, list[InputMessage], int]:
+    """Return the first messages of one user within the token limit, the user and the stop entry.
+
+    There is at least one message; the stop entry follows the last one."""
+    messages: list[InputMessage] = []
+    owner = ""
+    stop = entries[0].entry
+    left = MESSAGES_TOK
+    for entry in entries:
+        loaded = _load_message(entry, TEXT_CHARS_MAX)
+        if loaded is not None:
+            user, message = loaded
+            cost = entry.tokens if len(entry.text) <= TEXT_CHARS_MAX else tokens.count(message.text)
+            if messages and (user != owner or cost > left):
+                break
+            owner = user
+            left -= cost
+            messages.append(message)
+        stop = entry.entry + 1
+    return owner, messages, stop
+
+
+def _load_message(entry: TranscriptItem, chars_max: int) -> tuple[str, InputMessage] | None:
+    """Return a message and its user; None for a memory block, or a removed event."""
+    if entry.line is None or block.is_data(user_message(entry.text)):
+        return None
+    event = orjson.loads(entry.line)
+    text = entry.text if len(entry.text) <= chars_max else entry.text[:chars_max] + ELLIPSIS
+    stored_at = datetime.fromisoformat(event["ts"])
+    return event.get("user_id") or "", InputMessage(
+        entry.entry, entry.ref, entry.role, entry.speaker, text, entry.said_at, stored_at
+    )
 
 
 class ModelExtraction:
@@ -104,7 +200,7 @@ class ModelExtraction:
         A window without a usable answer, even for its first half, is skipped, so that no text can
         block a session."""
         for _ in range(WINDOWS_A_RUN):
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self._database.begin_read(scope) as tx:
                 if not await self._is_storage_allowed(tx, session):
                     return None
                 window = await next_window(tx, session, self._tokens, self._clock.now())

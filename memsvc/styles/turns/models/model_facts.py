@@ -2,15 +2,19 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
+import orjson
 import regex
 from pydantic import BaseModel, Field
 
+from memsvc.core.analysis import terms
+from memsvc.core.chunks import sentence_boundary_positions
 from memsvc.core.facts import (
+    STATEMENT_CHARS_MAX,
     Claim,
     Evidence,
     Fact,
@@ -22,13 +26,20 @@ from memsvc.core.facts import (
     normalized_value,
     slot_of,
 )
+from memsvc.core.frozen import frozen
 from memsvc.core.rules import topics
+from memsvc.core.rules.own_words import pasted_spans
 from memsvc.core.rules.rule import Topic
-from memsvc.core.secrets import is_secret
-from memsvc.core.untrusted import plain_line
-from memsvc.styles.turns.file_layout import turn_of
-from memsvc.styles.turns.models.model_input import InputMessage, ModelInput
-from memsvc.styles.turns.models.own_sentences import own_sentence
+from memsvc.core.secrets import is_secret, replace_secrets
+from memsvc.core.untrusted import escaped, plain_line
+from memsvc.styles.turns.file_layout import timestamp, turn_of
+
+FACT_LIMIT: Final = 60
+QUOTED_SHARE_MIN: Final = 0.8
+"""Terms of a quotation that the sentence must have."""
+OWN_SHARE_MIN: Final = 0.5
+"""Terms of a quotation that the user's own part of the sentence must have: the end of it may name a
+title, but a text to be translated is nobody's statement."""
 
 PROPOSALS_MAX: Final = 20
 VALUE_BYTES_MAX: Final = 512
@@ -47,6 +58,117 @@ _TOPICS: Final = {
 KEYS: Final = tuple(sorted(_TOPICS))
 """Keys under which rules store facts: a model that uses them too repeats nothing."""
 _USER_ORIGINS: Final = frozenset(("rule", "user"))
+
+
+@frozen
+class InputMessage:
+    """A message in a model's input.
+
+    `stored_at` is when its turn was stored, `message_at` its own time."""
+
+    entry: int
+    event: str
+    role: str
+    speaker: str
+    text: str
+    message_at: datetime
+    stored_at: datetime
+
+
+@frozen
+class ModelInput:
+    """Input of a model: new messages of one user of a session, earlier ones, and current facts.
+
+    The model sees only the ids made here: `m1`, `m2` ... and `f1`, `f2` ... in this order."""
+
+    session: str
+    user: str
+    messages: Sequence[InputMessage]
+    previous: Sequence[InputMessage]
+    facts: Sequence[Fact]
+
+    def text(self, now: datetime) -> str:
+        """Return all of it as one JSON object that no text can close, with secrets masked."""
+        body = {
+            "today": f"{now:%Y-%m-%d, %A}",
+            "facts": [_fact(f"f{at}", fact) for at, fact in enumerate(self.facts, 1)],
+            "earlier": [_message(message) for message in self.previous],
+            "messages": [
+                {"id": f"m{at}"} | _message(one) for at, one in enumerate(self.messages, 1)
+            ],
+        }
+        return escaped(orjson.dumps(body).decode())
+
+
+def most_related(
+    facts: Sequence[Fact], messages: Iterable[InputMessage], *, limit: int = FACT_LIMIT
+) -> list[Fact]:
+    """Return the facts that share the most words with the messages, newest first among equals."""
+    if len(facts) <= limit:
+        return list(facts)
+    message_terms = {term for message in messages for term in terms(message.text)}
+    by_words = sorted(
+        facts,
+        key=lambda fact: (
+            len(
+                message_terms
+                & set(terms(f"{fact.statement.key.replace('_', ' ')} {fact.statement.value}"))
+            ),
+            fact.valid_from,
+        ),
+        reverse=True,
+    )
+    return by_words[:limit]
+
+
+def _fact(name: str, fact: Fact) -> dict[str, Any]:
+    statement = fact.statement
+    return {
+        "id": name,
+        "key": statement.key,
+        "value": replace_secrets(statement.value),
+        "statement": replace_secrets(statement.statement),
+        "tier": statement.tier.value,
+        "since": f"{fact.valid_from:%Y-%m-%d}",
+    }
+
+
+def _message(message: InputMessage) -> dict[str, Any]:
+    body = {
+        "role": message.role,
+        "at": timestamp(message.message_at),
+        "text": replace_secrets(message.text),
+    }
+    return body | ({"speaker": message.speaker} if message.speaker else {})
+
+
+def own_sentence(text: str, quotation: str) -> str:
+    """Return the user's sentence that a model quotes, as it was said; "" where nothing says it.
+
+    `text` is a message of the user's, `quotation` the model's wording. The sentence is returned,
+    not the quotation, so that no negation is lost; at most STATEMENT_CHARS_MAX characters."""
+    expected = set(terms(quotation))
+    own_text = _own_words(text)
+    best, found, start = (0.0, 0.0), "", 0
+    for end in (*sentence_boundary_positions(text), len(text)):
+        shares = [
+            len(expected.intersection(terms(words[start:end]))) / max(1, len(expected))
+            for words in (text, own_text)
+        ]
+        is_quoted = shares[0] >= QUOTED_SHARE_MIN and shares[1] >= OWN_SHARE_MIN
+        if is_quoted and (shares[1], shares[0]) > best:
+            best, found = (shares[1], shares[0]), text[start:end]
+        start = end
+    return " ".join(found.split())[:STATEMENT_CHARS_MAX]
+
+
+def _own_words(text: str) -> str:
+    """Return the text with spaces in place of what is worked on."""
+    parts, start = [], 0
+    for left, right in pasted_spans(text):
+        parts += [text[start:left], " " * (right - left)]
+        start = right
+    return "".join([*parts, text[start:]])
 
 
 class FactProposal(BaseModel):
@@ -77,7 +199,7 @@ class Proposals(BaseModel):
     changes: list[FactProposal] = Field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Said:
     """A sentence of the user's, its message, and how the model put it."""
 

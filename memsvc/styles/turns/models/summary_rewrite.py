@@ -81,7 +81,7 @@ class SummaryRewrite:
         No transaction is open while the model works, and its text is dropped if the summary changed
         meanwhile. A session whose policy forbids storage is never sent to it. If it is out of reach
         or refuses, the error passes through."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             current = await current_summary(tx, subject)
         if current is None or current.model == self._llm.model:
             return

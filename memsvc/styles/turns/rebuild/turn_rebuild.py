@@ -16,7 +16,7 @@ from uuid import UUID
 
 import anyio
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import resource_busy
 from memsvc.core.items import canonical, fingerprint
 from memsvc.core.paths import decode_segment
 from memsvc.core.ports import Clock, TokenCounter
@@ -39,7 +39,7 @@ from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import budget, turn_index
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT
-from memsvc.styles.turns.maintenance.event_files import (
+from memsvc.styles.turns.maintenance.raw_archive import (
     FILES_A_PAGE,
     EventFile,
     EventLine,
@@ -48,12 +48,11 @@ from memsvc.styles.turns.maintenance.event_files import (
     lines_of,
 )
 from memsvc.styles.turns.maintenance.session_maintenance import MAINTENANCE_TURN
-from memsvc.styles.turns.migration.placeholder_turns import placeholder_file, read_placeholder_lines
+from memsvc.styles.turns.migration.legacy_turns import placeholder_file, read_placeholder_lines
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import compare_facts, users_of
-from memsvc.styles.turns.turn import entry_of
 from memsvc.styles.turns.turn_index import TurnIndex
-from memsvc.styles.turns.turn_items import TurnItem
+from memsvc.styles.turns.turn_items import TurnItem, entry_of
 
 ATTEMPTS_MAX: Final = 5
 """Attempts to read a session whose older files change meanwhile."""
@@ -63,11 +62,11 @@ DifferenceCounts = Counter[str]
 
 
 class WalkStatus(Enum):
-    """State after a step. VOID: the files that it depends on changed, so it has to start again."""
+    """State after a step. CONFLICT: files that it depends on changed, so it has to start again."""
 
     MORE = "more"
     DONE = "done"
-    VOID = "void"
+    CONFLICT = "conflict"
 
 
 @dataclass(slots=True)
@@ -163,7 +162,7 @@ class TurnRebuild:
         """Return every session of a project that has files."""
         found: list[str] = []
         last = ""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             while page := await tree.walk(tx, ROOT, depth=1, after=last, limit=FILES_A_PAGE):
                 names = [row["path"].split("/")[2] for row in page]
                 found += [name for name in map(decode_segment, names) if name is not None]
@@ -174,7 +173,7 @@ class TurnRebuild:
         """Return the users of a project with facts, and the sessions that these were learned in."""
         found: dict[str, list[str]] = {}
         for session in await self.sessions(scope):
-            async with self._database.begin(scope, read_only=True) as tx:
+            async with self._database.begin_read(scope) as tx:
                 for user in await users_of(tx, session):
                     found.setdefault(user, []).append(session)
         return found
@@ -184,7 +183,7 @@ class TurnRebuild:
 
         Changes nothing."""
         found: DifferenceCounts = Counter()
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             event_file_list = await event_files(tx, session)
             walk = Walk(
                 await derived_index.refs(tx, turn_index.turns(session).number),
@@ -203,7 +202,7 @@ class TurnRebuild:
     ) -> DifferenceCounts:
         """Return how the facts about a user differ from the files of their sessions."""
         index = turn_index.facts("", user)[1]
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await compare_facts(
                 tx, index, await _with_stored_sessions(tx, index, session_names), fix=False
             )
@@ -248,8 +247,7 @@ class TurnRebuild:
                     progress = await self._fix_next(tx, session, walk, started, found)
             if progress is WalkStatus.DONE:
                 return found
-        raise MemsvcError(
-            Code.RESOURCE_BUSY,
+        raise resource_busy(
             "older events of this session are changed again and again",
             retry_after_s=1.0,
         )
@@ -264,7 +262,7 @@ class TurnRebuild:
             not await forgotten_turns(tx, [one for one in event_file_list if one.day >= started])
             <= walk.forgotten
         ):
-            return WalkStatus.VOID
+            return WalkStatus.CONFLICT
         done_paths = [
             one.path for one in event_file_list if walk.after is not None and one <= walk.after
         ]
@@ -272,7 +270,7 @@ class TurnRebuild:
         last = len(pending) <= 1
         if last:
             if await derived.file_sizes(tx, done_paths) != walk.read:
-                return WalkStatus.VOID
+                return WalkStatus.CONFLICT
             # turns stored meanwhile keep their numbers too
             walk.refs = (
                 await derived_index.refs(tx, turn_index.turns(session).number, first=walk.stop)
@@ -325,7 +323,7 @@ class TurnRebuild:
 
     async def check_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
         """Return how an index differs from its entries."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self._database.begin_read(scope) as tx:
             return await compare_index(tx, index_name, fix=False)
 
     async def run_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
@@ -348,7 +346,9 @@ class TurnRebuild:
         for line, item in zip(lines, items, strict=True):
             number = walk.number(line.event)
             walk.stop = number + 1
-            expected[number] = entry_of(line.event, item, line.place, self._costs, line.message_at)
+            expected[number] = entry_of(
+                line.event, item, line.place, self._costs.text_chars_max, line.message_at
+            )
             if line.turn in walk.forgotten:
                 hidden.add(number)
             turns.setdefault(line.turn, []).append((number, line))

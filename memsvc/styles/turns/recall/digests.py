@@ -1,12 +1,13 @@
 """Session digests: words of spans, by which a session is found from its user's other sessions."""
 
 import re
-from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
 from memsvc.core.analysis import is_stop_word
+from memsvc.core.background import map_in_thread
 from memsvc.core.call_context import step_done
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
@@ -33,16 +34,16 @@ read."""
 _WORD: Final = re.compile(r"\w+")
 
 
+@frozen
 class SessionDigests:
     """Updates the digests of a session with a user.
 
     A full span is written once, the last one again each time. Sessions without a user have none,
     and those with several speakers lose theirs: their messages are recalled nowhere else."""
 
-    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
+    database: Database
+    clock: Clock
+    options: TurnOptions
 
     async def follow_up(self, scope: Scope, session: str) -> None:
         """Step: write missing digests, some spans per transaction.
@@ -53,17 +54,17 @@ class SessionDigests:
 
     async def _write(self, scope: Scope, session: str) -> bool:
         """Write the next spans; return whether there are more."""
-        async with self._database.begin(scope, read_only=True) as tx:
+        async with self.database.begin_read(scope) as tx:
             known = await digests.read_progress(tx, session)
         if known is None or not known.user:
             return False
         if known.shared:
-            async with self._database.begin(scope) as tx:
+            async with self.database.begin(scope) as tx:
                 return bool(await digests.remove(tx, digest_prefix(session), limit=DIGESTS_A_STEP))
         digest_index, index_id = turn_index.digests(known.user), turn_index.turns(session).number
         locks = [index_lock(digest_index.name)]
-        timeout_ms = self._options.session_lock_timeout_ms
-        async with self._database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
+        timeout_ms = self.options.session_lock_timeout_ms
+        async with self.database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
             pending = await digests.read_progress(tx, session, hold=True)
             if pending is None or pending.user != known.user or pending.shared:
                 return (
@@ -79,8 +80,10 @@ class SessionDigests:
             old = await digests.existing_digests(
                 tx, digest_index.number, digest_prefix(session), start, last if more else ENTRY_MAX
             )
-            now = self._clock.now()
-            spans = groupby(texts.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
+            now = self.clock.now()
+            by_span = groupby(texts.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
+            spans = {span: "\n".join(text for _, text in items) for span, items in by_span}
+            words_of_spans = await map_in_thread([*spans.values()], digest_of)
             entries = [
                 NewEntry(
                     ref=span_ref(session, span),
@@ -89,8 +92,8 @@ class SessionDigests:
                     message_at=now,
                     role="digest",
                 )
-                for span, items in spans
-                if (span < last or not more) and (words := digest_of(text for _, text in items))
+                for span, words in zip(spans, words_of_spans, strict=True)
+                if (span < last or not more) and words
             ]
             kept = {(entry.ref, entry.keywords) for entry in entries} & set(old.values())
             gone = {entry: words for entry, (ref, words) in old.items() if (ref, words) not in kept}
@@ -113,13 +116,12 @@ def span_ref(session: str, first: int) -> str:
     return f"{digest_prefix(session)}{first}"
 
 
-def digest_of(texts: Iterable[str]) -> str:
-    """Return the distinct content words of some texts in order, at most WORDS_MAX."""
+def digest_of(text: str) -> str:
+    """Return the distinct content words of a text in order, at most WORDS_MAX."""
     words: dict[str, None] = {}
-    for text in texts:
-        for word in _WORD.findall(text.lower()):
-            if len(words) >= WORDS_MAX:
-                return " ".join(words)
-            if not is_stop_word(word):
-                words.setdefault(word[:WORD_CHARS_MAX] if word.isascii() else word)
+    for word in _WORD.findall(text.lower()):
+        if len(words) >= WORDS_MAX:
+            break
+        if not is_stop_word(word):
+            words.setdefault(word[:WORD_CHARS_MAX] if word.isascii() else word)
     return " ".join(words)

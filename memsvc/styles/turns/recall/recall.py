@@ -1,57 +1,66 @@
 """Recall: the facts, insights and past items relevant to a question that the prompt lacks."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter, PassageSearch
 from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.scope import Scope
-from memsvc.store import recall_content as stored
+from memsvc.store import recalls as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
-from memsvc.store.recall_content import EntryPlace, RecalledFilter
+from memsvc.store.recalls import EntryPlace, RecalledFilter
 from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall import candidate_pool
-from memsvc.styles.turns.recall.block_chunks import (
-    insight_chunk,
-    passage_chunk,
-    ref_of,
-)
-from memsvc.styles.turns.recall.passage_quotes import Quote, quotes
-from memsvc.styles.turns.recall.recall_request import QuestionLookup, RecallRequest
+from memsvc.styles.turns.recall import recall_request
+from memsvc.styles.turns.recall.recall_request import QuestionLookup, Quote, RecallRequest, quotes
 from memsvc.styles.turns.recall.recalled import (
     DroppedCandidate,
     RankedRecall,
     RecalledChunk,
+    insight_chunk,
+    passage_chunk,
+    ref_of,
 )
 from memsvc.styles.turns.recall.recalled_facts import (
+    ENTRIES_MAX,
+    FACTS_MAX,
     FactRequest,
     fact_chunks,
     rank_entries,
+    remaining,
     told_once,
     told_profile,
     within_share,
 )
-from memsvc.styles.turns.recall.recalled_turns import RankedMatches, TurnSelection, not_loaded
-from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
-from memsvc.styles.turns.recall.small_memory import ENTRIES_MAX, FACTS_MAX, remaining
-from memsvc.styles.turns.recall.speakers import Speakers
-from memsvc.styles.turns.recall.told_changes import (
+from memsvc.styles.turns.recall.recalled_turns import (
     CHANGES_READ,
+    RankedMatches,
+    TurnSelection,
     following,
+    not_loaded,
+    once_read,
     said_changes,
     with_changes,
     without_change_terms,
 )
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
+
+SESSIONS_KEPT: Final = 4096
+NAMES_KEPT: Final = 16
+
+_Key = tuple[bytes, str, str]
 
 EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
@@ -65,7 +74,38 @@ TEXT_CHARS_READ: Final = 25_000
 WRITTEN_LATER: Final = "written after as_of"
 
 
-@dataclass(frozen=True, slots=True)
+class Speakers:
+    """Cache of speaker names seen in searches, for recently used sessions.
+
+    A text rarely holds its speaker's name, so a name in the question makes its vector similar to
+    messages to or about that person. Word matching does not need this: the ranking knows its
+    candidates' speakers. A missing entry, also on another server, only costs a little quality."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[_Key, frozenset[str]] = OrderedDict()
+
+    def note(self, scope: Scope, session: str, names: Iterable[str]) -> None:
+        """Remember the speakers."""
+        key = (scope.tenant, scope.project, session)
+        known = self._names.pop(key, frozenset())
+        self._names[key] = frozenset(sorted(known | {name for name in names if name})[:NAMES_KEPT])
+        if len(self._names) > SESSIONS_KEPT:
+            self._names.popitem(last=False)
+
+    def left_out(self, scope: Scope, session: str, question: str) -> str:
+        """Return the question without the session's speakers, unless nothing else is left."""
+        names = self._names.get((scope.tenant, scope.project, session), frozenset())
+        words = sorted(
+            {word for name in names for word in [name, *name.split()]}, key=len, reverse=True
+        )
+        if not words:
+            return question
+        pattern = rf"\b(?:{'|'.join(map(re.escape, words))})(?:['’]s)?\b"
+        rest = " ".join(re.sub(pattern, " ", question).split())
+        return rest if re.search(r"\w", rest) else question
+
+
+@frozen
 class RecallMatches:
     """Matches of a question by index, the other sessions searched, and the messages of change."""
 
@@ -133,22 +173,22 @@ class TurnRecall:
         if not turns:
             return RecallMatches(await search.search(tx, first, query, embedding), [])
         query = [*query, CHANGE_MARK]
-        first.append(candidate_pool.session_query(request.session))
+        first.append(recall_request.session_query(request.session))
         if not request.user:
             found, changes = without_change_terms(await search.search(tx, first, query, embedding))
             return RecallMatches(found, [], changes)
-        digests = candidate_pool.digest_query(request.user)
+        digests = recall_request.digest_query(request.user)
         found, active = await search.search_as(
             tx, [*first, digests], query, embedding, user=request.user, session=request.session
         )
-        other_sessions = candidate_pool.others(
+        other_sessions = recall_request.others(
             request.session, active, found.pop(digests.index_id, None)
         )
         if other_sessions:
             other_matches, user_sessions = await search.search_of(
                 tx,
                 [
-                    candidate_pool.other_session_query(name, len(other_sessions))
+                    recall_request.other_session_query(name, len(other_sessions))
                     for name in other_sessions
                 ],
                 query,
@@ -176,7 +216,7 @@ class TurnRecall:
             "memsvc_recall_candidates", sum(len(one.candidates) for one in found.values())
         )
         read = time_references.read(request.question, request.now)
-        pool = candidate_pool.pool_matches(
+        pool = recall_request.pool_matches(
             found,
             request.session,
             matches.other_sessions,
@@ -213,14 +253,13 @@ class TurnRecall:
         # explanations cover all ranked entries; a prompt needs a few more than it shows
         is_silent = ranked.silent and not ranked.is_relevant_to_work
         limit = 0 if is_silent else self._options.recall_turns_limit + EXTRA_ENTRIES
+        in_context = request.in_context(pool)
         new_entries = relevance.order_by_days(
-            entry for entry in ranked.items if not request.in_context(pool.place(entry.entry))
+            entry for entry in ranked.items if entry.entry not in in_context
         )
         selected = list(new_entries if request.with_reasons else islice(new_entries, limit))
         if request.with_reasons:
-            selected += [
-                entry for entry in ranked.items if request.in_context(pool.place(entry.entry))
-            ]
+            selected += [entry for entry in ranked.items if entry.entry in in_context]
         places = [pool.place(entry.entry) for entry in selected]
         best = places[:BEST]
         answers = [place._replace(entry=place.entry + 1) for place in best]
@@ -229,7 +268,7 @@ class TurnRecall:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
         ranked = ranked.for_texts([read.items[place].text for place in best if place in read.items])
-        dropped = not_loaded(ranked, selected, request)
+        dropped = not_loaded(ranked, selected, request, in_context)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
         result = [
@@ -256,7 +295,7 @@ class TurnRecall:
             for place, entry in ranked.insights
             if place in read.insights
         ][: self._options.recall_insights_limit]
-        chars_max = self._options.snippet_chars_max
+        chars_max = self._options.snippet_chars_max * 2 // 3
         passage_chunks = [
             passage_chunk(entry, quote_finder, chars_max=chars_max)
             for entry in _valid_at_time(request, dropped)
@@ -282,9 +321,10 @@ class TurnRecall:
     ) -> list[RecalledChunk]:
         """Return the chunks with what later messages change about them."""
         pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
-        result = list(with_changes(chunks, read.items, changes, read.outdated))
+        words_of = once_read()
+        result = list(with_changes(chunks, read.items, changes, read.outdated, words_of))
         facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
-        for said in following(result, read.items, changes, facts):
+        for said in following(result, read.items, changes, facts, words_of):
             is_other = pool.sessions[said.place.index_id] != request.session
             if selection.why_not(said.text, is_other_session=is_other) is None:
                 entry = ranking.Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0)

@@ -1,18 +1,45 @@
-"""A recall request before a turn."""
+"""A recall request: its question, the indexes and passages searched for it, and their matches."""
 
+import asyncio
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, zip_longest
 from typing import Final
 
-from memsvc.core.greeting_phrases import is_greeting_phrase
-from memsvc.core.question_kinds import CHARS_MAX, QuestionKind
-from memsvc.store.recall_content import EntryPlace
-from memsvc.store.search import QueryEmbedding
+from memsvc.core import ranking
+from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
+from memsvc.core.paths import decode_segment
+from memsvc.core.ports import CitedPassage, PassageSearch
+from memsvc.core.question_kinds import CHARS_MAX, QuestionKind, is_greeting_phrase
+from memsvc.core.ranking import Candidate, Question, bm25_idf
+from memsvc.core.scope import Scope
+from memsvc.core.time_references import TimeReferences
+from memsvc.store.recalls import EntryPlace
+from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding
 from memsvc.styles.turns import turn_index
-from memsvc.styles.turns.recall.passage_quotes import Quote
 from memsvc.styles.turns.turn_items import TurnItem
+
+OTHERS_MAX: Final = 8
+"""Other sessions to search: the user's most recently active, then those found by digests."""
+OTHERS_MIN: Final = 2
+"""Other sessions up to which an answer is looked for as near a match as in the session itself."""
+DIGESTS: Final = 12
+"""Digests to read: one session may have several."""
+OTHER_SESSION_WEIGHT: Final = 0.8
+"""Factor of items of other sessions: an equal match of the session itself comes first, and one from
+elsewhere has to match by a quarter better."""
+ENTRIES_PER_INDEX: Final = 1 << 32
+"""Distance of indexes in the ids of candidates, so that none are neighbours."""
+
+
+QUOTED_SOURCES: Final = ("files", "whiteboard", "notebook")
+"""Sources of passages, as before_turn names them."""
+USER_SOURCE: Final = "whiteboard"
+TURN_SOURCES: Final = ("turns", "facts", "insights")
+SEARCH_BYTES_MAX: Final = 8_000
 
 QUESTION_CHARS_MAX: Final = 20_000
 DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
@@ -35,7 +62,188 @@ OPEN_WORK: Final[Mapping[re.Pattern[str], str]] = {
 """Questions about work that is left, and words in which it is reported."""
 
 
-@dataclass(frozen=True, slots=True)
+def session_query(session: str) -> IndexQuery:
+    """Return the query of the session's items."""
+    return IndexQuery(
+        turn_index.turns(session).number,
+        best=80,
+        neighbours=2,
+        expand_count=40,
+        best_by_embedding=60,
+    )
+
+
+def other_session_query(session: str, sessions: int) -> IndexQuery:
+    """Return the query of another session's items; of few sessions more is read of each."""
+    return IndexQuery(
+        turn_index.turns(session).number,
+        best=max(16, 80 // sessions),
+        neighbours=2 if sessions <= OTHERS_MIN else 1,
+        expand_count=max(6, 40 // sessions),
+        best_by_embedding=max(16, 60 // sessions),
+    )
+
+
+def digest_query(user: str) -> IndexQuery:
+    """Return the query of the user's session digests."""
+    return IndexQuery(turn_index.digests(user).number, best=DIGESTS, neighbours=0, expand_count=0)
+
+
+def others(session: str, active: Sequence[str], digest_matches: IndexMatches | None) -> list[str]:
+    """Return the other sessions to search: the active ones first, then the best by digests."""
+    by_digest: list[str] = []
+    if digest_matches is not None:
+        best = sorted(
+            digest_matches.candidates,
+            key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry),
+        )
+        by_digest = [
+            name
+            for candidate in best
+            if (name := decode_segment(candidate.ref.partition("/")[0])) is not None
+        ]
+    return [name for name in dict.fromkeys([*active, *by_digest]) if name != session][:OTHERS_MAX]
+
+
+@frozen
+class CandidatePool:
+    """Candidates of several sessions as one index, and the question for it.
+
+    `sessions` is by index, `entries` their number in those that were found."""
+
+    candidates: list[Candidate]
+    question: Question
+    sessions: Mapping[int, str]
+    order: Sequence[int]
+    entries: int
+
+    def place(self, entry: int) -> EntryPlace:
+        """Return the place of a candidate."""
+        return EntryPlace(self.order[entry // ENTRIES_PER_INDEX], entry % ENTRIES_PER_INDEX)
+
+    def numbers(self, index_id: int, entries: Collection[int]) -> set[int]:
+        """Return the numbers that entries of an index have among the candidates."""
+        if index_id not in self.order:
+            return set()
+        first = self.order.index(index_id) * ENTRIES_PER_INDEX
+        return {first + entry for entry in entries}
+
+
+def pool_matches(
+    found: Mapping[int, IndexMatches],
+    session: str,
+    other_sessions: Collection[str],
+    text: str,
+    when: TimeReferences,
+    until: datetime | None,
+    *,
+    counts_unknown: bool = True,
+) -> CandidatePool:
+    """Return the matches of a session and of others, up to `until` if given.
+
+    The idf of a term is computed over all the indexes, so that a rare word of a small index does
+    not count for more."""
+    sessions = {turn_index.turns(name).number: name for name in [*other_sessions, session]}
+    order = [
+        index_id for index_id in sessions if index_id in found
+    ]  # the session itself last: among equals the later comes first
+    entries = sum(found[index_id].entries for index_id in order)
+    if until is None and [sessions[index_id] for index_id in order] == [
+        session
+    ]:  # unchanged: entries of the first index
+        index_matches = found[order[0]]
+        return CandidatePool(
+            index_matches.candidates,
+            ranking.read_question(
+                text, entries, index_matches.counts_by_term, when, counts_unknown=counts_unknown
+            ),
+            sessions,
+            order,
+            entries,
+        )
+    counts: Counter[str] = Counter()
+    for index_id in order:
+        counts.update(found[index_id].counts_by_term)
+    candidates = []
+    for at, index_id in enumerate(order):
+        index_matches = found[index_id]
+        scale = {
+            term: bm25_idf(counts[term], entries) / bm25_idf(term_count, index_matches.entries)
+            for term, term_count in index_matches.counts_by_term.items()
+        }
+        for candidate in index_matches.candidates:
+            if until is None or (
+                candidate.message_at is not None and candidate.message_at <= until
+            ):
+                scores = candidate.term_scores
+                if len(order) > 1:
+                    scores = {term: score * scale[term] for term, score in scores.items()}
+                weight = 1.0 if sessions[index_id] == session else OTHER_SESSION_WEIGHT
+                entry = at * ENTRIES_PER_INDEX + candidate.entry
+                moved = Candidate(entry, scores, *candidate[2:9], weight, candidate.feedback)
+                candidates.append(moved)
+    return CandidatePool(
+        candidates,
+        ranking.read_question(text, entries, counts, when, counts_unknown=counts_unknown),
+        sessions,
+        order,
+        entries,
+    )
+
+
+@frozen
+class Quote:
+    """A passage, and its source."""
+
+    source: str
+    cited: CitedPassage
+
+
+async def quotes(
+    passages: Mapping[str, PassageSearch],
+    scope: Scope,
+    user: str,
+    question: str,
+    sources: Collection[str],
+    limit: int,
+) -> Sequence[Quote]:
+    """Return the best `limit` passages of each requested source, searched concurrently.
+
+    Ordered as the best of each source, then the second of each, as scores of two sources are not
+    comparable. Boards are those of the user alone. INVALID_ARGUMENT for a source that this service
+    does not have, and for boards without a user. An error of one source is the error of all."""
+    requested = [name for name in QUOTED_SOURCES if name in sources]
+    if missing := [name for name in requested if name not in passages]:
+        available = ", ".join(
+            [*TURN_SOURCES, *(name for name in QUOTED_SOURCES if name in passages)]
+        )
+        raise invalid(
+            f"sources: this service keeps no {missing[0]} to recall from; there are: {available}"
+        )
+    if USER_SOURCE in requested and not user:
+        raise invalid(f"sources: {USER_SOURCE} needs user_id, as every board is somebody's")
+    query = question.encode(errors="ignore")[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
+    if not query:
+        return []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_of(passages[name], name, scope, user, query, limit))
+                for name in requested
+            ]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    quotes_by_rank = zip_longest(*(task.result() for task in tasks))
+    return [quote for quote in chain.from_iterable(quotes_by_rank) if quote is not None]
+
+
+async def _of(
+    passages: PassageSearch, source: str, scope: Scope, user: str, query: str, limit: int
+) -> list[Quote]:
+    return [Quote(source, cited) for cited in await passages(scope, query, limit, user=user)]
+
+
+@frozen
 class QuestionLookup:
     """Embedding and passages of a question, obtained before its transaction."""
 
@@ -43,7 +251,7 @@ class QuestionLookup:
     quotes: Sequence[Quote] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallRequest:
     """A recall request.
 
@@ -89,11 +297,9 @@ class RecallRequest:
             else []
         )
 
-    def in_context(self, place: EntryPlace) -> bool:
-        """Return whether the recent context shows this item."""
-        return (
-            place.entry in self.prompt and place.index_id == turn_index.turns(self.session).number
-        )
+    def in_context(self, pool: CandidatePool) -> set[int]:
+        """Return the numbers of the candidates that the recent context shows."""
+        return pool.numbers(turn_index.turns(self.session).number, self.prompt)
 
 
 def question_of(items: Sequence[TurnItem]) -> str:

@@ -1,26 +1,46 @@
-"""Facts relevant to a question: matches of its words or embedding, and requested kinds."""
+"""Facts relevant to a question, and what a small memory tells beside them."""
 
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, takewhile
 from typing import Final, Self
 
 from memsvc.core import ranking, relevance
-from memsvc.core.analysis import normalized_text, query_terms, terms
+from memsvc.core.analysis import is_question, normalized_text, query_terms, terms
 from memsvc.core.facts import Fact, FactTier, Statement, latest_by_identity, profile_facts
-from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
-from memsvc.core.question_kinds import QuestionKind
-from memsvc.core.ranking import Candidate, Ranked, bm25_constants, bm25_idf, bm25_term_score
-from memsvc.core.rules.question_patterns import QUESTION_FACT_IDS, QUESTION_PATTERNS
-from memsvc.store.recall_content import EntryPlace, RecallContent
+from memsvc.core.frozen import frozen
+from memsvc.core.question_kinds import (
+    QuestionKind,
+    asks_knowledge,
+    has_content,
+    is_first_person,
+    shared_topics,
+    topics_in,
+)
+from memsvc.core.ranking import (
+    FLOOR_CANDIDATES_MIN,
+    Candidate,
+    Ranked,
+    bm25_constants,
+    bm25_idf,
+    bm25_term_score,
+)
+from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
+from memsvc.store.index import Text
+from memsvc.store.recalls import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.block_chunks import STATEMENT_KEY, fact_chunk, profile_chunk
-from memsvc.styles.turns.recall.recalled import DroppedCandidate, RecalledChunk
+from memsvc.styles.turns.recall.recalled import (
+    STATEMENT_KEY,
+    DroppedCandidate,
+    RecalledChunk,
+    fact_chunk,
+    profile_chunk,
+)
 
 FACT_WEIGHTS: Final = ranking.RankWeights(
     context=0.0,
@@ -53,8 +73,19 @@ _PROFILE_QUESTION = re.compile(
     r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE
 )
 
+FACTS_MAX: Final = 60
+MESSAGES_MAX: Final = 60
+"""Facts and messages of the user that a small memory has at the most."""
+ENTRIES_MAX: Final = 300
+"""Items of the sessions searched up to which messages of a memory are looked through."""
+MESSAGE_CHARS_MAX: Final = 600
+FACT_EXTRA: Final = 0.2
+FIRST_PERSON_EXTRA: Final = 0.5
+PART: Final = "small memory"
+"""Name of the score of what is told without a shared word."""
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class FactRequest:
     """Request for facts: the question, the indexes, the matches, best first, and requested kinds.
 
@@ -79,20 +110,16 @@ class FactRequest:
         found: Mapping[int, IndexMatches],
     ) -> Self:
         """Return the request for facts of some indexes, with the matches of a search."""
-        asked_for = (
-            [ids for pattern, ids in QUESTION_PATTERNS.items() if pattern.search(question)]
-            if index_ids
-            else []
-        )
+        ids = requested_fact_ids(question) if index_ids else frozenset[str]()
         return cls(
             question,
             kind,
             index_ids,
             rank_entries(question, kind, index_ids, found),
             wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question) is not None,
-            ids=frozenset().union(*asked_for),
-            asked_terms=frozenset(query_terms(question)) if asked_for else frozenset(),
-            request_terms=_request_terms(question) if asked_for else frozenset(),
+            ids=ids,
+            asked_terms=frozenset(query_terms(question)) if ids else frozenset(),
+            request_terms=_request_terms(question) if ids else frozenset(),
         )
 
     @property
@@ -200,7 +227,7 @@ def told_once(
         if chunk.kind == "turn" and _says_doubted(chunk, doubted):
             continue
         statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
-        reason = _told_elsewhere(statement, in_profile, quoted) if statement else None
+        reason = _duplicate_reason(statement, in_profile, quoted) if statement else None
         if reason is None or "questioned" in chunk.fields:
             kept.append(chunk)
         else:
@@ -217,7 +244,7 @@ def _says_doubted(chunk: RecalledChunk, doubted: Mapping[tuple[str, str], str]) 
     return bool(words) and words in text and len(words) > STATED_SHARE * len(text)
 
 
-def _told_elsewhere(
+def _duplicate_reason(
     statement: Statement, in_profile: Collection[str], quoted: Mapping[tuple[str, str], str]
 ) -> str | None:
     """Return why a fact is told already, by the sentences of the profile or the quoted turns."""
@@ -263,9 +290,7 @@ def _request_terms(question: str) -> frozenset[str]:
     In "What is my dog called?" this includes "called", a keyword of names as well: here it requests
     pets."""
     clauses = _CLAUSE.split(question)
-    is_request = [
-        any(pattern.search(clause) for pattern in QUESTION_PATTERNS) for clause in clauses
-    ]
+    is_request = [requests_facts(clause) for clause in clauses]
     free = {
         term
         for clause, requests in zip(clauses, is_request, strict=True)
@@ -328,3 +353,60 @@ def _words(fact: Fact) -> str:
     statement = fact.statement
     key = statement.key.replace("_", " ")
     return f"{key}: {statement.value}\n{statement.statement}\n{statement.keywords}"
+
+
+@frozen
+class Remaining:
+    """Facts and messages that no word of the question found, best first, and their scores."""
+
+    facts: Sequence[RecalledChunk]
+    messages: Sequence[tuple[EntryPlace, Ranked]]
+
+
+def remaining(
+    question: str,
+    facts: Sequence[Fact],
+    messages: Mapping[EntryPlace, Text],
+    sessions: Mapping[int, str],
+    *,
+    told: Collection[EntryPlace],
+    score_min: float,
+) -> Remaining:
+    """Return what a memory holds beside what was told, the topics of the question first.
+
+    Of a memory that is not small only what shares a topic with the question. Messages that facts
+    repeat, questions and thanks are left out. `sessions` are by index."""
+    topics = topics_in(question)
+    existing = list(latest_by_identity(facts).values())
+    own = {
+        place: text
+        for place, text in messages.items()
+        if text.role == "user" and len(text.text) <= MESSAGE_CHARS_MAX
+    }
+    if len(existing) > FACTS_MAX or len(own) > MESSAGES_MAX:
+        score_min = 1.0
+    fact_chunks: list[RecalledChunk] = []
+    for fact in existing:
+        if EntryPlace(fact.index_id, fact.entry) in told:
+            continue
+        words = f"{fact.statement.told} {fact.statement.keywords}"
+        score = shared_topics(topics, topics_in(words)) if topics else 0.0
+        if score >= score_min:
+            fact_chunks.append(fact_chunk(fact, score + FACT_EXTRA, {PART: score + FACT_EXTRA}))
+    fact_chars: Counter[tuple[str, str]] = Counter()
+    for fact in existing:
+        evidence = fact.statement.evidence
+        fact_chars[evidence.session, evidence.turn] += len(fact.statement.told)
+    ranked: list[tuple[EntryPlace, Ranked]] = []
+    for place, text in own.items():
+        if place in told or is_question(text.text):
+            continue
+        if fact_chars[sessions[place.index_id], turn_of(text.ref)] > STATED_SHARE * len(text.text):
+            continue
+        score = shared_topics(topics, topics_in(text.text)) if topics else 0.0
+        if score >= score_min and not asks_knowledge(text.text) and has_content(text.text):
+            score += FIRST_PERSON_EXTRA * is_first_person(text.text)
+            ranked.append((place, Ranked(place.entry, score, {PART: score}, 0.0)))
+    fact_chunks.sort(key=lambda chunk: -chunk.score)
+    ranked.sort(key=lambda pair: (-pair[1].score, -messages[pair[0]].message_at.timestamp()))
+    return Remaining(fact_chunks, ranked)

@@ -1,31 +1,62 @@
-"""Past items that a prompt shows, and why others are left out."""
+"""Past items that a prompt shows, the changes told with them, and why others are left out."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from memsvc.core import relevance
-from memsvc.core.greeting_phrases import is_filler, is_greeting_phrase
-from memsvc.core.question_kinds import QuestionKind, is_technical
-from memsvc.core.ranking import Ranked
+from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
+from memsvc.core.facts import Fact
+from memsvc.core.frozen import frozen
+from memsvc.core.question_kinds import QuestionKind, is_filler, is_greeting_phrase, is_technical
+from memsvc.core.ranking import Candidate, Ranked
+from memsvc.core.rules.change_words import TOPICS_BY_FACT
+from memsvc.core.rules.changes import (
+    Change,
+    changes_in,
+    matches_topic,
+    names,
+    topics_of,
+)
 from memsvc.store.index import Text
-from memsvc.store.recall_content import EntryPlace
+from memsvc.store.recalls import EntryPlace, OutdatedFact
+from memsvc.store.search import IndexMatches
+from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.block_chunks import turn_chunk
-from memsvc.styles.turns.recall.candidate_pool import CandidatePool
-from memsvc.styles.turns.recall.recall_request import RecallRequest
+from memsvc.styles.turns.recall.recall_request import CandidatePool, RecallRequest
 from memsvc.styles.turns.recall.recalled import (
     IN_CONTEXT,
     OVER_THE_BUDGET,
     DroppedCandidate,
     RecalledChunk,
+    turn_chunk,
 )
-from memsvc.styles.turns.recall.recalled_facts import FactRequest
+from memsvc.styles.turns.recall.recalled_facts import PART, FactRequest
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
-from memsvc.styles.turns.recall.small_memory import PART
+
+CHANGES_READ: Final = 12
+"""Latest messages of change among the candidates that are read with every recall."""
+FOLLOWING_MAX: Final = 3
+"""Messages of change shown beside what is told."""
+FOLLOWING_ENTRIES: Final = 100
+"""Entries within which such a message follows what is told; one that is weak, a tenth of them."""
+NEIGHBOURS: Final = 2
+NAMED_CHARS_MAX: Final = 600
+"""Of a longer text a change may share some words by chance."""
+NAMED_PART: Final = 3
+"""An item shares at least one in so many words with the change that ends it."""
+NAMED_TERMS_MIN: Final = 2
+_NAME: Final = re.compile(
+    r"(?<=[^\s.!?…:][ \t])(?!I\b)[A-ZÀ-ÖØ-Þ][\w'-]*|\w*\d[\w.-]{2,}"
+    r"|[\u3040-\u30ff\u4e00-\u9fff]{2,}"
+)
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+WordsOf = Callable[[str], frozenset[str]]
 
 GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
@@ -33,8 +64,8 @@ NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 QUOTED_SHARE: Final = 1.3
 """Estimated tokens of items, by the limit of a block, behind which no more are selected."""
-LONG_QUOTES: Final = 5
-"""Items that are quoted at length; of others half of that."""
+QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
+"""Sixths of `snippet_chars_max` that are quoted of the best items, and of each behind them."""
 ANSWER: Final = "answer to what is shown"
 """Name of the score of an answer that no word of the question found."""
 TECHNICAL_MIN: Final = 2
@@ -43,7 +74,222 @@ TECHNICAL_PART: Final = 4
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
-@dataclass(frozen=True, slots=True)
+def without_change_terms(
+    found: Mapping[int, IndexMatches],
+) -> tuple[dict[int, IndexMatches], list[EntryPlace]]:
+    """Return matches as if no message of change were marked, and the marked ones, latest first."""
+    changed: list[tuple[datetime, EntryPlace]] = []
+    result: dict[int, IndexMatches] = {}
+    for index_id, matches in found.items():
+        if CHANGE_MARK not in matches.counts_by_term:
+            result[index_id] = matches
+            continue
+        candidates = []
+        for candidate in matches.candidates:
+            if CHANGE_MARK in candidate.term_scores:
+                said_at = candidate.message_at or _EARLIEST
+                changed.append((said_at, EntryPlace(index_id, candidate.entry)))
+                scores = {
+                    term: score
+                    for term, score in candidate.term_scores.items()
+                    if term != CHANGE_MARK
+                }
+                candidates.append(Candidate(candidate.entry, scores, *candidate[2:]))
+            else:
+                candidates.append(candidate)
+        neighbours = {
+            candidate.entry + step
+            for candidate in candidates
+            if candidate.term_scores or candidate.cosine is not None
+            for step in range(-NEIGHBOURS, NEIGHBOURS + 1)
+        }
+        counts = {
+            term: count for term, count in matches.counts_by_term.items() if term != CHANGE_MARK
+        }
+        if neighbours:
+            kept = [candidate for candidate in candidates if candidate.entry in neighbours]
+            result[index_id] = replace(matches, counts_by_term=counts, candidates=kept)
+    return result, [place for _, place in sorted(changed, reverse=True)]
+
+
+@frozen
+class SaidChange:
+    """A change with the message that says it."""
+
+    place: EntryPlace
+    text: Text
+    change: Change
+
+    def is_after(self, chunk: RecalledChunk, text: Text) -> bool:
+        """Return whether it was said after an item."""
+        place = chunk.place
+        if place is not None and place.index_id == self.place.index_id:
+            return self.place.entry > place.entry
+        return self.text.message_at > text.message_at
+
+
+def said_changes(
+    places: Collection[EntryPlace], items: Mapping[EntryPlace, Text]
+) -> list[SaidChange]:
+    """Return the changes in the messages of these places that were read, oldest first."""
+    found = [
+        SaidChange(place, items[place], change)
+        for place in places
+        if place in items and items[place].role == "user"
+        for change in changes_in(items[place].text)
+    ]
+    return sorted(found, key=lambda said: (said.text.message_at, said.place.entry))
+
+
+def with_changes(
+    chunks: Sequence[RecalledChunk],
+    items: Mapping[EntryPlace, Text],
+    changes: Sequence[SaidChange],
+    outdated: Mapping[EntryPlace, Sequence[OutdatedFact]],
+    words_of: WordsOf,
+) -> Iterator[RecalledChunk]:
+    """Yield the chunks; an item whose facts ended, or that a later change names, says by what.
+
+    A sentence of change that one chunk tells, or its own message, is told once."""
+    shown = {chunk.place for chunk in chunks}
+    told = {_by(chunk) for chunk in chunks} - {""}
+    told |= {said.change.text for said in changes if said.place in shown}
+    latest_first = [said for said in reversed(changes) if not said.change.weak]
+    for chunk in chunks:
+        text = items.get(chunk.place) if chunk.kind == "turn" and chunk.place else None
+        if text is None:
+            yield chunk
+            continue
+        ended = [
+            fact.superseded_by
+            for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
+            if fact.session == chunk.fields["session"] and fact.doubt not in told
+        ]
+        can_end = latest_first if text.role == "user" and len(text.text) <= NAMED_CHARS_MAX else ()
+        named = (
+            said.change.text
+            for said in can_end
+            if said.change.text not in told
+            and said.is_after(chunk, text)
+            and _is_outdated(said.change, text.text, words_of)
+        )
+        later = [*islice(named, 1)]
+        by = "; ".join(dict.fromkeys(filter(None, ended or later)))
+        told |= {*later, *ended}
+        yield _superseded(chunk, by) if by else chunk
+
+
+def following(
+    chunks: Sequence[RecalledChunk],
+    items: Mapping[EntryPlace, Text],
+    changes: Sequence[SaidChange],
+    facts: Mapping[EntryPlace, Fact],
+    words_of: WordsOf,
+) -> list[SaidChange]:
+    """Return the changes to show beside these chunks, that no chunk tells already.
+
+    They name or concern an item or a fact, in whatever session, or follow it in its own: the former
+    first, then the surer ones, those that share a word, then the later."""
+    shown = {chunk.place for chunk in chunks}
+    told = {_by(chunk) for chunk in chunks}
+    found: dict[EntryPlace, tuple[tuple[bool, ...], SaidChange]] = {}
+    changes = [said for said in changes if said.place not in shown and said.change.text not in told]
+    for chunk in chunks:
+        if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
+            continue
+        fact = facts.get(chunk.place)
+        later = [
+            said
+            for said in changes
+            if (said.place not in found or found[said.place][0] > (False, said.change.weak, False))
+            and _is_later(said, chunk.place, items, fact)
+        ]
+        if not later:
+            continue
+        text = str(chunk.fields.get("statement") or chunk.fields.get("text", ""))
+        words = words_of(text)
+        topics = _topics_of(text, fact) if any(map(_about, later)) else frozenset[str]()
+        for said in later:
+            change = said.change
+            shares = not change.terms.isdisjoint(words)
+            related = (shares and names(change, words)) or not topics.isdisjoint(_about(said))
+            if not related and not _is_near(said, chunk.place, fact):
+                continue
+            rank = (not related, said.change.weak, not shares)
+            if said.place not in found or rank < found[said.place][0]:
+                found[said.place] = (rank, said)
+    latest_first = sorted(found.values(), key=lambda one: one[1].text.message_at, reverse=True)
+    ranked = sorted(latest_first, key=lambda one: one[0])
+    return [said for _, said in ranked][:FOLLOWING_MAX]
+
+
+def _is_later(
+    said: SaidChange, place: EntryPlace, items: Mapping[EntryPlace, Text], fact: Fact | None
+) -> bool:
+    """Return whether a change was said after an item or a fact."""
+    if fact is not None:
+        return fact.valid_from < said.text.message_at
+    if place.index_id == said.place.index_id:
+        return said.place.entry > place.entry
+    return place in items and items[place].message_at < said.text.message_at
+
+
+def _is_near(said: SaidChange, place: EntryPlace, fact: Fact | None) -> bool:
+    """Return whether a change follows an item soon, or a fact, in its session."""
+    if fact is not None:
+        place = EntryPlace(
+            turn_index.turns(fact.statement.evidence.session).number, said.place.entry
+        )
+    entries_max = FOLLOWING_ENTRIES // (10 if said.change.weak else 1)
+    return place.index_id == said.place.index_id and said.place.entry <= place.entry + entries_max
+
+
+def _about(said: SaidChange) -> frozenset[str]:
+    return said.change.topics | said.change.expired_topics
+
+
+def _topics_of(text: str, fact: Fact | None) -> frozenset[str]:
+    """Return the topic that a fact has by its id, or those that its text or an item's names."""
+    known = TOPICS_BY_FACT.get(fact.statement.fact_id) if fact else None
+    return frozenset((known,)) if known else topics_of(normalized_text(text))
+
+
+def once_read() -> WordsOf:
+    """Return a function that returns the terms of a text, and reads each text once."""
+    return cache(lambda text: frozenset(terms(text)))
+
+
+def _is_outdated(change: Change, text: str, words_of: WordsOf) -> bool:
+    """Return whether a sure change names what a user said, by a name and a good part of its words.
+
+    One that ends a topic ends no item about another."""
+    shared = change.terms & words_of(text)
+    return (
+        NAMED_PART * len(shared) >= len(change.terms)
+        and len(shared) >= NAMED_TERMS_MIN
+        and any(shared.intersection(terms(name)) for name in _named(change.text, text))
+        and (not change.expired_topics or matches_topic(change, text))
+    )
+
+
+def _named(*texts: str) -> set[str]:
+    """Return what is written as a name within a sentence, identifiers, and runs of CJK."""
+    return {name for text in texts for name in _NAME.findall(text)}
+
+
+def _superseded(chunk: RecalledChunk, by: str) -> RecalledChunk:
+    fields: dict[str, Any] = chunk.fields | {
+        "more": chunk.fields.get("more", {}) | {"superseded_by": by}
+    }
+    return replace(chunk, fields=fields, tokens=chunk.tokens + len(by) // 3 + 6)
+
+
+def _by(chunk: RecalledChunk) -> str:
+    questioned: str = chunk.fields.get("questioned", {}).get("text", "")
+    return questioned or str(chunk.fields.get("more", {}).get("superseded_by", ""))
+
+
+@frozen
 class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
@@ -97,6 +343,7 @@ class TurnSelection:
         self._quote_finder = quote_finder
         self._remaining = QUOTED_SHARE * options.recall_tok_max
         self._distinct = relevance.Distinct()
+        self._is_silent = ranked.silent
         self._count = 0
 
     def chunks(
@@ -117,7 +364,7 @@ class TurnSelection:
             is_other_session = session != request.session
             reason = (
                 UNDER_THE_FLOOR
-                if self._ranked.silent and PART not in entry.parts
+                if self._is_silent and PART not in entry.parts
                 else self.why_not(text, is_other_session=is_other_session)
             )
             if reason is None and self._count >= self._limit:
@@ -167,15 +414,16 @@ class TurnSelection:
         return self.chunks(found, items, [])
 
     def chunk(self, place: EntryPlace, text: Text, entry: Ranked) -> RecalledChunk:
-        """Return the chunk of an item; behind the first few a shorter one."""
-        session, chars_max = self._ranked.pool.sessions[place.index_id], self._chars_max
+        """Return the chunk of an item, the shorter the more come before it."""
+        session = self._ranked.pool.sessions[place.index_id]
+        share = QUOTE_SHARES[min(max(self._count, 1), len(QUOTE_SHARES)) - 1]
         chunk = turn_chunk(
             session,
             text,
             entry,
             self._quote_finder,
             place=place,
-            chars_max=chars_max if self._count <= LONG_QUOTES else chars_max // 2,
+            chars_max=share * self._chars_max // 6,
             is_other_session=session != self._request.session,
         )
         self._remaining -= chunk.tokens
@@ -200,7 +448,10 @@ class TurnSelection:
 
 
 def not_loaded(
-    ranked: RankedMatches, selected: Sequence[Ranked], request: RecallRequest
+    ranked: RankedMatches,
+    selected: Sequence[Ranked],
+    request: RecallRequest,
+    in_context: Collection[int],
 ) -> list[DroppedCandidate]:
     """Return the best items that were not even read, by their places, with reasons."""
     pool, read = ranked.pool, {entry.entry for entry in selected}
@@ -211,7 +462,7 @@ def not_loaded(
     ):
         place = pool.place(entry.entry)
         session = pool.sessions[place.index_id]
-        reason = IN_CONTEXT if request.in_context(place) else other
+        reason = IN_CONTEXT if entry.entry in in_context else other
         dropped.append(
             DroppedCandidate(
                 "turn",

@@ -1,11 +1,13 @@
 """Quotes of a long text: the sentences that bear on a question, word for word."""
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from memsvc.core.analysis import words_with_terms
+from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
+from memsvc.core.rules.own_words import SpanCache
 
 SENTENCE_CHARS_MAX: Final = 240
 """A longer sentence, such as code or a list on one line, is split between words."""
@@ -16,6 +18,8 @@ JOIN_CHARS_MAX: Final = 3
 """What is left out between two quotes is longer than this."""
 REPEATED: Final = 0.3
 """Weight of a word that the quote has already."""
+CACHED_TEXTS_MAX: Final = 4096
+"""Texts of which it is known where their sentences stand."""
 _END: Final = re.compile(
     r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
 )
@@ -28,6 +32,8 @@ _REFERENCE: Final = re.compile(
 )
 
 Range = tuple[int, int]
+
+_sentences: Final = SpanCache(CACHED_TEXTS_MAX)
 
 
 def quote_text(text: str, ranges: Sequence[Range]) -> str:
@@ -44,17 +50,20 @@ class QuoteFinder:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self._weights = weights
+        self._prefixes: frozenset[str] | None = None
         self._seen: set[str] = set()
         self._terms: dict[str, frozenset[str]] = {}
 
-    def _found(self, text: str, spans: Sequence[Range]) -> dict[int, set[str]]:
+    def _found(self, text: str, starts: Sequence[int]) -> dict[int, set[str]]:
         """Return the question's terms in the sentences that have any, by their positions.
 
         Each word is looked at once for all texts."""
-        words = set(_WORD.findall(text))
-        self._terms |= words_with_terms(words - self._seen, self._weights.keys())
-        self._seen |= words
-        starts = [start for start, _ in spans]
+        if self._prefixes is None:
+            self._prefixes = prefixes_of(self._weights)
+        words = distinct_words(text)
+        new = words - self._seen
+        self._seen |= new
+        self._terms |= words_with_terms(new, self._weights.keys(), self._prefixes)
         found: dict[int, set[str]] = {}
         for word in words & self._terms.keys():
             for start in _places(word, text):
@@ -72,28 +81,34 @@ class QuoteFinder:
             return [(0, len(text))]
         if not self._weights:
             return [(0, chars_max)]
-        spans = list(_spans(text, min(SENTENCE_CHARS_MAX, chars_max)))
-        found = dict(sorted(self._found(text, spans).items()))
+        starts, stops = _spans_of(text, chars_max)
+        weights, found = self._weights, dict(sorted(self._found(text, starts).items()))
+        values_max = {at: sum([weights[term] for term in shared]) for at, shared in found.items()}
         chosen: set[int] = set()
         seen: set[str] = set()
         remaining, run_chars = chars_max, max(RUN_CHARS_MIN, chars_max // 2)
         for _ in range(ROUNDS_MAX):
             best, weight = -1, 0.0
-            for at, shared in found.items():
-                length = spans[at][1] - spans[at][0]
-                if at not in chosen and length <= remaining:
-                    value = sum(
-                        self._weights[term] * (REPEATED if term in seen else 1) for term in shared
-                    )
-                    if value > weight:
-                        best, weight = at, value
+            for at, value_max in values_max.items():
+                if (
+                    value_max > weight
+                    and at not in chosen
+                    and stops[at] - starts[at] <= remaining
+                    and (value := _value(found[at], weights, seen)) > weight
+                ):
+                    best, weight = at, value
             if best < 0:
                 break
-            run = _run(text, spans, best, min(remaining, run_chars), chosen)
+            run = _run(text, starts, stops, best, min(remaining, run_chars), chosen)
             chosen.update(run)
             seen.update(*(found[at] for at in run if at in found))
-            remaining -= sum(spans[at][1] - spans[at][0] for at in run)
-        return _joined([spans[at] for at in sorted(chosen)] or [(0, chars_max)])
+            remaining -= sum(stops[at] - starts[at] for at in run)
+        return _joined([(starts[at], stops[at]) for at in sorted(chosen)] or [(0, chars_max)])
+
+
+def _value(shared: Set[str], weights: Mapping[str, float], seen: Set[str]) -> float:
+    """Return the weight of terms, less of those already quoted."""
+    return sum([weights[term] * (REPEATED if term in seen else 1) for term in shared])
 
 
 def _places(word: str, text: str) -> Iterator[int]:
@@ -106,42 +121,60 @@ def _places(word: str, text: str) -> Iterator[int]:
         start = text.find(word, start + 1)
 
 
-def _run(text: str, spans: Sequence[Range], best: int, chars: int, chosen: Set[int]) -> list[int]:
+def _run(
+    text: str,
+    starts: Sequence[int],
+    stops: Sequence[int],
+    best: int,
+    chars: int,
+    chosen: Set[int],
+) -> range:
     """Return a sentence with its neighbours, by their positions."""
-    first, last = best, best
-
-    def has_room(start: int, stop: int) -> bool:
-        return (
-            start >= 0
-            and stop < len(spans)
-            and chosen.isdisjoint((start, stop))
-            and spans[stop][1] - spans[start][0] <= chars
-        )
-
-    if has_room(best - 1, best) and _REFERENCE.match(text, *spans[best]):
+    first = last = best
+    if (
+        best
+        and best - 1 not in chosen
+        and stops[best] - starts[best - 1] <= chars
+        and _REFERENCE.match(text, starts[best], stops[best])
+    ):
         first -= 1
-    while has_room(first, last + 1):
+    count, end = len(starts), starts[first] + chars
+    while last + 1 < count and last + 1 not in chosen and stops[last + 1] <= end:
         last += 1
-    while has_room(first - 1, last):
+    begin = stops[last] - chars
+    while first and first - 1 not in chosen and starts[first - 1] >= begin:
         first -= 1
-    return list(range(first, last + 1))
+    return range(first, last + 1)
 
 
-def _spans(text: str, chars_max: int) -> Iterator[Range]:
-    """Yield the sentences and lines of a text, or parts of them, without white space around."""
-    start = 0
-    for end in (*(match.end() for match in _END.finditer(text)), len(text)):
-        piece = text[start:end]
-        stop = start + len(piece.rstrip())
-        start += len(piece) - len(piece.lstrip())
-        while stop - start > chars_max:
-            at = text.rfind(" ", start + 1, start + chars_max)
-            at = at if at > 0 else start + chars_max
-            yield start, at
-            start = at + (text[at] == " ")
-        if stop > start:
-            yield start, stop
-        start = end
+def _spans_of(text: str, chars_max: int) -> Sequence[Sequence[int]]:
+    """Return where the sentences of a text start and stop, cached by the hash of the text."""
+    if chars_max < SENTENCE_CHARS_MAX:
+        return _spans(text, chars_max)
+    return _sentences.get(text, _spans)
+
+
+def _spans(text: str, chars_max: int = SENTENCE_CHARS_MAX) -> tuple[Sequence[int], Sequence[int]]:
+    """Return where the sentences and lines of a text, or parts of them, start and stop.
+
+    White space around them is left out."""
+    starts, stops = array("l"), array("l")
+    last = 0
+    for end in (*[match.end() for match in _END.finditer(text)], len(text)):
+        part = text[last:end].lstrip()
+        if part:
+            start = end - len(part)
+            stop = start + len(part.rstrip())
+            while stop - start > chars_max:
+                at = text.rfind(" ", start + 1, start + chars_max)
+                at = at if at > 0 else start + chars_max
+                starts.append(start)
+                stops.append(at)
+                start = at + (text[at] == " ")
+            starts.append(start)
+            stops.append(stop)
+        last = end
+    return starts, stops
 
 
 def _joined(spans: Sequence[Range]) -> list[Range]:

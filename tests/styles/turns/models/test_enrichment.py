@@ -7,8 +7,12 @@ from pydantic import ValidationError
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
-from memsvc.styles.turns.models.window import CONTEXT_MESSAGES, MESSAGES_MAX, MESSAGES_TOK
+from memsvc.styles.turns.models.model_extraction import (
+    CONTEXT_MESSAGES,
+    EXTRACT_JOB,
+    MESSAGES_MAX,
+    MESSAGES_TOK,
+)
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, Question, RecordingMeter, ScriptedLlm

@@ -1,0 +1,284 @@
+"""Commands `memsvc embeddings` and `memsvc reranker`: models tried, put into the settings, used."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.embeddings import embedder
+from memsvc.adapters.models import reranker
+from memsvc.adapters.options import EMBEDDINGS_OFF, RERANK_OFF, EmbeddingOptions, RerankOptions
+from memsvc.cli.options import settings_file, settings_of, with_database
+from memsvc.cli.tool_client import Config, DataDir
+from memsvc.core.errors import invalid, unavailable
+from memsvc.core.ports import Embedder
+from memsvc.core.scope import Scope
+from memsvc.package_files import default_config
+from memsvc.settings import PREFIX, Settings, load, with_values
+from memsvc.store import keys, projects, vectors
+from memsvc.store.database import Database
+from memsvc.styles.embedding import Embedding
+
+EMBEDDINGS: Final = "embeddings"
+RERANK: Final = "rerank"
+INDEXES_MAX: Final = 100_000
+COUNTED: Final = "memsvc_embedding_texts_total"
+PROVIDERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "openai": {
+        "base_url": "https://api.openai.com/v1",
+        "model": "text-embedding-3-small",
+        "api_key": "env:OPENAI_API_KEY",
+    },
+    "ollama": {
+        "base_url": "http://127.0.0.1:11434/v1",
+        "model": "nomic-embed-text",
+        "document_prefix": "search_document: ",
+        "question_prefix": "search_query: ",
+    },
+}
+RERANK_DEFAULTS: Final = {
+    "endpoint": "https://api.cohere.com/v2/rerank",
+    "model": "rerank-v3.5",
+    "api_key": "env:CO_API_KEY",
+}
+RESTART: Final = "A server that runs reads its settings when it starts: restart it."
+
+embeddings = typer.Typer(help="Search by meaning: turned on and off.", no_args_is_help=True)
+rerank = typer.Typer(help="A model that reorders what was found: on and off.", no_args_is_help=True)
+
+Model = Annotated[str | None, typer.Option(help="Model to ask for, by the endpoint's name for it.")]
+KeyVariable = Annotated[
+    str | None, typer.Option("--key-env", help="Environment variable that holds the key.")
+]
+KeyFile = Annotated[Path | None, typer.Option(help="File that holds the key.")]
+
+
+@embeddings.command("use")
+def use_embeddings(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="openai|ollama|URL|FOLDER", help="What makes the vectors."),
+    ],
+    model: Model = None,
+    dimensions: Annotated[
+        int | None, typer.Option(min=1, help="Length of a vector; else as the model has it.")
+    ] = None,
+    key_variable: KeyVariable = None,
+    key_file: KeyFile = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Try a model, put it into the settings, and embed what is stored.
+
+    The endpoint is sent every stored text; before this command nothing is sent. Run again, it
+    resumes. Nothing is written where the model does not answer as it should.
+    """
+    options = settings_of(config, data_dir=data_dir).embeddings
+    chosen = {"api_key": "", "folder": "", "document_prefix": "", "question_prefix": ""}
+    is_url = source.startswith(("http://", "https://"))
+    if source in PROVIDERS or is_url:
+        if is_url and model is None:
+            raise invalid("an endpoint of your own needs --model")
+        defaults = PROVIDERS.get(
+            source, {"base_url": source.rstrip("/").removesuffix("/embeddings")}
+        )
+        model = model or defaults["model"]
+        chosen |= defaults if model == defaults.get("model") else _without_prefixes(defaults)
+        chosen |= {"provider": "openai", "model": model}
+    elif not Path(source).is_dir():
+        raise invalid(f"{source} is not openai, ollama, a URL or a folder")
+    else:
+        chosen |= {"provider": "local", "folder": str(Path(source).absolute())}
+    if options.api_key and _same(options, chosen, "provider", "base_url"):
+        del chosen["api_key"]
+    if same := _same(options, chosen, "provider", "model", "folder"):
+        chosen = _without_prefixes(chosen)  # what else somebody set for this model stays
+    chosen |= _key(key_variable, key_file)
+    values = chosen | ({} if same and dimensions is None else {"dimensions": dimensions or 0})
+    with _updated_settings(EMBEDDINGS, values, config, data_dir) as (settings, write):
+        print(f"embeddings: {asyncio.run(_check_embedder(settings.embeddings))}")
+        with_database(settings, lambda database: _embed(database, settings.embeddings, write))
+    print(f"Search and recall go by words and by meaning. {RESTART}")
+
+
+def _same(options: EmbeddingOptions, chosen: Mapping[str, Any], *names: str) -> bool:
+    return all(
+        chosen.get(name, value) == value for name in names for value in [getattr(options, name)]
+    )
+
+
+async def _check_embedder(options: EmbeddingOptions) -> str:
+    async with embedder(options.model_copy(update={"retries": 0})) as client:
+        assert client is not None
+        (vector,) = await client.embed(["Does this work?"])
+        return f"{client.model} answers with {len(vector)} dimensions"
+
+
+def _without_prefixes(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not name.endswith("_prefix")}
+
+
+@embeddings.command("off")
+def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
+    """Turn search by meaning off; vectors that are stored stay for the next time."""
+    with _updated_settings(EMBEDDINGS, {"provider": ""}, config, data_dir) as (_, write):
+        write()
+    print(f"embeddings: {EMBEDDINGS_OFF}")
+
+
+@rerank.command("use")
+def use_reranker(
+    source: Annotated[
+        str, typer.Argument(metavar="cohere|URL", help="An endpoint that speaks Cohere's rerank.")
+    ],
+    model: Model = None,
+    key_variable: KeyVariable = None,
+    key_file: KeyFile = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Try a model that reorders what was found, and put it into the settings.
+
+    The endpoint is sent each question of file_search with the passages found for it.
+    """
+    values = RERANK_DEFAULTS if source == "cohere" else {"endpoint": source, "api_key": ""}
+    values = {**values, **({"model": model} if model else {}), **_key(key_variable, key_file)}
+    with _updated_settings(RERANK, values, config, data_dir) as (settings, write):
+        print(f"reranker: {asyncio.run(check_reranker(settings.rerank))}")
+        write()
+    print(f"file_search is reordered by it, within {settings.rerank.timeout_ms} ms. {RESTART}")
+
+
+async def check_reranker(options: RerankOptions) -> str:
+    """Return how the reranker answers; RERANK_OFF without one. UNAVAILABLE when it does not."""
+    async with reranker(options) as client:
+        if client is None:
+            return RERANK_OFF
+        scores = await client("Which animal barks?", ["A dog barks.", "A stone is silent."])
+        return f"{options.model} answers with scores {', '.join(f'{one:.2f}' for one in scores)}"
+
+
+@rerank.command("off")
+def reranker_off(config: Config = None, data_dir: DataDir = None) -> None:
+    """Turn the reordering by a model off."""
+    with _updated_settings(RERANK, {"endpoint": ""}, config, data_dir) as (_, write):
+        write()
+    print(f"reranker: {RERANK_OFF}")
+
+
+def _key(variable: str | None, file: Path | None) -> dict[str, str]:
+    if variable and file:
+        raise invalid("a key is in a variable or in a file: give --key-env or --key-file")
+    if file is not None:
+        return {"api_key": f"file:{file.absolute()}"}
+    return {"api_key": f"env:{variable}"} if variable else {}
+
+
+@contextmanager
+def _updated_settings(
+    section: str, values: Mapping[str, Any], config: Path | None, data_dir: Path | None
+) -> Iterator[tuple[Settings, Callable[[], None]]]:
+    """Yield the settings with these values, and a function that writes them to the user's file.
+
+    Raises INVALID_ARGUMENT where the environment sets one of them, as that counts more.
+    """
+    settings = settings_of(config, data_dir=data_dir)
+    before = getattr(settings, section)
+    changes = {name: value for name, value in values.items() if getattr(before, name) != value}
+    for name in changes:
+        if (variable := f"{PREFIX}{section}__{name}".upper()) in os.environ:
+            raise invalid(f"{variable} counts more than the file", recovery="unset it")
+    file = settings_file(config, data_dir).absolute()
+    if file.is_symlink():
+        file = file.resolve()
+    if not changes:
+        yield settings, lambda: print("nothing to change")
+        return
+    new = file.with_name(f"{file.name}.new")
+    _write_new(file, new, section, changes)
+    try:
+
+        def write() -> None:
+            new.replace(file)
+            print(f"written to {file}: {section}.{{{', '.join(sorted(changes))}}}")
+
+        files = [new] if config else [default_config(), new]
+        yield load(files[0], os.environ, *files[1:], data_dir=data_dir), write
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _write_new(file: Path, new: Path, section: str, changes: dict[str, Any]) -> None:
+    try:
+        text = file.read_bytes().decode() if file.exists() else ""
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.touch(mode=0o600)
+        new.write_bytes(with_values(text, section, changes).encode())
+        if file.exists():
+            shutil.copymode(file, new)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise invalid(f"{new} cannot be written: {error.strerror}") from error
+
+
+async def _embed(database: Database, options: EmbeddingOptions, write: Callable[[], None]) -> None:
+    """Write the settings, and embed what lacks vectors of this model."""
+    if not await vectors.ready(database):
+        raise unavailable(
+            "this database keeps no vectors",
+            recovery="install pgvector 0.7 or newer, then run `memsvc migrate`",
+        )
+    write()
+    async with embedder(options) as client:
+        assert client is not None
+        print(f"{await _embed_all(database, client):,} texts embedded")
+
+
+async def _embed_all(database: Database, client: Embedder) -> int:
+    scopes = [
+        Scope(tenant, project)
+        for tenant in await keys.list_tenants(database)
+        for project in await _projects(database, tenant)
+    ]
+    progress = _Progress()
+    for scope in scopes:
+        async with database.begin_read(scope) as tx:
+            found = (await vectors.progress(tx, client.model)).values()
+            progress.total += sum(max(0, one.entries - one.vectors) for one in found)
+    embedding = Embedding(database, client, SystemClock(), progress)
+    for scope in scopes:
+        async with database.begin_read(scope) as tx:
+            indexes = await vectors.list_incomplete(tx, client.model, limit=INDEXES_MAX)
+        for index_id in indexes:
+            await embedding.embed(scope, str(index_id))
+    return progress.done
+
+
+async def _projects(database: Database, tenant: bytes) -> list[str]:
+    found = [""]
+    async with database.begin_tenant(Scope(tenant, "*"), read_only=True) as tx:
+        while (project := await projects.next_project(tx, found[-1])) is not None:
+            found.append(project)
+    return found[1:]
+
+
+class _Progress:
+    """The meter of an embedding: prints how far it is."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.done = 0
+
+    def add(self, name: str, amount: float = 1.0, **_: str) -> None:
+        """Count embedded texts and print them to stderr."""
+        if name == COUNTED:
+            self.done += int(amount)
+            print(f"{self.done:,} of {self.total:,} texts", file=sys.stderr, flush=True)

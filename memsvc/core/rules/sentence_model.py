@@ -1,0 +1,137 @@
+"""What a sentence is, by its words: something that lasts, a standing instruction, or neither.
+
+A linear model: each word, its beginning, each pair of words, the first and last ones and the look
+of a sentence have a weight of their own (in Chinese and Japanese up to three characters), learned by
+`benchmarks.train_sentences` from sentences that people labelled. Nothing in it is written by hand."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from math import sqrt
+from typing import Final, NamedTuple
+
+MODEL_FILE: Final = "sentence_model.txt"
+"""Lines of a label (`lasts` or `orders`), a weight, a colon and the features that have it, apart by
+tabs."""
+PREFIX_CHARS: Final = 4
+CJK_CHARS_MAX: Final = 3
+LENGTHS: Final = (3, 6, 10, 16, 25)
+"""Words, or pairs of characters, from which on a sentence is longer."""
+MEANT_MIN: Final = -2.0
+"""Judgement below which not even a rule is believed."""
+MESSAGE_SHARE: Final = 0.5
+MESSAGE_CHARS_MAX: Final = 400
+"""What the message around a sentence adds to its judgement, if it is no longer."""
+
+_WORD: Final = re.compile(r"[^\W_]+(?:'[^\W\d_]+)?")
+_CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_LOOKS: Final = (
+    ("#quotes", re.compile(r"[\"“”«»「」『』„]")),
+    ("#asks", re.compile(r"[?？]\s*$")),
+    ("#shouts", re.compile(r"[!！]\s*$")),
+    ("#colon", re.compile(r"[:：]\s*$")),
+    ("#lower", re.compile(r"^\W*[a-zß-öø-ÿ]")),
+    ("#code", re.compile(r"`|\w[_/\\]\w|\w\(\)|[a-z][A-Z]\w|(?<!\w)--\w|[{}<>=]|\w\.\w{2,4}\b")),
+    ("#name", re.compile(r"[\w,] [A-ZÄÖÜÉ][a-zäöüßéèáíóúñç]{2,}")),
+)
+
+_QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
+_SELF_QUESTION: Final = re.compile(
+    r", (?:am i|aren't i|are we|aren't we|do i|don't i|do we|don't we|have i|haven't i|did i|didn't i|is it|isn't it|was i|wasn't i)\?"
+    r"|[,，] ?(?:oder nicht|oder etwa nicht|stimmt's|stimmt das|richtig|¿verdad|¿no|¿o no|¿a que sí|non|pas vrai|n'est-ce pas|c'est ça|ou pas|right|correct) ?\?|[,，](?:对吧|对不对|是吧|对吗|没错吧)[？?]",
+    re.IGNORECASE,
+)
+
+
+class Judgement(NamedTuple):
+    """How much speaks for a sentence being what: logarithms of odds, above 0 where it rather is.
+
+    `lasts`: it says something of the speaker that still holds in a month. `orders`: it tells the
+    assistant how to be from now on."""
+
+    lasts: float
+    orders: float
+
+    def within(self, message: "Judgement", share: float) -> "Judgement":
+        """Return the judgement of a sentence with a share of that of the message around it."""
+        return Judgement(
+            *(own * (1 - share) + all_ * share for own, all_ in zip(self, message, strict=True))
+        )
+
+
+def judge(sentence: str) -> Judgement:
+    """Return what a sentence, as it was typed, is by its words."""
+    weights, found = _weights(), set(features(sentence))
+    known = [weights[feature] for feature in found if feature in weights]
+    if not known:
+        return Judgement(0.0, 0.0)
+    scale = 1 / sqrt(len(known))
+    return Judgement(*(scale * sum(column) for column in zip(*known, strict=True)))
+
+
+def judged_in(sentence: str, message: str) -> Judgement:
+    """Return what a sentence of a message is, by its own words and what is said around it.
+
+    What is asked beside it says nothing of it."""
+    own = judge(sentence)
+    if len(message) > MESSAGE_CHARS_MAX:
+        return own
+    said = _QUESTION.sub("", message)
+    return own.within(judge(said), MESSAGE_SHARE) if len(said) > len(sentence) else own
+
+
+def is_meant(clause: str, message: str) -> bool:
+    """Return whether a clause may say something of the speaker: it need not last."""
+    return not asks_oneself(message) and max(judged_in(clause, message)) > MEANT_MIN
+
+
+def asks_oneself(message: str) -> bool:
+    """Return whether somebody asks if what is said of them is true: ", am I?"."""
+    return _SELF_QUESTION.search(message) is not None
+
+
+def features(sentence: str) -> Iterator[str]:
+    """Yield the features of a sentence, some of them repeatedly; "" is one of every sentence."""
+    low = sentence.casefold().replace("’", "'")
+    if _CJK.search(low):
+        runs = re.findall(r"\w+", low)
+        text = "".join(runs)
+        for run in runs:
+            for length in range(1, CJK_CHARS_MAX + 1):
+                for at in range(len(run) - length + 1):
+                    yield run[at : at + length]
+        for length in range(1, CJK_CHARS_MAX + 1):
+            yield f"^{text[:length]}"
+            yield f"{text[-length:]}$"
+        count = len(text) / 2
+    else:
+        words = ["0" if word[0].isdigit() else word for word in _WORD.findall(low)]
+        yield from words
+        for word in words:
+            if len(word) > PREFIX_CHARS:
+                yield f"{word[:PREFIX_CHARS]}*"
+        yield from map(" ".join, pairwise(words))
+        yield f"^{' '.join(words[:1])}"
+        yield f"^{' '.join(words[:2])}"
+        yield f"{' '.join(words[-1:])}$"
+        count = len(words)
+    yield f"#{sum(count >= length for length in LENGTHS)}"
+    for name, pattern in _LOOKS:
+        if pattern.search(sentence):
+            yield name
+    yield ""
+
+
+@cache
+def _weights() -> Mapping[str, tuple[float, float]]:
+    """Return the weights of each feature for `lasts` and for `orders`."""
+    content = files("memsvc.core.rules").joinpath(MODEL_FILE).read_text(encoding="utf-8")
+    found: dict[str, list[float]] = {}
+    for line in content.splitlines():
+        head, _, names = line.partition(": ")
+        label, weight = head.split()
+        for name in names.split("\t"):
+            found.setdefault(name, [0.0, 0.0])[label == "orders"] = float(weight)
+    return {name: (lasts, orders) for name, (lasts, orders) in found.items()}

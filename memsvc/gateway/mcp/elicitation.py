@@ -1,0 +1,195 @@
+"""Elicitation: asks the user of a client before a call removes anything for good.
+
+On the newer wire the client gets the question instead of a result, and calls again with the answer.
+On the older one the call waits: over HTTP the question is sent on the response to it, and the
+answer is another request, which any replica may get.
+"""
+
+import hashlib
+import secrets
+from functools import partial
+from typing import Any, Final
+
+import anyio
+import orjson
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    CallToolRequestParams,
+    ClientCapabilities,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from memsvc.core.errors import Code, MemsvcError, permission_denied
+from memsvc.gateway.call_accounting import Elicit
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.mcp.notifications import is_valid
+from memsvc.gateway.mcp.request import Context, RequestSender
+from memsvc.gateway.mcp.sessions import McpSessions
+from memsvc.gateway.mcp.subscriptions import Subscriptions
+
+CONFIRM: Final = "confirm"
+METHOD: Final = "elicitation/create"
+_ELSEWHERE: Final = (
+    "remove it over REST or by the command line, or let an operator set limits.confirm_s_max: 0"
+)
+_FORM: Final = {
+    "type": "object",
+    "properties": {CONFIRM: {"type": "boolean", "title": "Do it", "default": False}},
+    "required": [CONFIRM],
+}
+
+
+class InputRequiredError(MemsvcError):
+    """The client has to ask its user, and to call again with the answer and this state."""
+
+    def __init__(self, form: ElicitRequestFormParams, state: str) -> None:
+        super().__init__(Code.NOT_ACCEPTED, "the user has to be asked before this is done")
+        self._form = form
+        self._state = state
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of the call, in its wire form."""
+        params = self._form.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {
+            "resultType": "input_required",
+            "inputRequests": {CONFIRM: {"method": METHOD, "params": params}},
+            "requestState": self._state,
+        }
+
+
+class Elicitation:
+    """Asks the users of clients, over whichever transport, where they can be asked.
+
+    Without `sessions` and `subscriptions`, only clients of connections that last can.
+    """
+
+    def __init__(
+        self,
+        limits: LimitsOptions,
+        sessions: McpSessions | None,
+        subscriptions: Subscriptions | None,
+    ) -> None:
+        self._confirm_s = limits.confirm_s_max
+        self._sessions = sessions
+        self._subscriptions = subscriptions
+
+    def elicit_for(
+        self, context: Context, sender: RequestSender, call: CallToolRequestParams
+    ) -> Elicit | None:
+        """Return what asks the user of this call's client; None for a client that cannot ask."""
+        if not self._confirm_s:
+            return None
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            takes_forms = has_forms(context.session.client_capabilities)
+            return partial(self._require, sender, call) if takes_forms and self._sessions else None
+        if sender.send_request is None and not (
+            context.session.can_send_request and has_forms(context.session.client_capabilities)
+        ):
+            return None
+        return partial(self._wait, context, sender)
+
+    async def _require(self, sender: RequestSender, call: CallToolRequestParams, text: str) -> None:
+        """Take the answer that came with the call, or require one."""
+        sessions, caller = self._sessions, sender.caller
+        if sessions is None:
+            raise RuntimeError("nothing signs the state of a question")
+        arguments = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
+        about = f"{call.name} {hashlib.sha256(arguments).hexdigest()}"
+        answer = (call.input_responses or {}).get(CONFIRM)
+        if answer is None:
+            raise InputRequiredError(_form(text), await sessions.new_state(caller, about))
+        if not await sessions.is_state(caller, about, call.request_state or ""):
+            raise MemsvcError(
+                Code.NOT_ACCEPTED,
+                "this answers another question, or comes too late",
+                recovery="call again without an answer, to be asked again",
+            )
+        _check(answer)
+
+    async def _wait(self, context: Context, sender: RequestSender, text: str) -> None:
+        """Ask, and wait for the answer, which counts while the key is valid."""
+        _check(await self.elicit(context, sender, _form(text)))
+        if not await is_valid(sender):
+            raise permission_denied("this API key was revoked or changed")
+
+    async def elicit(
+        self, context: Context, sender: RequestSender, form: ElicitRequestFormParams
+    ) -> ElicitResult:
+        """Return the user's answer to a form; NOT_ACCEPTED when none comes in time."""
+        request = ElicitRequest(params=form)
+        try:
+            if sender.send_request is not None:
+                return await self._elicit_over_http(sender, request)
+            with anyio.fail_after(self._confirm_s):
+                return await context.session.send_request(
+                    request,
+                    ElicitResult,
+                    metadata=ServerMessageMetadata(related_request_id=context.request_id),
+                )
+        except (MCPError, ValidationError, TimeoutError):
+            raise MemsvcError(
+                Code.NOT_ACCEPTED,
+                f"the user was asked and gave no answer within {self._confirm_s:g} s;"
+                " nothing was done",
+                recovery=f"call again when the user can answer; where they never can, {_ELSEWHERE}",
+            ) from None
+
+    async def _elicit_over_http(
+        self, sender: RequestSender, request: ElicitRequest
+    ) -> ElicitResult:
+        """Ask in the response to a call, and wait for the answer at any replica; TimeoutError."""
+        sessions, subscriptions, session = self._sessions, self._subscriptions, sender.session
+        if sender.send_request is None or not (sessions and subscriptions and session):
+            raise TimeoutError
+        question = secrets.token_hex(16)
+        body = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+        send = partial(sender.send_request, {"jsonrpc": "2.0", "id": question, **body})
+        with (
+            subscriptions.opened(sender.caller.tenant) as watch,
+            sender.watch_validity(watch.close),
+        ):
+            answer = await sessions.ask(
+                sender.caller, session, question, watch, self._confirm_s, send=send
+            )
+        if answer is None:
+            raise TimeoutError
+        return ElicitResult.model_validate(answer)
+
+
+def has_forms(capabilities: ClientCapabilities | None) -> bool:
+    """Return whether a client can show its user forms."""
+    elicitation = None if capabilities is None else capabilities.elicitation
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def _form(text: str) -> ElicitRequestFormParams:
+    return ElicitRequestFormParams(
+        message=f"This cannot be undone:\n{text}", requested_schema=_FORM
+    )
+
+
+def _check(answer: Any) -> None:
+    """Raise NOT_ACCEPTED unless the user has agreed."""
+    if (
+        isinstance(answer, ElicitResult)
+        and answer.action == "accept"
+        and (answer.content or {}).get(CONFIRM) is True
+    ):
+        return
+    if isinstance(answer, ElicitResult) and answer.action == "cancel":
+        raise MemsvcError(
+            Code.NOT_ACCEPTED,
+            "the question to the user was dismissed without a choice; nothing was done",
+            recovery="tell the user what you want to remove, and call again when they agree;"
+            f" where the client dismisses every question by itself, {_ELSEWHERE}",
+        )
+    raise MemsvcError(
+        Code.NOT_ACCEPTED,
+        "the user did not agree; nothing was done",
+        recovery="do not call again unless the user asks for it",
+    )

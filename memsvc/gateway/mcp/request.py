@@ -1,0 +1,310 @@
+"""An MCP request: its sender, progress, cancellation, and errors in words of the protocol."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import anyio
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CancelledNotificationParams,
+    ClientCapabilities,
+    InitializeRequestParams,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.types import Message, Receive, Send
+
+from memsvc.core.errors import Code, MemsvcError, not_found
+from memsvc.core.frozen import frozen
+from memsvc.core.scope import Caller
+from memsvc.core.tools import SILENT, ProgressCallback
+
+NO_SUCH_RESOURCE: Final = -32002
+"""Up to 2025-11-25; later versions of the protocol use INVALID_PARAMS and never this number."""
+
+Context = ServerRequestContext[Any, Any]
+
+INTERVAL_S: Final = 0.1
+"""Minimum seconds between notifications; those in between are left out."""
+WRITE_S_MAX: Final = 5.0
+"""Seconds that a client may take to read one notification before they stop."""
+
+INITIALIZE: Final = "initialize"
+SESSION_HEADER: Final = b"mcp-session-id"
+WATCH_AFTER_S: Final = 0.25
+"""A call that takes longer is ended when its client disconnects; most are shorter, and pay nothing
+for it."""
+_SESSION = re.compile(r"[!-~]{1,128}")
+
+_CallKey = tuple[Caller, str, str]
+
+
+def protocol_error(error: MemsvcError) -> MCPError:
+    """Return the error as one of the protocol, with its body as data.
+
+    -32602 where the caller can correct it, -32603 where only time or an operator can.
+    """
+    is_internal = error.retryable or error.code is Code.INTERNAL_ERROR
+    return MCPError(INTERNAL_ERROR if is_internal else INVALID_PARAMS, error.message, error.body())
+
+
+def resource_error(error: MemsvcError, protocol_version: str, uri: str) -> MCPError:
+    """Return the error of a resource as `protocol_error` does, with the URI if it is not found.
+
+    Older versions of the protocol have a separate number for that.
+    """
+    named = protocol_error(error)
+    if error.code is not Code.NOT_FOUND:
+        return named
+    code = NO_SUCH_RESOURCE if protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else named.code
+    return MCPError(code, named.message, error.body() | {"uri": uri})
+
+
+def unknown_resource(uri: str) -> MemsvcError:
+    """Return the error for a URI of no resource that is visible to this caller."""
+    return not_found(f"Unknown resource: {uri}")
+
+
+@frozen
+class RequestSender:
+    """Caller, surface and id of a request.
+
+    `current_caller` looks up the current caller of the same key: another one when its rights were
+    changed, None once it was revoked or has expired; UNAVAILABLE when the look-up fails. It is
+    called before later events are sent.
+    """
+
+    caller: Caller
+    surface: str
+    request_id: str
+    current_caller: Callable[[], Awaitable[Caller | None]]
+    watch_validity: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: (
+        nullcontext()
+    )
+    """Context for what goes on after the response: calls its argument once, as soon as the key is
+    no longer valid for this caller. Where one key belongs to the whole process, it is never
+    called."""
+    on_error: Callable[[MemsvcError], None] = lambda _: None
+    """Called with the error of a refused call."""
+    toolsets: frozenset[str] = frozenset()
+    """Toolsets that the request asks for."""
+    session: bytes | None = None
+    """Session of the request over HTTP, by the hash of its id."""
+    send_request: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+    """Sends a request in the response, before the result, to a client that shows its user forms."""
+
+
+SenderOf = Callable[[Context], RequestSender]
+"""Function of a transport that returns the sender of a request."""
+
+
+def traceparent_of(context: Context) -> str:
+    """Return the client's span from a request's `_meta`; "" without one."""
+    value = (context.meta or {}).get("traceparent")
+    return value if isinstance(value, str) else ""
+
+
+def without(sender_of: SenderOf, tools: frozenset[str]) -> SenderOf:
+    """Return a function like `sender_of`, which also hides these tools from the callers."""
+
+    def with_hidden(caller: Caller) -> Caller:
+        return replace(caller, surface_hidden_tools=tools)
+
+    async def current_caller(sender: RequestSender) -> Caller | None:
+        caller = await sender.current_caller()
+        return None if caller is None else with_hidden(caller)
+
+    def sender_with_hidden(context: Context) -> RequestSender:
+        sender = sender_of(context)
+        return replace(
+            sender,
+            caller=with_hidden(sender.caller),
+            current_caller=partial(current_caller, sender),
+        )
+
+    return sender_with_hidden if tools else sender_of
+
+
+class _LatestProgress:
+    """Latest progress of a tool until it is sent. A step back is left out."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._latest: tuple[float, float | None, str | None] | None = None
+        self._done = -1.0
+        self._changed = anyio.Event()
+
+    def report(self, done: float, total: float | None = None, step: str | None = None) -> None:
+        if done > self._done:
+            self._done, self._latest = done, (done, total, step)
+            self._changed.set()
+
+    async def send_all(self) -> None:
+        """Send progress as it comes, until this is cancelled or the client does not read it."""
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            if not await self.send_latest():
+                return
+            await anyio.sleep(INTERVAL_S)
+
+    async def send_latest(self) -> bool:
+        """Send the latest progress, if any; return whether the client read it."""
+        if self._latest is None:
+            return True
+        latest, self._latest = self._latest, None
+        with anyio.move_on_after(WRITE_S_MAX):
+            try:
+                await self._context.session.report_progress(*latest)
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                return False
+            return True
+        return False
+
+
+def wants_progress(context: Context) -> bool:
+    """Return whether the client requested progress notifications."""
+    return context.meta is not None and context.meta.get("progress_token") is not None
+
+
+@asynccontextmanager
+async def progress_for(context: Context) -> AsyncIterator[ProgressCallback]:
+    """Provide the progress of a tool: sent to the client if it gave a progress token.
+
+    The last is sent before this ends, so that no notification follows the response.
+    """
+    if not wants_progress(context):
+        yield SILENT
+        return
+    progress = _LatestProgress(context)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(progress.send_all)
+        yield progress
+        tasks.cancel_scope.cancel()
+    await progress.send_latest()
+
+
+class Cancellation:
+    """Calls of the older wire that are in progress in this process."""
+
+    def __init__(self, sender_of: SenderOf) -> None:
+        self._sender_of = sender_of
+        self._active: dict[_CallKey, anyio.CancelScope] = {}
+
+    @contextmanager
+    def cancel_scope(self, context: Context, caller: Caller) -> Iterator[anyio.CancelScope | None]:
+        """Cancel the block when the client cancels its request: then `cancelled_caught` is true.
+
+        Yields None for a request without a session: its transport does it, or the sender is
+        unknown.
+        """
+        session = _session_of(context)
+        if session is None or context.request_id is None:
+            yield None
+            return
+        key = (caller, session, str(context.request_id))
+        with anyio.CancelScope() as scope:
+            self._active[key] = scope
+            try:
+                yield scope
+            finally:
+                if self._active.get(key) is scope:
+                    del self._active[key]
+
+    async def cancel(self, context: Context, params: CancelledNotificationParams) -> None:
+        """Cancel a call of the same key and session, if there still is one."""
+        session = _session_of(context)
+        if session is None:
+            return
+        scope = self._active.get((self._sender_of(context).caller, session, str(params.request_id)))
+        if scope is not None:
+            scope.cancel()
+
+
+def has_session(context: Context) -> bool:
+    """Return whether a request came over HTTP with the session id that its client was given."""
+    return _session_of(context) is not None
+
+
+def _session_of(context: Context) -> str | None:
+    if not isinstance(context.request, Request):
+        return None
+    header = context.request.headers.get("mcp-session-id", "")
+    return header if _SESSION.fullmatch(header) else None
+
+
+def capabilities_in(body: bytes) -> ClientCapabilities | None:
+    """Return what a client can, from the body of its `initialize`; None for any other request."""
+    if not is_method(body, INITIALIZE):
+        return None
+    try:
+        return InitializeRequestParams.model_validate(message_in(body)["params"]).capabilities
+    except (KeyError, ValidationError):  # the SDK refuses it
+        return None
+
+
+def message_in(body: bytes) -> dict[str, Any]:
+    """Return the message in a body; an empty one where there is none."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def is_method(body: bytes, method: str) -> bool:
+    """Return whether a body is a request of this method, whatever else is in it.
+
+    Only a body that has the name anywhere is parsed."""
+    return method.encode() in body and message_in(body).get("method") == method
+
+
+def request_id_in(body: bytes) -> str | int | None:
+    """Return the request id in a body, if there is one."""
+    request_id = message_in(body).get("id")
+    return request_id if isinstance(request_id, str | int) else None
+
+
+def with_session(session_id: str, send: Send) -> Send:
+    """Return a `send` that adds a session id to the answer."""
+
+    async def send_named(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            headers = [*message.get("headers", ()), (SESSION_HEADER, session_id.encode())]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_named
+
+
+async def cancel_on_disconnect(receive: Receive, response: Awaitable[None]) -> None:
+    """Await this until it is done or the client closes the connection, which cancels it.
+
+    Nobody else may receive meanwhile: the request is already read.
+    """
+    loop = asyncio.get_running_loop()
+    tasks: list[asyncio.Task[None]] = []
+    with anyio.CancelScope() as call:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            call.cancel()
+
+        timer = loop.call_later(WATCH_AFTER_S, lambda: tasks.append(loop.create_task(watch())))
+        try:
+            await response
+        finally:
+            timer.cancel()
+            for task in tasks:
+                task.cancel()

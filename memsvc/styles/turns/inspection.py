@@ -1,0 +1,458 @@
+"""Inspection by people rather than agents: sessions, their messages, and traces of recalls."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Annotated, Any, Final
+from uuid import UUID, uuid4
+
+import orjson
+from pydantic import Field
+
+from memsvc.core.call_context import step_done
+from memsvc.core.cursors import decode_cursor, encode_cursor
+from memsvc.core.errors import invalid
+from memsvc.core.facts import record_id
+from memsvc.core.frozen import frozen
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import Job
+from memsvc.store import conversation, recalls
+from memsvc.store.batch_writer import BatchWriter
+from memsvc.store.database import Database, Tx
+from memsvc.store.recalls import EntryPlace, PlaceContent, RecallPosition, RecallRecord
+from memsvc.store.sessions import ENTRY_MAX
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.file_layout import turn_of
+from memsvc.styles.turns.options import TraceOptions
+from memsvc.styles.turns.prompt import PreparedPrompt
+from memsvc.styles.turns.recall.recall import TEXT_CHARS_READ
+from memsvc.styles.turns.recall.sentence_quotes import quote_text
+from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId, TurnId, TurnUser
+
+DROPPED_MAX: Final = 20
+"""Candidates not shown, best first, that a trace lists."""
+PURGE_JOB: Final = "turns.forget_traces"
+PURGE_INTERVAL_S: Final = 6 * 60 * 60
+ROWS_A_STEP: Final = 5_000
+
+CURSOR_CHARS_MAX: Final = 700
+ITEM_CURSOR: Final = re.compile(r"[1-9]\d{0,9}\Z")
+Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"]
+Next = Annotated[str | None, "cursor of the next page, when there is one"]
+inspection_tool = partial(
+    tool,
+    toolset="turns",
+    needs=Permission.READ,
+    logs=("session_id", "turn_id", "user_id"),
+    is_admin=True,
+)
+
+TEXT_CHARS: Final = 4000
+LINE_BYTES_MAX: Final = 32 * 1024
+TURN_ITEMS_MAX: Final = 4000
+"""Items of a searched turn; it has no more, unless options.items_max was raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceNote:
+    """A prepared prompt, before it becomes a trace."""
+
+    scope: Scope
+    at: datetime
+    recall: UUID
+    session: str
+    turn: str
+    user: str
+    prepared: PreparedPrompt
+
+
+@frozen
+class RecallTrace:
+    """One recall, with the current content of the entries that it refers to."""
+
+    record: RecallRecord
+    quoted: Mapping[EntryPlace, PlaceContent]
+
+
+class RecallTraces:
+    """Background writer and reader of recall traces."""
+
+    def __init__(
+        self, database: Database, clock: Clock, meter: Meter, options: TraceOptions
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self.writer = BatchWriter[TraceNote](
+            database,
+            clock,
+            options,
+            kind="recalls",
+            write=_write,
+            dropped=lambda count: meter.add("memsvc_traces_dropped_total", count),
+            keep_after_purge=False,
+        )
+        self.job = Job(name=PURGE_JOB, run=self._purge, interval_s=PURGE_INTERVAL_S)
+
+    def note(
+        self, scope: Scope, *, session: str, turn: str, user: str, prepared: PreparedPrompt
+    ) -> None:
+        """Record what a prompt was given and why; nothing where traces are switched off."""
+        if self._options.days > 0:
+            at = self._clock.now()
+            self.writer.record(
+                TraceNote(
+                    scope=scope,
+                    at=at,
+                    recall=uuid4(),
+                    session=session,
+                    turn=turn,
+                    user=user,
+                    prepared=prepared,
+                )
+            )
+
+    async def page(
+        self,
+        scope: Scope,
+        session: str,
+        turn: str,
+        before: RecallPosition | None,
+        *,
+        limit: int,
+        chars_max: int,
+    ) -> Sequence[RecallTrace]:
+        """Return the recalls of a session or a turn, latest first, with their current content."""
+        async with self._database.begin_read(scope) as tx:
+            found = await recalls.page(tx, session, turn, before, limit=limit)
+            places = {
+                place
+                for record in found
+                for candidate in record.details["candidates"]
+                if (place := place_of(candidate))
+            }
+            quoted = (
+                await recalls.read_places(tx, sorted(places), chars_max=chars_max) if places else {}
+            )
+        return [RecallTrace(record, quoted) for record in found]
+
+    async def _purge(self, scope: Scope, _: str) -> None:
+        oldest: datetime = self._clock.now() - timedelta(days=self._options.days)
+        while True:
+            async with self._database.begin(scope) as tx:
+                if await recalls.forget_before(tx, oldest, limit=ROWS_A_STEP) < ROWS_A_STEP:
+                    return
+            step_done()
+
+
+async def _write(tx: Tx, notes: Sequence[TraceNote]) -> None:
+    await recalls.insert(tx, [_record(note) for note in notes])
+
+
+def _record(note: TraceNote) -> RecallRecord:
+    prepared = note.prepared
+    details = prepared.recalled.details(prepared.chunks_used, places=True)
+    visible_candidates = [candidate for candidate in details["candidates"] if candidate["shown"]]
+    other_candidates = [candidate for candidate in details["candidates"] if not candidate["shown"]][
+        :DROPPED_MAX
+    ]
+    return RecallRecord(
+        scope=note.scope,
+        at=note.at,
+        recall=note.recall,
+        session=note.session,
+        turn=note.turn,
+        user_id=note.user,
+        tokens=prepared.tokens,
+        details=details
+        | {"candidates": visible_candidates + other_candidates, "limits": prepared.limits},
+    )
+
+
+def place_of(candidate: Mapping[str, Any]) -> EntryPlace | None:
+    """Return the place of a candidate of a trace; None for a passage, which is not an entry."""
+    place = candidate.get("place")
+    return EntryPlace(*place) if place else None
+
+
+@result
+class ListedSession:
+    session_id: Annotated[str, "the session"]
+    user_id: Annotated[str, "who spoke last, if known"]
+    shared: Annotated[bool, "whether more than one user spoke in it"]
+    turns: Annotated[int, "turns that were stored"]
+    items: Annotated[int, "items that were stored"]
+    facts: Annotated[int, "facts that its turns stated or changed"]
+    created_at: Annotated[datetime, "when it began"]
+    updated_at: Annotated[datetime, "when it was last written"]
+    last_maintenance_at: Annotated[datetime | None, "when it was last maintained"]
+
+
+@result
+class SessionList:
+    sessions: Annotated[list[ListedSession], "the latest first"]
+    next_cursor: Next = None
+
+
+@result
+class ListedTurnItem:
+    event_id: Annotated[
+        str, "the item, as in the session's event files and as the evidence of facts"
+    ]
+    turn_id: Annotated[str, "the turn"]
+    said_at: Annotated[datetime, "when it was said"]
+    role: Annotated[str, "who it is from: user, assistant, tool and so on"]
+    speaker: Annotated[str, "the speaker's name, if it was given"]
+    text: Annotated[str, "its text, the first 4,000 characters"]
+    cut: Annotated[bool, "whether the text goes on"]
+    tokens: Annotated[int, "what it costs in a prompt"]
+    item: Annotated[
+        dict[str, Any] | None,
+        "the item as it was stored; none for one that is packed, or over 32 KB",
+    ]
+
+
+@result
+class TurnItemList:
+    items: Annotated[
+        list[ListedTurnItem],
+        "what was said, the latest first; what was forgotten is not among them",
+    ]
+    next_cursor: Next = None
+
+
+@result
+class RecallCandidate:
+    kind: Annotated[str, "turn, fact, insight, or chunk for a passage of a file, board or document"]
+    ref: Annotated[str, "the event, insight or passage, or the record_id of a fact"]
+    session_id: Annotated[str, "the session that it is from"]
+    turn_id: Annotated[str | None, "the turn that it is from; of a fact, in which it was said"]
+    fact_id: Annotated[str | None, "of a fact, what it is a fact about"]
+    shown: Annotated[bool, "whether the prompt had it"]
+    reason: Annotated[str | None, "why the prompt did not have it"]
+    score: Annotated[float, "what it was ranked by"]
+    parts: Annotated[dict[str, float], "what the score was made of"]
+    text: Annotated[
+        str | None,
+        "what the prompt had of it; none once it was forgotten, and for passages, which change",
+    ]
+    role: Annotated[str, "who it was from"]
+    speaker: Annotated[str, "the speaker's name, if it was given"]
+    said_at: Annotated[datetime | None, "when it was said"]
+    key: Annotated[str | None, "of a fact, its kind"]
+    tier: Annotated[str | None, "of a fact, how long it is kept"]
+    state: Annotated[str | None, "of a fact, what became of it since: active, superseded, deleted"]
+
+
+@result
+class ListedRecall:
+    recall_id: Annotated[str, "the recall"]
+    recalled_at: Annotated[datetime, "when"]
+    turn_id: Annotated[str, "for which turn, if that was given"]
+    user_id: Annotated[str, "for which person, if that was given"]
+    context_token_count: Annotated[int, "tokens of the whole prompt"]
+    candidates: Annotated[list[RecallCandidate], "what was shown, and the best of what was not"]
+    confidence: Annotated[dict[str, Any] | None, "how sure recall was of past items, and the floor"]
+    limits: Annotated[dict[str, Any], "what there was room for, and what was left out"]
+
+
+@result
+class RecallList:
+    recalls: Annotated[list[ListedRecall], "the latest first; a second may pass until one is here"]
+    next_cursor: Next = None
+
+
+@frozen
+class InspectionTools:
+    """The inspection tools."""
+
+    database: Database
+    traces: RecallTraces
+
+    @inspection_tool("memory_list_sessions", title="List sessions")
+    async def list_sessions(
+        self,
+        scope: Scope,
+        q: Annotated[
+            str,
+            Field(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$"),
+            "sessions whose names have this in them, of the latest 10,000",
+        ] = "",
+        user_id: Annotated[TurnUser, "sessions in which this person spoke last"] = "",
+        limit: Annotated[int, Field(ge=1, le=200), "sessions at the most"] = 50,
+        cursor: Cursor = "",
+    ) -> SessionList:
+        """List the sessions of a project, the latest first, with what is counted of each."""
+        before = (
+            conversation.SessionPosition(*decode_cursor(cursor, datetime, str)) if cursor else None
+        )
+        async with self.database.begin_read(scope) as tx:
+            found = await conversation.sessions(
+                tx, named=q.strip(), user=user_id, before=before, limit=limit + 1
+            )
+        page = found[:limit]
+        return SessionList(
+            sessions=[
+                ListedSession(
+                    session.session,
+                    session.user_id,
+                    session.shared,
+                    session.turns,
+                    session.counters.get("items", 0),
+                    session.counters.get("facts", 0),
+                    session.created_at,
+                    session.updated_at,
+                    session.last_maintenance_at,
+                )
+                for session in page
+            ],
+            next_cursor=encode_cursor(page[-1].updated_at, page[-1].session)
+            if len(found) > len(page)
+            else None,
+        )
+
+    @inspection_tool("memory_list_turns", title="List what was said")
+    async def list_turns(
+        self,
+        scope: Scope,
+        session_id: SessionId = DEFAULT_SESSION,
+        turn_id: Annotated[
+            TurnId, "a turn to begin with: it, and what was said before; else the latest one"
+        ] = "",
+        limit: Annotated[int, Field(ge=1, le=200), "items at the most"] = 50,
+        cursor: Annotated[str, Field(max_length=10), "next_cursor of the page before"] = "",
+    ) -> TurnItemList:
+        """List what was said in a session, item by item with the turn of each, the latest first."""
+        if cursor and not ITEM_CURSOR.match(cursor):
+            raise invalid("cursor must be the next_cursor of an earlier answer")
+        before, index = (
+            min(int(cursor), ENTRY_MAX) if cursor else ENTRY_MAX,
+            turn_index.turns(session_id),
+        )
+        async with self.database.begin_read(scope) as tx:
+            if turn_id and not cursor:
+                before = await conversation.entry_after(
+                    tx, session_id, index.number, turn_id, limit=TURN_ITEMS_MAX
+                )
+            found = await conversation.items(
+                tx,
+                index.number,
+                before=before,
+                limit=limit + 1,
+                chars_max=TEXT_CHARS,
+                line_bytes_max=LINE_BYTES_MAX,
+            )
+        page = found[:limit]
+        return TurnItemList(
+            items=[
+                ListedTurnItem(
+                    item.ref,
+                    turn_of(item.ref),
+                    item.said_at,
+                    item.role,
+                    item.speaker,
+                    item.text,
+                    item.chars > len(item.text),
+                    item.tokens,
+                    orjson.loads(item.line)["item"] if item.line else None,
+                )
+                for item in page
+            ],
+            next_cursor=str(page[-1].entry) if len(found) > len(page) else None,
+        )
+
+    @inspection_tool("memory_list_recalls", title="List what was recalled")
+    async def list_recalls(
+        self,
+        scope: Scope,
+        session_id: SessionId = DEFAULT_SESSION,
+        turn_id: Annotated[TurnId, "the turn; every turn of the session if not given"] = "",
+        limit: Annotated[int, Field(ge=1, le=50), "recalls at the most"] = 10,
+        cursor: Cursor = "",
+    ) -> RecallList:
+        """List what memory_before_turn recalled for a session or one of its turns, and why.
+
+        That is what each prompt had, what came close, the scores, and what limits left out."""
+        before = recalls.RecallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
+        found = await self.traces.page(
+            scope,
+            session_id,
+            turn_id,
+            before,
+            limit=limit + 1,
+            chars_max=TEXT_CHARS_READ,
+        )
+        page = found[:limit]
+        last = page[-1].record if len(found) > len(page) else None
+        return RecallList(
+            [_listed(one) for one in page],
+            encode_cursor(last.at, last.recall) if last else None,
+        )
+
+
+def _listed(trace: RecallTrace) -> ListedRecall:
+    record = trace.record
+    return ListedRecall(
+        record.recall.hex,
+        record.at,
+        record.turn,
+        record.user_id,
+        record.tokens,
+        [
+            _candidate(candidate, record.session, trace.quoted)
+            for candidate in record.details["candidates"]
+        ],
+        record.details.get("confidence"),
+        record.details["limits"],
+    )
+
+
+def _candidate(
+    candidate: Mapping[str, Any], session: str, quoted: Mapping[EntryPlace, PlaceContent]
+) -> RecallCandidate:
+    place = place_of(candidate)
+    stored = quoted.get(place) if place else None
+    text = None
+    if stored is not None:
+        cut: Any = candidate.get("cut") or [(0, len(stored.text))]
+        # traces of earlier versions have one range, not a list of them
+        ranges = [cut] if isinstance(cut[0], int) else cut
+        text = quote_text(stored.text, ranges)
+    return RecallCandidate(
+        candidate["kind"],
+        _ref(candidate, stored),
+        (stored.session if stored else None) or candidate.get("session", session),
+        _turn_of(candidate, stored),
+        stored.fact_id if stored else None,
+        candidate["shown"],
+        candidate.get("reason"),
+        candidate["score"],
+        candidate.get("parts", {}),
+        text,
+        stored.role if stored else "",
+        stored.speaker if stored else "",
+        stored.said_at if stored else None,
+        stored.key if stored else None,
+        stored.tier if stored else None,
+        stored.state if stored else None,
+    )
+
+
+def _ref(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str:
+    if stored is not None and stored.fact_id and stored.session:
+        return record_id(stored.session, stored.ref)
+    return candidate["ref"] or (stored.ref if stored else "")
+
+
+def _turn_of(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str | None:
+    if stored is not None and stored.turn:
+        return stored.turn
+    return (
+        turn_of(candidate["ref"] or (stored.ref if stored else ""))
+        if candidate["kind"] == "turn"
+        else None
+    )

@@ -1,1 +1,0 @@
-"""Inspection: sessions, their messages, and recall traces."""
