@@ -19,7 +19,7 @@ import httpx
 import orjson
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
-from memsvc.core.errors import MemsvcError, invalid, unavailable
+from memsvc.core.errors import MemsvcError, in_doubt, invalid, unavailable
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 USAGE_STATUS: Final = 2
@@ -43,6 +43,7 @@ CANCELLED: Final = "notifications/cancelled"
 SUBSCRIBE: Final = "resources/subscribe"
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _SECONDS = re.compile("[0-9]{1,9}")
 _PLAIN_HEADER = re.compile(r"(?!\s)(?!=\?base64\?)[\x20-\x7e]*(?<!\s)")
 
@@ -240,10 +241,12 @@ class Bridge:
                 "POST", self._address, content=line, headers=self._headers(message), timeout=timeout
             ) as response:
                 await self._pass_on(message, response)
+        except _NOT_SENT:
+            await self._fail(message, unavailable(f"cannot reach {self._address}"))
         except httpx.TimeoutException:
-            await self._fail(message, f"{self._address} does not answer in time")
+            await self._fail(message, in_doubt(f"{self._address} does not answer in time"))
         except httpx.HTTPError:
-            await self._fail(message, f"cannot reach {self._address}")
+            await self._fail(message, in_doubt(f"{self._address} broke the connection"))
         except OSError:
             return  # nobody reads the answers any more
 
@@ -285,7 +288,8 @@ class Bridge:
         error = _error_in(body)
         if error is None:
             await self._fail(
-                request, f"{self._address} answers with HTTP status {response.status_code}"
+                request,
+                unavailable(f"{self._address} answers with HTTP status {response.status_code}"),
             )
         else:
             await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
@@ -309,9 +313,7 @@ class Bridge:
                         break
             except httpx.HTTPError:
                 continue  # as long as the server restarts
-        await self._fail(
-            request, f"{self._address} ended its answer early; it may have been done: look first"
-        )
+        await self._fail(request, in_doubt(f"{self._address} ended its answer early"))
 
     async def _write_until_answer(self, response: httpx.Response, position: _Position) -> bool:
         """Write the messages of a stream; return whether the last of them was the answer."""
@@ -375,9 +377,8 @@ class Bridge:
             return False
         return isinstance(read, dict) and ("result" in read or "error" in read)
 
-    async def _fail(self, request: Message, message: str) -> None:
-        error = unavailable(message)
-        error_body = {"code": INTERNAL_ERROR, "message": message, "data": error.body()}
+    async def _fail(self, request: Message, error: MemsvcError) -> None:
+        error_body = {"code": INTERNAL_ERROR, "message": error.message, "data": error.body()}
         with suppress(OSError):
             await self._write(
                 orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error_body})

@@ -150,6 +150,12 @@ async def map_in_thread(texts: Sequence[str], function: Callable[[str], T]) -> l
     return done
 
 
+async def others_first(chars: int) -> None:
+    """Let others have the event loop, after a computation with this many characters on it."""
+    if chars > SLICE_CHARS:
+        await asyncio.sleep(0)
+
+
 async def run_in_count_thread(
     chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:

@@ -143,6 +143,18 @@ class ModelRefusalError(MemsvcError):
         return False
 
 
+def in_doubt(message: str) -> MemsvcError:
+    """Return the error for a call of which nobody knows whether it was done.
+
+    Sent again by itself it might be done twice."""
+    return MemsvcError(
+        Code.UNAVAILABLE,
+        message,
+        recovery="it may have been done: look first, and send the request again if it was not",
+        details={"retryable": False},
+    )
+
+
 # Errors that are raised often, by their code.
 invalid = partial(MemsvcError, Code.INVALID_ARGUMENT)  # however often it is sent
 not_found = partial(MemsvcError, Code.NOT_FOUND)

@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memsvc.core.background import SLICE_CHARS
+from memsvc.core.background import others_first
 from memsvc.core.errors import (
     Code,
     MemsvcError,
@@ -33,7 +33,7 @@ from memsvc.gateway.rate_limits import RateOptions, StoredOptions
 from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
 
 _STEP_BYTES = bytes.maketrans(b"[{]},", b"\x01\x01\xff\xff\x00")
-_IGNORED = bytes(byte for byte in range(256) if byte not in b"[]{},")
+_IGNORED = bytes(byte for byte in range(256) if byte not in b'[]{},"')
 
 
 class SseOptions(Options):
@@ -65,12 +65,13 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
     """
     if b"\0" in body or body[:1] in (b"\xfe", b"\xff"):
         raise invalid("the request body must be UTF-8")
-    opened = body.count(b"[") + body.count(b"{")
-    if opened <= depth_max and opened + body.count(b",") < values_max:
+    signs = body.translate(None, _IGNORED)
+    opened = signs.count(b"[") + signs.count(b"{")
+    if opened <= depth_max and opened + signs.count(b",") < values_max:
         return
-    # a value and its name are two strings
-    many = body.count(b'"') - body.count(b'\\"') > 4 * values_max
-    steps = _steps(body[:values_max] if many else body)
+    signs = _signs(body)
+    many = signs.count(b'"') > 4 * values_max  # a value and its name are two strings
+    steps = _steps(signs[:values_max] if many else signs)
     if _depth(steps[:values_max]) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
     if many or steps.count(1) + steps.count(0) >= values_max:
@@ -81,13 +82,19 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
 
 def is_too_deep(body: bytes, depth_max: int) -> bool:
     """Return whether JSON is nested deeper than this."""
-    return body.count(b"[") + body.count(b"{") > depth_max and _depth(_steps(body)) > depth_max
+    opened = body.count(b"[") + body.count(b"{")
+    return opened > depth_max and _depth(_steps(_signs(body))) > depth_max
 
 
-def _steps(body: bytes) -> bytes:
-    """Return the brackets that open and close levels of JSON, and the commas, as steps."""
+def _signs(body: bytes) -> bytes:
+    """Return the brackets, commas and quotation marks of JSON, without those that are escaped."""
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
-    return b"".join(unescaped.split(b'"')[::2]).translate(_STEP_BYTES, _IGNORED)
+    return unescaped.translate(None, _IGNORED)
+
+
+def _steps(signs: bytes) -> bytes:
+    """Return the brackets that open and close levels, and the commas, as steps."""
+    return b"".join(signs.split(b'"')[::2]).translate(_STEP_BYTES)
 
 
 def _depth(steps: bytes) -> int:
@@ -360,8 +367,7 @@ class LimitBody:
             body, tail = await self._read(scope, receive)
             if body and b"json" in (_header(scope, b"content-type") or b"").lower():
                 check_json(body, self.options.json_depth_max, self.options.json_values_max)
-                if len(body) > SLICE_CHARS:
-                    await asyncio.sleep(0)  # it took its time: others first
+                await others_first(len(body))
         except MemsvcError as error:
             await error_response(error, scope)(scope, receive, send)
             return

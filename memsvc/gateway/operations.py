@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
+from memsvc.core.background import others_first
 from memsvc.core.errors import invalid
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.core.validation_messages import position
@@ -163,9 +164,11 @@ async def json_body(request: Request) -> Any:
             "the body must be JSON", recovery="send the header Content-Type: application/json"
         )
     try:
-        return from_json(body, allow_inf_nan=False)
+        value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise invalid(f"the body is not JSON{position(error)}") from None
+    await others_first(len(body))
+    return value
 
 
 async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> CallOutcome:

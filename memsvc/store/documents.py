@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from memsvc.core.background import map_in_thread
 from memsvc.core.chunks import Chunk, chunks
 from memsvc.core.frozen import frozen
 from memsvc.store import index
@@ -131,7 +132,7 @@ async def replace_chunks(
 async def put(tx: Tx, index_name: str, file: File, text: str, *, title: str, now: datetime) -> bool:
     """Make a file findable by this text and no other; return whether any chunk is new."""
     ref = file.incarnation.hex
-    new = chunks(text.replace("\x00", " "))  # no text of the database holds a NUL
+    [new] = await map_in_thread([text], _chunks_of)
     old = await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX)
     return await replace_chunks(
         tx, index_name, ref, file.stream, title=title, old=old, new=new, now=now
@@ -142,10 +143,11 @@ async def add(
     tx: Tx, index_name: str, new_files: Sequence[tuple[File, str, str]], *, now: datetime
 ) -> None:
     """Make several new files findable, each by its text and its title, in one round trip."""
+    chunks_of_files = await map_in_thread([text for _, text, _ in new_files], _chunks_of)
     entries = [
         _entry(file.incarnation.hex, file.stream, chunk, _keywords(title, chunk), now)
-        for file, text, title in new_files
-        for chunk in chunks(text.replace("\x00", " "))
+        for (file, _, title), chunks_of_file in zip(new_files, chunks_of_files, strict=True)
+        for chunk in chunks_of_file
     ]
     if entries:
         await index.add(tx, {index_name: entries}, segment_bits=SEGMENT_BITS)
@@ -199,6 +201,10 @@ async def remove(tx: Tx, index_name: str, chunks_removed: Sequence[DocumentChunk
     await index.remove(
         tx, index_id_of(index_name), {chunk.entry: chunk.indexed for chunk in chunks_removed}
     )
+
+
+def _chunks_of(text: str) -> list[Chunk]:
+    return chunks(text.replace("\x00", " "))  # no text of the database holds a NUL
 
 
 def _entry(ref: str, stream: int, chunk: Chunk, keywords: str, now: datetime) -> NewEntry:

@@ -146,6 +146,20 @@ async def test_a_server_that_is_away_is_an_error_and_no_end(
         assert await host.errors() == ""
 
 
+async def test_what_a_server_may_have_done_is_not_to_be_sent_again_unseen() -> None:
+    async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(break_off, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with hosting("stdio", MEMSVC_URL=url, MEMSVC_API_KEY="some-key") as host:
+            error = (await host.ask("tools/call", name="memories_add"))["error"]["data"]
+            assert error["message"] == f"{url}/mcp broke the connection"
+            assert (error["code"], error["retryable"]) == ("UNAVAILABLE", False)
+            assert error["recovery"].startswith("it may have been done: look first")
+
+
 async def test_lines_that_are_no_messages_are_answered_and_end_nothing(
     shared: Served, key: str
 ) -> None:

@@ -24,9 +24,6 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.alone]
 HELD_S_MAX: Final = 0.1
-UNIT_S: Final = 0.02
-"""Time in which a machine of the speed that HELD_S_MAX is meant for counts to COUNT."""
-COUNT: Final = 500_000
 TRIES: Final = 3
 TICK_S: Final = 0.002
 QUOTED = ('"I like x" ' * 2000)[:15900]
@@ -226,14 +223,6 @@ def switching() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def counting_s() -> float:
-    """Return how long this machine computes now, beside all that it does, to count to COUNT."""
-    at = thread_time()
-    for _ in range(COUNT):
-        pass
-    return thread_time() - at
-
-
 @asynccontextmanager
 async def serving(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterator[Service]:
     async with served(urls, admin, worker=WorkerOptions(poll_s=0.05)) as service:
@@ -261,7 +250,6 @@ class Sender:
     async def send(self, what: str, path: str, *bodies: Callable[[], bytes]) -> None:
         seen = []
         for _ in range(TRIES):
-            held_s_max = HELD_S_MAX * max(1.0, counting_s() / UNIT_S)
             contents = [body() for body in bodies]
             async with self._held.watched():
                 answers = await asyncio.gather(
@@ -275,7 +263,7 @@ class Sender:
                 await until_idle(self._admin)
             assert all(answer.status_code < 500 for answer in answers), what
             seen.append((self._held.own_s, self._held.kept_s))
-            if all(min(figures) <= held_s_max for figures in zip(*seen, strict=True)):
+            if all(min(figures) <= HELD_S_MAX for figures in zip(*seen, strict=True)):
                 return
         self.over[what] = seen
 

@@ -21,7 +21,7 @@ import structlog
 from starlette.types import Message, Receive, Send
 
 from memsvc.core.background import in_background
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import MemsvcError, in_doubt, invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.gateway.limits import LimitsOptions
@@ -250,10 +250,8 @@ def _is_progress(event: bytes) -> bool:
 
 def lost_answer(request_id: str | int) -> bytes:
     """Return the event in place of an answer that nobody has any longer."""
-    error = MemsvcError(
-        Code.UNAVAILABLE,
-        "the answer to this request is lost: the server that had it is gone, or too much time has",
-        recovery="it may have been done: look first, and send the request again if it was not",
+    error = in_doubt(
+        "the answer to this request is lost: the server that had it is gone, or too much time has"
     )
     body = {"jsonrpc": "2.0", "id": request_id, "error": protocol_error(error).error.model_dump()}
     return b"event: message\ndata: %s\n\n" % orjson.dumps(body)

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import structlog
 from pydantic import AfterValidator, Field
 
+from memsvc.core.background import run_in_thread
 from memsvc.core.call_context import step_done
 from memsvc.core.chunks import chunks
 from memsvc.core.errors import MemsvcError, invalid, invalid_query
@@ -238,7 +239,8 @@ class FileIndex:
         self, tx: Tx, file: File, old: list[DocumentChunk], text: str, start: int, context: str
     ) -> None:
         # stored text holds no NUL; chunks without it can be compared with stored ones
-        new = chunks(text.replace("\x00", " "), start=start, context=context)
+        stored = text.replace("\x00", " ")
+        new = await run_in_thread(len(stored), chunks, stored, start=start, context=context)
         now = self._clock.now()
         changed = await documents.replace_chunks(
             tx,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import orjson
 from pydantic import Field
 
+from memsvc.core.background import others_first
 from memsvc.core.errors import invalid, payload_too_large, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, is_empty_message, normalize_item, user_message
@@ -186,6 +187,8 @@ class TurnTools:
         )
         if not (inputs or output_items or current):
             raise invalid("a turn needs input_items, conversation_items or output_items")
+        items = [*inputs, *output_items, *(current or ())]
+        await others_first(sum(len(item.content) for item in items))
         stored = await self.memory.after_turn(
             scope,
             session=args.session_id,
