@@ -5,7 +5,7 @@ import orjson
 from benchmarks.beliefs import FOLDER
 from benchmarks.train_sentences import KEPT, MEANT, learn, sentences
 from memsvc.core.question_kinds import QuestionKind, kind_of
-from memsvc.core.rules.sentence_model import Judgement, features, judge
+from memsvc.core.rules.sentence_model import Judgement, features, judge, judged_in
 from memsvc.core.rules.statements import LASTS_MIN, ORDERS_MIN
 
 KNOWN_MIN = 0.9
@@ -54,6 +54,23 @@ def test_what_is_learned_tells_sentences_apart_by_their_words() -> None:
         if (sum(weights[name] for name in one.features) > 0) != (one.label == "orders")
     ]
     assert len(wrong) < len(examples) / 50, wrong
+
+
+UNREAD = (
+    "Wczoraj próbowałem uruchomić skrypt na nowym serwerze, ale ciągle wyrzuca błąd z połączeniem.",
+    "Вчера вечером сервер опять упал, и мы два часа искали причину в логах, но ничего не нашли.",
+    "Надо переписать этот абзац так, чтобы он звучал менее официально и не терял смысла.",
+    "Dün akşam toplantıda bütçeyi konuştuk ama kimse rakam vermediği için karar haftaya kaldı.",
+    "어제 회의에서 예산안을 다시 검토하기로 했는데 팀장님이 자료를 아직 안 보내 주셔서 미뤄졌습니다.",
+    "Trean gam graltool molvear vemtroon brearhisplest plosteamdum teast chand gost grulrimtut.",
+)
+
+
+def test_the_length_and_the_marks_of_unknown_words_make_nothing_last() -> None:
+    for sentence in UNREAD:
+        assert label_of(sentence) == "", sentence
+        beside = judged_in(sentence, f"I like tea. {sentence}")
+        assert max(beside) < min(LASTS_MIN, ORDERS_MIN), sentence
 
 
 def test_features_are_words_their_beginnings_pairs_ends_and_looks() -> None:

@@ -21,6 +21,9 @@ LENGTHS: Final = (3, 6, 10, 16, 25)
 """Words, or pairs of characters, from which on a sentence is longer."""
 MEANT_MIN: Final = -2.0
 """Judgement below which not even a rule is believed."""
+KNOWN_MIN: Final = 0.2
+"""Share of a sentence's features that the model must know. Of one in a language that it has not
+learned it knows the length and the marks, and those alone make nothing last."""
 MESSAGE_SHARE: Final = 0.5
 MESSAGE_CHARS_MAX: Final = 400
 """What the message around a sentence adds to its judgement, if it is no longer."""
@@ -61,12 +64,16 @@ class Judgement(NamedTuple):
         )
 
 
+UNREADABLE: Final = Judgement(-1.0, -1.0)
+"""Neither, so far as is known; what a rule reads in it is believed all the same."""
+
+
 def judge(sentence: str) -> Judgement:
     """Return what a sentence, as it was typed, is by its words."""
     weights, found = _weights(), set(features(sentence))
     known = [weights[feature] for feature in found if feature in weights]
-    if not known:
-        return Judgement(0.0, 0.0)
+    if len(known) < KNOWN_MIN * len(found):
+        return UNREADABLE
     scale = 1 / sqrt(len(known))
     return Judgement(*(scale * sum(column) for column in zip(*known, strict=True)))
 
@@ -76,7 +83,7 @@ def judged_in(sentence: str, message: str) -> Judgement:
 
     What is asked beside it says nothing of it."""
     own = judge(sentence)
-    if len(message) > MESSAGE_CHARS_MAX:
+    if own is UNREADABLE or len(message) > MESSAGE_CHARS_MAX:
         return own
     said = _QUESTION.sub("", message)
     return own.within(judge(said), MESSAGE_SHARE) if len(said) > len(sentence) else own
