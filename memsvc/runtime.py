@@ -47,7 +47,7 @@ from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.oauth import TokenVerifier
 from memsvc.gateway.pipe_run import PipeTool
 from memsvc.gateway.rate_limits import RateLimits, StorageQuota
-from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.gateway.schemas import input_schema, listed_output_schema
 from memsvc.gateway.search_tools import SearchTools
 from memsvc.package_files import version
 from memsvc.settings import Settings
@@ -458,7 +458,7 @@ class Runtime:
             )
         for tool in self.dispatch.catalogue:
             input_schema(tool)
-            output_schema(tool)
+            listed_output_schema(tool)
             await asyncio.sleep(0)
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.logs import configure_logging
-from memsvc.gateway.schemas import input_schema, output_schema, plain
+from memsvc.gateway.schemas import input_schema, listed_output_schema, output_schema, plain
 from memsvc.store.calls import CallFilter, list_calls
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key
@@ -229,7 +229,7 @@ class Branch(BaseModel):
 async def test_schemas_can_be_read_by_every_client(wire: str) -> None:
     assert wire in WIRES
     for tool in catalogue():
-        for schema in (input_schema(tool), output_schema(tool)):
+        for schema in (input_schema(tool), output_schema(tool), listed_output_schema(tool)):
             jsonschema.Draft202012Validator.check_schema(schema)
             assert schema["type"] == "object"
             assert not {"$ref", "$defs"} & set(_keywords(schema))
@@ -237,6 +237,8 @@ async def test_schemas_can_be_read_by_every_client(wire: str) -> None:
     schema = input_schema(next(iter(catalogue())))
     assert schema["additionalProperties"] is False
     assert set(schema["properties"]["parts"]["items"]["properties"]) == {"title", "tags"}
+    shown = listed_output_schema(next(iter(catalogue())))["properties"]["parts"]["items"]
+    assert shown == {"type": "object", "description": "title\ntags"}  # of each, nothing is checked
     with pytest.raises(ValueError, match="Branch refers to itself"):
         plain(Branch.model_json_schema())
 

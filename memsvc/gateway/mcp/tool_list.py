@@ -22,7 +22,7 @@ from memsvc.core.tools import Tool
 from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.mcp.request import Context
 from memsvc.gateway.rest import GZIP_HEADER, VARY, takes_gzip, with_length
-from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.gateway.schemas import input_schema, listed_output_schema
 
 METHOD: Final = "tools/list"
 LISTS_MAX: Final = 64
@@ -40,7 +40,7 @@ def listed(tool: Tool) -> Listed:
         title=tool.title,
         description=tool.description,
         input_schema=input_schema(tool),
-        output_schema=output_schema(tool),
+        output_schema=listed_output_schema(tool),
         annotations=ToolAnnotations(
             title=tool.title,
             read_only_hint=tool.read_only,
