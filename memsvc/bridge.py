@@ -19,7 +19,7 @@ import httpx
 import orjson
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
-from memsvc.core.errors import MemsvcError, in_doubt, invalid, unavailable
+from memsvc.core.errors import InDoubtError, MemsvcError, invalid, unavailable
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 USAGE_STATUS: Final = 2
@@ -244,9 +244,9 @@ class Bridge:
         except _NOT_SENT:
             await self._fail(message, unavailable(f"cannot reach {self._address}"))
         except httpx.TimeoutException:
-            await self._fail(message, in_doubt(f"{self._address} does not answer in time"))
+            await self._fail(message, InDoubtError(f"{self._address} does not answer in time"))
         except httpx.HTTPError:
-            await self._fail(message, in_doubt(f"{self._address} broke the connection"))
+            await self._fail(message, InDoubtError(f"{self._address} broke the connection"))
         except OSError:
             return  # nobody reads the answers any more
 
@@ -313,7 +313,7 @@ class Bridge:
                         break
             except httpx.HTTPError:
                 continue  # as long as the server restarts
-        await self._fail(request, in_doubt(f"{self._address} ended its answer early"))
+        await self._fail(request, InDoubtError(f"{self._address} ended its answer early"))
 
     async def _write_until_answer(self, response: httpx.Response, position: _Position) -> bool:
         """Write the messages of a stream; return whether the last of them was the answer."""

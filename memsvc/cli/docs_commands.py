@@ -123,7 +123,7 @@ DESCRIPTIONS: Final[dict[Code, str]] = {
     Code.NOT_ACCEPTED: "the client's user was asked first and did not agree, or not in time",
     Code.UNAVAILABLE: "the database or the model cannot be reached just now; nothing was written that"
     " is not stored whole; `retryable` is false where the model's endpoint refuses its key or the"
-    " request",
+    " request, and where the call may have been done and would be done twice",
     Code.INTERNAL_ERROR: "a fault of memsvc; the request id finds it in the log",
 }
 

@@ -143,16 +143,18 @@ class ModelRefusalError(MemsvcError):
         return False
 
 
-def in_doubt(message: str) -> MemsvcError:
-    """Return the error for a call of which nobody knows whether it was done.
+class InDoubtError(MemsvcError):
+    """Nobody knows whether it was done: a client that sent it again by itself might do it twice.
 
-    Sent again by itself it might be done twice."""
-    return MemsvcError(
-        Code.UNAVAILABLE,
-        message,
-        recovery="it may have been done: look first, and send the request again if it was not",
-        details={"retryable": False},
-    )
+    Our own work, which is only repeated where that is harmless, is retried as after an outage."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            Code.UNAVAILABLE,
+            message,
+            recovery="it may have been done: look first, and send the request again if it was not",
+            details={"retryable": False},
+        )
 
 
 # Errors that are raised often, by their code.

@@ -13,11 +13,13 @@ from pydantic_core import ErrorDetails
 from memsvc.core.call_context import NO_TRACER, Tracer, call_scope
 from memsvc.core.errors import (
     Code,
+    InDoubtError,
     MemsvcError,
     MissingPermissionError,
     invalid,
     not_found,
     permission_denied,
+    unavailable,
 )
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project
@@ -211,7 +213,12 @@ class Dispatch:
         async def run(tool: Tool, scope: Scope, args: Arguments) -> CallOutcome:
             calls = _CallerTools(self, caller, request_id, progress)
             context = ToolContext(scope, progress, caller, calls, Accepted(call.accepted))
-            body = tool.body(await tool.run(context, args))
+            try:
+                body = tool.body(await tool.run(context, args))
+            except InDoubtError as error:
+                if tool.idempotent:  # done twice it is done once
+                    raise unavailable(error.message, retry_after_s=1.0) from error
+                raise
             return CallOutcome(body, orjson.dumps(body).decode())
 
         call = Call(caller, surface, request_id, arguments, traceparent=traceparent, elicit=elicit)

@@ -19,7 +19,7 @@ import anyio
 from pydantic import Field, field_validator
 
 from memsvc.core.call_context import NO_TRACER, CallContext, TraceSpan, WaitTimer, current_call
-from memsvc.core.errors import resource_busy
+from memsvc.core.errors import Code, InDoubtError, resource_busy
 from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.ports import Meter
@@ -260,11 +260,13 @@ class Database:
 
         It commits at the end of the block. `locks` are taken in order in the same round trip.
         RESOURCE_BUSY when one is not free in time or, unless it is `purging`, what it would write
-        is being purged; UNAVAILABLE when the database cannot be reached. Unless it is `purging` or
-        `long_running`, a writing one has `WRITES_S_MAX`, where PostgreSQL can enforce it.
+        is being purged; UNAVAILABLE when the database cannot be reached, InDoubtError when it is
+        lost while a writing one commits. Unless it is `purging` or `long_running`, a writing one
+        has `WRITES_S_MAX`, where PostgreSQL can enforce it.
         """
         timeout_ms = lock_timeout_ms or self._options.lock_timeout_ms
         call = current_call()
+        is_ending = False
         try:
             with transaction(call):
                 async with self._connection() as connection:
@@ -287,6 +289,7 @@ class Database:
                                 wait_ms = (perf_counter() - started) * 1000
                                 self._meter.add("memsvc_lock_wait_ms", wait_ms, lock=locks[0].kind)
                         yield tx
+                        is_ending = not read_only
                         with round_trip(call, "commit"):
                             await connection.execute("COMMIT")
                     except BaseException:  # cancellation too: the transaction ends here
@@ -298,6 +301,8 @@ class Database:
             translated_error = translate_error(error)
             if translated_error is None:
                 raise
+            if is_ending and translated_error.code is Code.UNAVAILABLE:
+                raise InDoubtError("the database was lost while this was being stored") from error
             raise translated_error from error
 
     @asynccontextmanager

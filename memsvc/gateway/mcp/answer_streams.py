@@ -21,7 +21,7 @@ import structlog
 from starlette.types import Message, Receive, Send
 
 from memsvc.core.background import in_background
-from memsvc.core.errors import MemsvcError, in_doubt, invalid
+from memsvc.core.errors import InDoubtError, MemsvcError, invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.gateway.limits import LimitsOptions
@@ -250,7 +250,7 @@ def _is_progress(event: bytes) -> bool:
 
 def lost_answer(request_id: str | int) -> bytes:
     """Return the event in place of an answer that nobody has any longer."""
-    error = in_doubt(
+    error = InDoubtError(
         "the answer to this request is lost: the server that had it is gone, or too much time has"
     )
     body = {"jsonrpc": "2.0", "id": request_id, "error": protocol_error(error).error.model_dump()}
