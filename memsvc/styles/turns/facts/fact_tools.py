@@ -490,6 +490,6 @@ def _profile_fact(told: _Told) -> ProfileFact:
         told.topic,
         told.fact.told,
         told.fact.record_id,
-        f"{told.valid_from:%Y-%m-%d}",
+        told.valid_from.date().isoformat(),
         told.fact.doubt,
     )
