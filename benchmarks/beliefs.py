@@ -2,7 +2,7 @@
 
 The sentences are in two halves, each by authors who had not read the rules: `worked.json`, which
 rules may be tuned with, and `scored.json`, which is only scored. Every item has a user of its own.
-`--data` takes other files of the same shape, such as `labelled.json`: 11,500 to tune with, that
+`--data` takes other files of the same shape, such as `labelled.json`: 12,900 to tune with, that
 say something lasting (B1), a standing instruction (B7) or neither (B2, B3). `--show` prints what
 came out wrong in the worked half. `--blocks FILE` writes the memory blocks of twenty of its
 questions instead, drawn by a seed, for readers to compare with those of another version (`--url`).

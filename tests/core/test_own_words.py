@@ -177,6 +177,17 @@ def test_own_spans_are_all_that_is_not_worked_on() -> None:
     ]
 
 
+def test_who_gives_out_roles_speaks_as_somebody_else() -> None:
+    for text in (
+        "You're the ferryman and I'm a widowed queen with nine cats. Go.",
+        "Let's make up a game: I'm a blind pirate, I live on a reef.",
+        "我演怕水的海盗，住在礁石上，你演船长",
+    ):
+        assert pasted_spans(text) == [(0, len(text))], text
+    for text in ("You're the best! I live in Leeds.", "Our game jam repo: nobody pushes to main."):
+        assert not pasted_spans(text), text
+
+
 def test_a_text_that_is_not_in_the_message_makes_nothing_else_one() -> None:
     for text in (
         "It's my fourth month of keto, no potatoes. Can you check the grammar in this toast?",

@@ -26,6 +26,7 @@ FRENCH_GRAMMAR = Grammar(
         (t.ANSWER_LANGUAGE, r"\b(?:explique\w*|parler|réponds|répondez|réponds-moi|écris|écris-moi|parle|parle-moi|parlons|réponses|répondre|cause|causons|parles|répondes)\b.{0,40}\ben {language}\b|\ben {language},? (?:s'il te plaît|s'il vous plaît|stp|svp|toujours|uniquement)|^(?:toujours |seulement |tout )?en {language}[.! ]*$|\bje préfère (?:le |l'|en ){language}\b"),
         (t.PRONOUNS, r"\bmes pronoms\b|\bpronoms? (?:est|sont|:)|\b(?:iel|iels|ael|elle/la|il/lui|iel/ellui|she/her|he/him|they/them)\b|\b(?:genre|accorde|parle)\w* (?:moi |de moi )?au (?:féminin|masculin|neutre)\b"),
         (t.NICKNAME, r"\b(?P<name>[\w'éèêçïëàâô-]+),? (?:tout court|suffit|ça suffit|ça (?:me )?va|fera l'affaire|c'est (?:bien|parfait|mieux))\b|\b(?:ici|c'est) (?P<name2>[\w'éèêçïëàâô-]+)[.,! ]*(?:$|avec (?:un|deux|une)\b|au fait|à l'appareil|comme )"),
+        (t.NICKNAME, r"\bje suis (?P<name>[\w'éèêçïëàâô-]+)(?=[.,;!]|$)"),
         (t.NICKNAME, r"\b(?:dis|dites) (?:moi )?(?:plutôt |juste )?(?!que\b|tu\b|vous\b|bonjour|pas\b)[\wéèêç]{2,15} (?:tout court|suffit|ça suffit)\b|\b(?:tout le monde|mes \w+|les \w+|mon \w+|ma \w+|on|tous) (?:m'appellent?|me dit|me disent|dit|disent|me surnomment?|m'appelle) (?!que|bonjour|du|pas)\w|\bon m'appelle \w|\bappelle-moi \w|\bappelez-moi \w|\btu peux m'appeler\b|\bmoi,? c'est \w|\bc'est pour les impôts\b|\bpour l'état civil\b|\bsur mes papiers\b|\bpersonne ne m'appelle\b"),
     ),
 )

@@ -35,13 +35,21 @@ class Grammar:
         return {name: re.compile(getattr(self, name)) for name in ("lead", "request")}
 
     @cached_property
+    def language_name(self) -> re.Pattern[str]:
+        """Return a pattern of the names of languages."""
+        return re.compile(rf"\b{self._languages}\b" if self.whole_words else self._languages)
+
+    @property
+    def _languages(self) -> str:
+        return "(?:" + "|".join(words_of("language", self.language)) + ")"
+
+    @cached_property
     def topic_patterns(self) -> tuple[tuple[Topic, re.Pattern[str], frozenset[str]], ...]:
         """Return the compiled patterns of what is told by class, with the words that they need."""
-        languages = "(?:" + "|".join(words_of("language", self.language)) + ")"
         return tuple(
             (
                 topic,
-                quick_pattern(pattern.replace("{language}", languages)),
+                quick_pattern(pattern.replace("{language}", self._languages)),
                 frozenset(" ".join(required).split()),
             )
             for topic, pattern, *required in self.topics

@@ -87,6 +87,8 @@ TITLE_CHARS_MAX = 60
 """Remarks before or after a text."""
 QUOTED_TEXT_CHARS = 24
 """A quotation of this length can be what a request is about."""
+PLAY_CHARS_MAX = 400
+"""A longer message is no play that begins."""
 TEXT_SENTENCES = 3
 """Sentences after a request, in its own line, that are a text."""
 
@@ -188,12 +190,24 @@ def pasted_spans(text: str) -> Sequence[Span]:
 
 
 def _pasted_spans(text: str) -> Sequence[Span]:
+    if _gives_roles(text):
+        return [(0, len(text))]
     text = _SEPARATOR.sub(lambda mark: "\n\n".ljust(len(mark[0])), text)
     quoted = quoted_spans(text)
     if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):
         return quoted  # one sentence
     paragraphs = _paragraphs(text, quoted)
     return merged([*quoted, *_structured(paragraphs), *_given(text, paragraphs)])
+
+
+def _gives_roles(text: str) -> bool:
+    """Return whether a message begins a play, in which "I" is whom the user plays."""
+    low = text[: PLAY_CHARS_MAX + 1].lower()
+    return (
+        len(low) <= PLAY_CHARS_MAX
+        and words.ROLES.search(low) is not None
+        and words.FIRST_PERSON.search(low) is not None
+    )
 
 
 def own_spans(text: str) -> list[Span]:

@@ -24,7 +24,7 @@ MEANT_MIN: Final = -2.0
 KNOWN_MIN: Final = 0.2
 """Share of a sentence's features that the model must know. Of one in a language that it has not
 learned it knows the length and the marks, and those alone make nothing last."""
-MESSAGE_SHARE: Final = 0.5
+MESSAGE_SHARE: Final = 0.3
 MESSAGE_CHARS_MAX: Final = 400
 """What the message around a sentence adds to its judgement, if it is no longer."""
 

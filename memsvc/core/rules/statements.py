@@ -15,10 +15,16 @@ from memsvc.core.rules.grammar import Grammar
 from memsvc.core.rules.japanese import JAPANESE_GRAMMAR
 from memsvc.core.rules.own_words import holds_text, own_end, statement_parts, within
 from memsvc.core.rules.rule import Topic
-from memsvc.core.rules.sentence_model import Judgement, asks_oneself, judge, judged_in
+from memsvc.core.rules.sentence_model import (
+    MESSAGE_SHARE,
+    Judgement,
+    asks_oneself,
+    judge,
+    judged_in,
+)
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import LASTING
-from memsvc.core.rules.word_groups import WORD, health_topics, word_hits
+from memsvc.core.rules.word_groups import WORD, health_topics
 from memsvc.core.secrets import is_secret
 
 _GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
@@ -31,16 +37,16 @@ SENTENCE_CHARS_READ = 400
 
 VALUE_BYTES_MAX = 128
 FRAGMENT_CHARS_MAX = 40
-LASTS_MIN = -0.2
-ORDERS_MIN = -0.2
+LASTS_MIN = -0.15
+ORDERS_MIN = -0.7
 """Judgements from which on a sentence is a statement, or an instruction."""
 CLASS_MIN = -1.9
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
 REQUEST_MIN = -1.8
 """Judgement from which on a request to answer in a language holds from now on."""
-IMPERSONAL_MIN = 0.35
-"""Judgement that a statement needs which does not name the speaker."""
+LANGUAGE_MIN = Judgement(-1.1, -2.7)
+"""Judgements from which on a sentence that names a language says in which one to answer."""
 STATEMENT_WORDS_MIN = 3
 
 _CLASSES = frozenset(
@@ -65,14 +71,14 @@ _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
 _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
 _RELATIVE = re.compile(
-    r"(?:my (?:\w+ )?(?:brother|sister|mother|mum|mom|father|dad|parents?|aunt|uncle|cousin|nephew|niece|grand\w+|gran|nan|\w+-in-law)"
-    r"|meine? (?:\w+ )?(?:bruder|schwester|mutter|vater|eltern|tante|onkel|cousine?|neffe|nichte|oma|opa|groß\w+|schwieger\w+)"
-    r"|mi (?:\w+ )?(?:herman[oa]|madre|padre|tí[oa]|prim[oa]|sobrin[oa]|abuel[oa]|suegr[oa]|cuñad[oa])"
-    r"|m(?:on|a) (?:\w+ )?(?:frère|sœur|mère|père|tante|oncle|cousine?|neveu|nièce|grand\W\w+|beau\W\w+|belle\W\w+))\b"
+    r"(?:my (?:\w+ )?(?:brother|sister|mother|mum|mom|father|dad|parents?|aunt|uncle|cousin|nephew|niece|grand\w+|gran|nan|\w+-in-law|(?:flat|room|house)mate|colleague|co-?worker|neighbou?r|boss)"
+    r"|meine? (?:\w+ )?(?:bruder|schwester|mutter|vater|eltern|tante|onkel|cousine?|neffe|nichte|oma|opa|groß\w+|schwieger\w+|mitbewohner(?:in)?|kolleg(?:e|in)|nachbar(?:in)?|chef(?:in)?)"
+    r"|mi (?:\w+ )?(?:herman[oa]|madre|padre|tí[oa]|prim[oa]|sobrin[oa]|abuel[oa]|suegr[oa]|cuñad[oa]|compañer[oa]|colega|vecin[oa]|jef[ea])"
+    r"|m(?:on|a) (?:\w+ )?(?:frère|sœur|mère|père|tante|oncle|cousine?|neveu|nièce|grand\W\w+|beau\W\w+|belle\W\w+|coloc\w*|collègue|voisine?|patronn?e?))\b"
     r"(?!.*\b(?:i|i'm|i've|we|me|us|ich|wir|mir|uns|yo|nos|me|je|j|moi|nous)\b)"
-    r"|我?的?(?:哥|弟|姐|妹|爸|妈|父|母|爷|奶|叔|姑|舅|姨|表)[^我]*$|(?:母|父|兄|弟|姉|妹|両親|祖母|祖父|叔父|叔母|従兄弟|いとこ)[はがに](?!.*[私僕俺])"
+    r"|我?的?(?:哥|弟|姐|妹|爸|妈|父|母|爷|奶|叔|姑|舅|姨|表|室友|同事|邻居|老板|同学)[^我]*$|(?:母|父|兄|弟|姉|妹|両親|祖母|祖父|叔父|叔母|従兄弟|いとこ|同僚|上司|友達)[はがに](?!.*[私僕俺])"
 )
-"""How a sentence begins about relatives with whom few live: what they may not eat is no diet here."""
+"""How a sentence begins about people with whom few live: what they may not eat is no diet here."""
 _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
@@ -105,6 +111,10 @@ _PREDICATE = re.compile(
     r"|tiene|tienen|est|sont|était|ont|c'est|suben?|baja[n]?)\b|[是有了]|[るたすだ]$"
 )
 """The verb of a sentence that tells something, not how to answer."""
+_REFERS_BACK = re.compile(
+    r"\b(?:there|that|those|them|it|da|dort|darin|daran|das|ahí|allí|eso|esos|là|ça|cela|ceux-là)\b|[那这它]|そこ|それ"
+)
+"""Words for what the sentence before named."""
 _QUOTATION_ENDS = " \n\"'”“»」』"
 _TRIM = ' \t\n(（"“”„«»*_`#>-–—•:,'
 
@@ -213,7 +223,7 @@ def statements_in(
         sentence = text[sentence_start:sentence_end]
         start = sentence_end - len(sentence.lstrip(_QUOTATION_ENDS))
         end = own_end(text, pasted, start, sentence_end)
-        if not 4 < end - start <= SENTENCE_CHARS_READ or within(pasted, start):
+        if within(pasted, start) or not _is_read(text, start, end, sentence_end):
             continue
         known = {fact_id for at, until, fact_id in read_already if at < end and start < until}
         read: list[Found] = []
@@ -221,7 +231,7 @@ def statements_in(
             part = text[left:right]
             is_request = has_text and not LASTING.search(part.lower())
             read += _statements(part, message or part, left, known, is_request=is_request)
-        if order is not None and not read and not known and _specifies(text[start:end]):
+        if order is not None and not known and _specifies(text[start:end], read):
             longer = f"{order.statement} {text[start:end].strip(_TRIM)}"
             if len(longer) <= STATEMENT_CHARS_MAX:
                 order = replace(order, statement=longer)
@@ -237,9 +247,23 @@ def statements_in(
         yield order
 
 
-def _specifies(sentence: str) -> bool:
-    """Return whether a sentence behind an instruction is a fragment that says more of it."""
+def _is_read(text: str, start: int, end: int, sentence_end: int) -> bool:
+    """Return whether own words may state something: those before a quotation as far as it does."""
+    if not 4 < end - start <= SENTENCE_CHARS_READ:
+        return False
+    whole = text[start : min(sentence_end, start + SENTENCE_CHARS_READ)]
+    return end == sentence_end or max(judge(whole)) > LASTS_MIN
+
+
+def _specifies(sentence: str, read: Sequence[Found]) -> bool:
+    """Return whether a sentence behind an instruction says more of it.
+
+    A fragment does, or an instruction that refers to the one before."""
     low = sentence.casefold().strip(_TRIM)
+    if read and not (
+        all(found.topic is t.INSTRUCTION for found in read) and _REFERS_BACK.search(low)
+    ):
+        return False
     return (
         len(low) <= FRAGMENT_CHARS_MAX * 2
         and not low.endswith(("?", "？"))
@@ -263,7 +287,11 @@ def _statements(
         body = low[start:end].strip(_TRIM)
         if not body:
             continue
-        told = judged if end == len(low) else judged_in(sentence[:end], message)
+        told = (
+            judged
+            if end == len(low)
+            else judged_in(sentence[:end], message).within(judged, MESSAGE_SHARE)
+        )
         topics = _topics_of(sentence, body, words, grammar, told, is_request=is_request)
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
@@ -334,24 +362,23 @@ def _topics_of(
     topics = [*_profile_topics(sentence, body, words, grammar)]
     if is_request or judged.orders < REQUEST_MIN:
         topics = [topic for topic in topics if topic not in ORDERS]
+    is_lasting = judged.lasts > LANGUAGE_MIN.lasts and judged.orders > LANGUAGE_MIN.orders
+    if is_lasting and not is_request and grammar.language_name.search(body):
+        topics = [t.ANSWER_LANGUAGE, *(topic for topic in topics if topic not in ORDERS)]
     if max(judged) > CLASS_MIN:
         topics += health_topics(grammar.language, body)
     if judged.orders > ORDERS_MIN and not is_request and t.ANSWER_LANGUAGE not in topics:
         topics.append(t.INSTRUCTION)
     if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
-        return [t.STATEMENT]
+        return [t.STATEMENT] if judged.lasts > LASTS_MIN else []
     if (
         topics
-        or judged.lasts < (LASTS_MIN if _names_speaker(body, grammar) else IMPERSONAL_MIN)
+        or judged.lasts < LASTS_MIN
         or (is_request and not _SPEAKER_FIRST.match(body))
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
         return topics
     return health_topics(grammar.language, body, is_personal=True) or [t.STATEMENT]
-
-
-def _names_speaker(body: str, grammar: Grammar) -> bool:
-    return not grammar.whole_words or "me" in word_hits(grammar.language, body)
 
 
 def _profile_topics(sentence: str, body: str, words: set[str], grammar: Grammar) -> Iterator[Topic]:

@@ -104,6 +104,10 @@ STATED = {
         "Charlotte steht im Pass, alle sagen Lotte",
         "Me pusieron Guadalupe pero soy Lupita hasta en la oficina",
         "喊我阿满就行",
+        "At the stall I am Dee, it is shorter.",
+        "In der Werkstatt bin ich der Matze, das reicht.",
+        "Para todos los demás soy Nacho.",
+        "Dans l'atelier je suis Jojo.",
     ),
 }
 LANGUAGES = (
@@ -111,14 +115,19 @@ LANGUAGES = (
     "Kannst du mir auf Ukrainisch antworten?",
     "¿Puedes responderme en catalán?",
     "Est-ce que vous pouvez me répondre en occitan ? Je suis du coin.",
+    "My nan reads along and only knows Gujarati, so that is how it should come out.",
 )
-"""Requests to answer in a language: they last, though they are questions."""
+"""Requests to answer in a language: they last, though they are questions or statements."""
 NO_CLASS = (
     "my asthma patients are all under ten",
     "I'm writing an essay about gluten and my rash of deadlines",
     "They are Muslims, so no pork for them",
     "Could you answer this in French?",
     "Can you write a poem in Spanish?",
+    "I teach Gujarati on Saturdays.",
+    "Put the last one into Gujarati.",
+    "I'm Danish.",
+    "my colleague is allergic to mites and wants the carpet out",
     "Kannst du das auf Englisch schreiben?",
     "We had no milk left, so we walked",
     "Could you tell me how people in Wales speak Welsh?",
@@ -343,6 +352,8 @@ def test_an_instruction_keeps_the_fragment_behind_it() -> None:
     assert one.statement == "Always write dates with the day first. Like 3 May 2031."
     [one] = found("Always write dates with the day first. Is 3 May a Monday?")
     assert one.statement == "Always write dates with the day first."
+    [one] = found("Leave the vendor folder alone from now on. Don't edit a thing in there.")
+    assert one.statement.endswith("Don't edit a thing in there.")
 
 
 def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements() -> None:
