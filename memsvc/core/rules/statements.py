@@ -40,12 +40,13 @@ FRAGMENT_CHARS_MAX = 40
 LASTS_MIN = -0.15
 ORDERS_MIN = -0.7
 """Judgements from which on a sentence is a statement, or an instruction."""
-CLASS_MIN = -1.9
+CLASS_MIN = -2.2
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
 REQUEST_MIN = -1.8
 """Judgement from which on a request to answer in a language holds from now on."""
-LANGUAGE_MIN = Judgement(-1.1, -2.7)
+LANGUAGE_ORDERS_MIN = -2.7
+LANGUAGE_SUM_MIN = -3.0
 """Judgements from which on a sentence that names a language says in which one to answer."""
 STATEMENT_WORDS_MIN = 3
 
@@ -310,19 +311,25 @@ def _statements(
 
 
 def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]:
-    """Return where a sentence begins without fillers, and where it begins to ask."""
+    """Return where a sentence begins without fillers, and where it begins to ask.
+
+    Many questions have no mark: what tells nothing as a whole may tell something before it asks."""
     indent = len(low) - len(low.lstrip(_TRIM))
     lead = grammar.patterns["lead"].match(low, indent)
     start = lead.end() if lead is not None else indent
+    is_marked = low.rstrip(_TRIM + ")").endswith(("?", "？"))
     if (
         judged.orders > ORDERS_MIN
-        or not low.rstrip(_TRIM + ")").endswith(("?", "？"))
+        or (judged.lasts > LASTS_MIN and not is_marked)
         or _TAG.search(low)
     ):
         return start, len(low)
-    if grammar.patterns["request"].match(low, start):
+    if is_marked and grammar.patterns["request"].match(low, start):
         return start, start
-    return start, _asked_from(low, start, grammar)
+    asked_from = _asked_from(low, start, grammar)
+    if asked_from or not is_marked:
+        return start, asked_from or len(low)
+    return start, max((end.start() for end in _CLAUSE_END.finditer(low, start)), default=0)
 
 
 def _value_of(statement: str) -> str:
@@ -362,8 +369,8 @@ def _topics_of(
     topics = [*_profile_topics(sentence, body, words, grammar)]
     if is_request or judged.orders < REQUEST_MIN:
         topics = [topic for topic in topics if topic not in ORDERS]
-    is_lasting = judged.lasts > LANGUAGE_MIN.lasts and judged.orders > LANGUAGE_MIN.orders
-    if is_lasting and not is_request and grammar.language_name.search(body):
+    is_wish = judged.orders > LANGUAGE_ORDERS_MIN and sum(judged) > LANGUAGE_SUM_MIN
+    if is_wish and not is_request and grammar.language_name.search(body):
         topics = [t.ANSWER_LANGUAGE, *(topic for topic in topics if topic not in ORDERS)]
     if max(judged) > CLASS_MIN:
         topics += health_topics(grammar.language, body)

@@ -172,7 +172,7 @@ ROLES: Final = quick_pattern(
     r"|\b(?:game|play|role-?play|pretend\w*|spiel\w*|juego|juguemos|jeu|jouons)\b[^.!?\n]{0,30}[:：]\s?(?:i|i'm|you|you're|ich|du|yo|soy|tú|je|tu)\b"
     r"|ごっこ|过家家|角色扮演|我[是演当扮][^。！？\n]{0,40}你[是演当扮]|[私僕俺]は[^！？\n]{0,40}(?:あなた|君|お前|おまえ)は",
 )
-"""What gives out roles in a play, in lower case: "you're the lighthouse"."""
+"""What gives out roles in a play, in lower case: "you're the ferryman"."""
 
 FIRST_PERSON: Final = re.compile(
     r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|donde trabajo|enseño|estudio|llevo|dirijo|nací|leo|organizo|gestiono|je|j'\w+|nous|(?<!give )(?<!tell )(?<!show )(?<!send )(?<!help )me|mich)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?(?:'s|s')(?!\w))(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]",

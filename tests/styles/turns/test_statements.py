@@ -347,6 +347,14 @@ def test_an_instruction_that_lasts_is_told_from_one_of_the_moment_by_its_form() 
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_is_told_before_a_question_is_a_statement_though_it_has_no_mark_or_word() -> None:
+    for text, told in {
+        "I keep two donkeys, what is the best thing to put on their hooves when it gets wet": "I keep two donkeys",
+        "うちは毎朝五時に店を開けるんだけど、仕込みって前の晩でも平気？": "うちは毎朝五時に店を開けるんだけど",
+    }.items():
+        assert [one.statement for one in found(text)] == [told]
+
+
 def test_an_instruction_keeps_the_fragment_behind_it() -> None:
     [one] = found("Always write dates with the day first. Like 3 May 2031.")
     assert one.statement == "Always write dates with the day first. Like 3 May 2031."
