@@ -27,7 +27,7 @@ from memsvc.core.rules.japanese import JAPANESE
 from memsvc.core.rules.own_words import pasted_spans, within
 from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Language, Rule, Topic
-from memsvc.core.rules.sentence_model import is_meant
+from memsvc.core.rules.sentence_model import is_meant, judge
 from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
@@ -173,7 +173,8 @@ def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[ItemMa
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
         matches.append(_matches_in(text))
-    word_hits.cache_clear()  # what people said stays in memory alone, where it can be forgotten
+    for cached in (word_hits, judge):
+        cached.cache_clear()  # what people said stays in memory alone, where it can be forgotten
     return matches[::-1]
 
 

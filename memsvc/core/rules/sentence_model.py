@@ -27,6 +27,8 @@ learned it knows the length and the marks, and those alone make nothing last."""
 MESSAGE_SHARE: Final = 0.3
 MESSAGE_CHARS_MAX: Final = 400
 """What the message around a sentence adds to its judgement, if it is no longer."""
+SENTENCES_CACHED: Final = 8
+"""Sentences of a message whose judgements are kept while it is read."""
 
 _WORD: Final = re.compile(r"[^\W_]+(?:'[^\W\d_]+)?")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -73,7 +75,7 @@ UNREADABLE: Final = Judgement(-1.0, -1.0)
 """Neither, so far as is known; what a rule reads in it is believed all the same."""
 
 
-@lru_cache(maxsize=64)  # of a message, once for all its sentences
+@lru_cache(SENTENCES_CACHED)
 def judge(sentence: str) -> Judgement:
     """Return what a sentence, as it was typed, is by its words."""
     weights, found = _weights(), set(features(sentence))
