@@ -168,7 +168,7 @@ STANDING: Final = quick_pattern(
 """What makes a request one for all times: an instruction, about no text of this message."""
 
 ROLES: Final = quick_pattern(
-    r"\b(?:you're|you are|du bist|sie sind|eres|tu es|vous êtes) (?:the|now|der|die|das|el|la|le|l')[ ']?(?!best|one|only|man|boss|expert|beste|einzige|mejor|únic|meilleur|seul)\w"
+    r"\b(?:you're|you are|du bist|sie sind|eres|tu es|vous êtes) (?:the|now an?|der|die|das|el|la|le|l')[ ']?(?!best|one|only|man|boss|expert|beste|einzige|mejor|únic|meilleur|seul)\w"
     r"|\b(?:game|play|role-?play|pretend\w*|spiel\w*|juego|juguemos|jeu|jouons)\b[^.!?\n]{0,30}[:：]\s?(?:i|i'm|you|you're|ich|du|yo|soy|tú|je|tu)\b"
     r"|ごっこ|过家家|角色扮演|我[是演当扮][^。！？\n]{0,40}你[是演当扮]|[私僕俺]は[^！？\n]{0,40}(?:あなた|君|お前|おまえ)は",
 )
