@@ -34,16 +34,16 @@ def listed_output_schema(tool: Tool) -> Schema:
 
     Clients check each answer by the listed schema. The Python SDK takes some 30 µs a value for
     that, which for the facts of a profile is longer than the call."""
-    schema: Schema = _unchecked(output_schema(tool))
+    schema: Schema = _named_fields(output_schema(tool))
     return schema
 
 
-def _unchecked(schema: Any) -> Any:
+def _named_fields(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_unchecked(part) for part in schema]
+        return [_named_fields(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {keyword: _unchecked(value) for keyword, value in schema.items()}
+    result = {keyword: _named_fields(value) for keyword, value in schema.items()}
     fields = schema["items"].get("properties") if isinstance(schema.get("items"), dict) else None
     if fields:
         told = [

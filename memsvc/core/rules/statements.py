@@ -112,7 +112,7 @@ _PREDICATE = re.compile(
     r"|tiene|tienen|est|sont|était|ont|c'est|suben?|baja[n]?)\b|[是有了]|[るたすだ]$"
 )
 """The verb of a sentence that tells something, not how to answer."""
-_REFERS_BACK = re.compile(
+_BACK_REFERENCE = re.compile(
     r"\b(?:there|that|those|them|it|da|dort|darin|daran|das|ahí|allí|eso|esos|là|ça|cela|ceux-là)\b|[那这它]|そこ|それ"
 )
 """Words for what the sentence before named."""
@@ -262,7 +262,7 @@ def _specifies(sentence: str, read: Sequence[Found]) -> bool:
     A fragment does, or an instruction that refers to the one before."""
     low = sentence.casefold().strip(_TRIM)
     if read and not (
-        all(found.topic is t.INSTRUCTION for found in read) and _REFERS_BACK.search(low)
+        all(found.topic is t.INSTRUCTION for found in read) and _BACK_REFERENCE.search(low)
     ):
         return False
     return (
@@ -369,8 +369,8 @@ def _topics_of(
     topics = [*_profile_topics(sentence, body, words, grammar)]
     if is_request or judged.orders < REQUEST_MIN:
         topics = [topic for topic in topics if topic not in ORDERS]
-    is_wish = judged.orders > LANGUAGE_ORDERS_MIN and sum(judged) > LANGUAGE_SUM_MIN
-    if is_wish and not is_request and grammar.language_name.search(body):
+    wants_language = judged.orders > LANGUAGE_ORDERS_MIN and sum(judged) > LANGUAGE_SUM_MIN
+    if wants_language and not is_request and grammar.language_name.search(body):
         topics = [t.ANSWER_LANGUAGE, *(topic for topic in topics if topic not in ORDERS)]
     if max(judged) > CLASS_MIN:
         topics += health_topics(grammar.language, body)
