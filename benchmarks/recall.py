@@ -126,8 +126,8 @@ async def ask(
     result = Result(
         asking.conversation,
         question,
-        _shown(asking, question, prepared),
-        _shown(asking, question, beside),
+        shown_of(asking, question, prepared),
+        shown_of(asking, question, beside),
         block_tokens=sum(map(costs.item, block_of(prepared))),
         prompt_tokens=counted,
         judged=await judge.score(question, memory) if judge else None,
@@ -147,7 +147,7 @@ def current_input(question: Question) -> str | dict[str, Any]:
     }
 
 
-def _shown(asking: Asking, question: Question, prepared: dict[str, Any]) -> Shown:
+def shown_of(asking: Asking, question: Question, prepared: dict[str, Any]) -> Shown:
     """Judge what a prompt shows of a conversation; the recent context is whole."""
     told = told_of(body_of(prepared))
     ranked, enough = [], set()

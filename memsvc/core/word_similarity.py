@@ -69,6 +69,13 @@ _PAIRS_TEXT: Final = """
     synchronous asynchronous; prefer avoid; good bad; yes no; morning evening; possible impossible
 """
 _WORD_PAIRS: Final = tuple((pair.split()[0], pair.split()[1]) for pair in _PAIRS_TEXT.split(";"))
+_EMPHASIS_TEXT: Final = """
+    indeed really actually truly certainly definitely obviously honestly basically simply wirklich tatsächlich eigentlich
+    natürlich jedenfalls wahrlich vraiment effectivement certes évidemment franchement realmente ciertamente claramente
+    efectivamente verdaderamente 确实 真的 的确 实际上 本当に 確かに 実際
+"""
+_EMPHASIS_TERMS: Final = frozenset(terms(_EMPHASIS_TEXT))
+"""Words that say how sure somebody is, and nothing else."""
 
 
 Counts = Counter[str | tuple[str, str]]
@@ -99,8 +106,8 @@ def overlap(one: str, other: str) -> float:
 
 
 def is_subset(new: str, old: str) -> bool:
-    """Return whether a text has no content word that the other one lacks."""
-    return set(terms(new)) <= set(terms(old))
+    """Return whether a text has no content word that the other one lacks, but for emphasis."""
+    return set(terms(new)) - _EMPHASIS_TERMS <= set(terms(old))
 
 
 @frozen

@@ -31,6 +31,8 @@ def test_content_words_overlap_whatever_is_between_them() -> None:
 def test_a_text_without_a_word_of_its_own_adds_nothing() -> None:
     assert is_subset("tea, Ada likes", "Ada likes green tea")
     assert not is_subset("Ada likes black tea", "Ada likes green tea")
+    assert is_subset("Ada really likes green tea, indeed", "Ada likes green tea")
+    assert not is_subset("Ada really likes cold tea", "Ada likes green tea")
 
 
 @pytest.mark.parametrize(
