@@ -1,9 +1,10 @@
 """What `memory_feedback` changes: `python -m benchmarks.feedback --data LOCOMO_FILE`.
 
 Each conversation is stored and asked as in `benchmarks.recall`. Then every second question is rated
-as an agent would: the first recalled turn of its evidence helped, and what stood first without
-being evidence was wrong. All are asked again. The rated questions tell what a rating gives the one
-who asks again, the others what it costs those who ask something else.
+as an agent would: the first recalled turn of its evidence helped; with `--wrong` also, far too
+hastily, what stood first without being evidence was wrong. All are asked again. The rated questions
+tell what a rating gives the one who asks again, the others what it costs those who ask something
+else.
 """
 
 import argparse
@@ -30,23 +31,25 @@ from benchmarks.service import add_arguments, call, service
 FIGURES = ("recall@5", "recall@10", "MRR")
 
 
-async def rate(client: Client, asking: Asking, question: Question) -> None:
-    """Rate what a question recalled: what helped, and what was wrong."""
+async def rate(client: Client, asking: Asking, question: Question, *, wrong: bool) -> None:
+    """Rate what a question recalled: what helped, and with `wrong` what stood before it."""
     ranked = [
         (one["ref"].rsplit("-", 2)[0], asking.behind["", one["ref"]].dia_id)
         for one in in_prompt(await before(client, asking, current_input(question)))
     ]
-    helped = [turn for turn, message in ranked if message in question.evidence][:1]
-    wrong = [turn for turn, message in ranked[:1] if message not in question.evidence]
-    for verdict, turns in (("helped", helped), ("wrong", wrong)):
-        for turn in set(turns) - (set(helped) if verdict == "wrong" else set()):
-            await call(
-                client,
-                "memory_feedback",
-                session_id=asking.session,
-                turn_id=turn,
-                verdict=verdict,
-            )
+    helpful = {turn: "helped" for turn, message in ranked if message in question.evidence}
+    verdicts = dict(list(helpful.items())[:1])
+    if wrong:
+        first = {turn: "wrong" for turn, message in ranked[:1] if message not in question.evidence}
+        verdicts = first | verdicts
+    for turn, verdict in verdicts.items():
+        await call(
+            client,
+            "memory_feedback",
+            session_id=asking.session,
+            turn_id=turn,
+            verdict=verdict,
+        )
 
 
 async def measure(arguments: argparse.Namespace) -> Report | None:
@@ -72,7 +75,7 @@ async def measure(arguments: argparse.Namespace) -> Report | None:
                         )
                 if when == "before":
                     for question in parts["rated"]:
-                        await rate(client, asking, question)
+                        await rate(client, asking, question, wrong=arguments.wrong)
             print(f"{conversation.name}: {len(questions)} questions", file=sys.stderr)
     scores = {key: Scores(found) for key, found in results.items()}
     rows = [
@@ -99,6 +102,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Which conversations, and which service."""
     parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file")
     parser.add_argument("--first", type=int, help="only so many conversations")
+    parser.add_argument("--wrong", action="store_true", help="rate what stood first as wrong, too")
     add_arguments(parser)
 
 
