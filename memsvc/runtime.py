@@ -31,6 +31,7 @@ from memsvc.administration.usage_tools import EffectiveLimits, Kind, TenantLimit
 from memsvc.core.call_context import Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.frozen import frozen
+from memsvc.core.lazy_pattern import compile_patterns
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
@@ -456,6 +457,7 @@ class Runtime:
             log.error(
                 "tokens cannot be counted, and calls that count them will fail", fault=str(error)
             )
+        await asyncio.to_thread(compile_patterns)
         for tool in self.dispatch.catalogue:
             input_schema(tool)
             listed_output_schema(tool)

@@ -4,7 +4,7 @@ import math
 from typing import Any, Final, Self
 
 import anyio
-import httpx
+import httpx2
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
@@ -29,10 +29,10 @@ class Endpoint:
         }
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        self._client = httpx.AsyncClient(
+        self._client = httpx2.AsyncClient(
             headers=headers,
-            timeout=None,  # noqa: S113 `post` has the time limit for all of it
-            limits=httpx.Limits(
+            timeout=None,  # `post` has the time limit for all of it
+            limits=httpx2.Limits(
                 max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
             ),
             trust_env=False,
@@ -60,7 +60,7 @@ class Endpoint:
                     raw = await self._read(response, answer_bytes_max)
         except TimeoutError as error:
             raise self.unavailable(f"did not answer in {timeout_s * 1000:.0f} ms") from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise self.unavailable(f"cannot be reached ({type(error).__name__})") from error
         try:
             return orjson.loads(raw)
@@ -81,7 +81,7 @@ class Endpoint:
             recovery=recovery or f"check the settings under {self._name}",
         )
 
-    def _check(self, response: httpx.Response) -> None:
+    def _check(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status in _TRANSIENT_STATUS or status >= 500:
             raise self.unavailable(f"answered with status {status}", _retry_after_s(response))
@@ -94,7 +94,7 @@ class Endpoint:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise self.wrong("compresses its answers despite the request headers")
 
-    async def _read(self, response: httpx.Response, size_bytes_max: int) -> bytes:
+    async def _read(self, response: httpx2.Response, size_bytes_max: int) -> bytes:
         raw = bytearray()
         async for chunk in response.aiter_raw():
             raw += chunk
@@ -103,7 +103,7 @@ class Endpoint:
         return bytes(raw)
 
 
-def _retry_after_s(response: httpx.Response) -> float | None:
+def _retry_after_s(response: httpx2.Response) -> float | None:
     """Return Retry-After in seconds.
 
     None for a date, which depends on two clocks, and for nonsense.

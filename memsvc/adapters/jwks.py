@@ -11,8 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Literal
 
-import httpx
-import jwt
+import httpx2
 import orjson
 import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -74,6 +73,8 @@ def _usable(one: Any) -> PublicKey | None:
     public = {
         name: value for name, value in one.items() if name in ("kty", "crv", "n", "e", "x", "y")
     }
+    import jwt  # noqa: PLC0415 - few have an issuer, and it takes long to load
+
     try:
         key = jwt.PyJWK(public, algorithm=algorithm).key
     except (jwt.PyJWTError, ValueError, TypeError):
@@ -143,7 +144,7 @@ class Jwks:
             if self._outage:
                 log.info("the keys of the issuer are read again")
             self._outage = False
-        except (NoKeysError, OSError, TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (NoKeysError, OSError, TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             if not self._outage:
                 log.warning("the keys of the issuer cannot be read", error=type(error).__name__)
             self._outage = True
@@ -155,12 +156,12 @@ class Jwks:
             if isinstance(self._location, Path):
                 return await asyncio.to_thread(_bytes_of, self._location)
             async with (
-                httpx.AsyncClient(
+                httpx2.AsyncClient(
                     timeout=self._timeout_s, follow_redirects=False, trust_env=False
                 ) as http,
                 http.stream("GET", self._location, headers=HEADERS) as response,
             ):
-                if response.status_code != httpx.codes.OK:
+                if response.status_code != httpx2.codes.OK:
                     raise NoKeysError("it is not there")
                 content = b""
                 async for chunk in response.aiter_raw():

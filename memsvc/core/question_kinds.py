@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Final
 
 from memsvc.core.analysis import is_question, normalized_text, terms
+from memsvc.core.lazy_pattern import lazy_pattern
 
 WORDS_FILE: Final = "topic_words.txt"
 """Lines of a topic, a colon and words."""
@@ -107,7 +108,7 @@ def _phrase_pattern() -> str:
     return "|".join(sorted(phrases, key=len, reverse=True)).replace(" ", r"\s+")
 
 
-_PATTERN: Final = re.compile(
+_PATTERN: Final = lazy_pattern(
     rf"(?<![^\W_])(?:{_phrase_pattern()})(?![^\W_])"
     rf"|(?=[\u3040-\u9fff\uac00-\ud7a3])(?:{'|'.join(normalized_text(_CJK_PHRASES).split())})"
 )
@@ -158,7 +159,7 @@ class QuestionKind(Enum):
 
 def _words(words: str, others: str = "") -> re.Pattern[str]:
     """Return a pattern of words, and of those of languages that write none apart."""
-    return re.compile(rf"(?<![a-z])(?:{words})(?![a-z])" + (f"|{others}" if others else ""))
+    return lazy_pattern(rf"(?<![a-z])(?:{words})(?![a-z])" + (f"|{others}" if others else ""))
 
 
 _QUOTED: Final = re.compile(

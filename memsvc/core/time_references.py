@@ -8,6 +8,7 @@ from typing import Final
 
 from memsvc.core.analysis import NamedDate, find_date_names, normalized_text
 from memsvc.core.frozen import frozen
+from memsvc.core.lazy_pattern import lazy_pattern
 
 DAY: Final = timedelta(days=1)
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -101,7 +102,7 @@ _DAY_NAME: Final = _any(_DAY_NUMBERS)
 _AMOUNT: Final = rf"(?P<amount>\d{{1,3}}|{_any(_NUMBERS)})"
 _UNIT: Final = rf"(?P<unit>{_any(_UNITS)})"
 _RELATIVE_PATTERNS: Final = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         rf"\b(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\s+(?:ago|back|earlier)\b",
         rf"\b(?:vor|il y a|hace)\s+{_AMOUNT}\s+{_UNIT}\b",
@@ -109,7 +110,7 @@ _RELATIVE_PATTERNS: Final = tuple(
     )
 )
 _LAST: Final = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         rf"\b(?:last|past|previous|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?)\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
         rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:derniere?|passee?|pasad[oa])\b",
@@ -117,7 +118,7 @@ _LAST: Final = tuple(
     )
 )
 _THIS: Final = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         rf"\b(?:this|diese[nrsm]?|cette|cet|ce|esta|este)\s+(?P<what>{_PERIOD})\b",
         r"(?:这|這|本|今)(?:个|個)?(?P<what>周|週|星期|月|年)",

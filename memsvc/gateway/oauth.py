@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import urlsplit
 
-import jwt
 from pydantic import Field, field_validator, model_validator
 
 from memsvc.adapters.jwks import KEY_ID_CHARS_MAX, Algorithm, Jwks, PublicKey
@@ -378,6 +377,8 @@ class SignedToken:
 
     def verify(self, key: PublicKey) -> dict[str, Any]:
         """Return the claims, verified with this key."""
+        import jwt  # noqa: PLC0415 - few have an issuer, and it takes long to load
+
         try:
             payload = jwt.PyJWS().decode(self.text, key.key, algorithms=[key.algorithm])
         except (jwt.PyJWTError, ValueError, TypeError) as error:

@@ -2,7 +2,9 @@
 
 import re
 from itertools import product
+from unittest.mock import Mock
 
+from memsvc.core.lazy_pattern import lazy_pattern
 from memsvc.core.rules.quick_pattern import quick_pattern
 
 PATTERNS = (
@@ -28,3 +30,11 @@ def test_a_pattern_is_found_where_it_was() -> None:
             if (quick.search(text) is None) != (plain.search(text) is None)
         ]
     assert wrong == []
+
+
+def test_a_pattern_is_compiled_once_when_something_is_first_looked_for() -> None:
+    rearranged = Mock(side_effect=lambda pattern: f"{pattern}+")
+    lazy = lazy_pattern("A", re.IGNORECASE, rearranged)
+    assert rearranged.call_count == 0
+    assert (lazy.findall("baAb"), lazy.sub("c", "baAb")) == (["aA"], "bcb")
+    assert rearranged.call_count == 1

@@ -19,6 +19,7 @@ from memsvc.core.facts import (
     slot_of,
 )
 from memsvc.core.items import Item, role_of, text_parts
+from memsvc.core.lazy_pattern import lazy_pattern
 from memsvc.core.rules.chinese import CHINESE
 from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
@@ -106,7 +107,7 @@ class RuleReader:
             self.after,
             self.joins,
         ) = (
-            re.compile(pattern, re.IGNORECASE)
+            lazy_pattern(pattern, re.IGNORECASE)
             for pattern in (
                 language.context_excludes,
                 language.prefix_excludes,
