@@ -1,4 +1,4 @@
-"""Commands `memsvc purge` and `memsvc usage`: what a tenant stores, and its removal for good."""
+"""Command `memsvc purge`: what a tenant stores is removed for good."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,6 @@ from memsvc.cli.tool_client import (
     Json,
     RemoteTools,
     Url,
-    columns,
     run_calls,
     server_of,
     show,
@@ -33,10 +32,6 @@ from memsvc.store import keys as registry
 from memsvc.store.database import Database
 
 ALL: Final = "*"
-_COUNTED: Final = (
-    "files", "file_bytes", "stored_bytes", "sessions", "turns", "facts", "memories", "boards",
-    "documents", "blocks", "index_entries", "vectors", "jobs",
-)  # fmt: skip
 
 
 def purge(
@@ -103,19 +98,6 @@ def _receipt(body: dict[str, Any]) -> Iterator[str]:
     else:
         note = ", after a purge that had been interrupted" if body["resumed"] else ""
         yield f"complete: {body['purge_id']}, {body['started_at']} to {body['ended_at']}{note}"
-
-
-async def usage(call: RemoteTools) -> CommandOutput:
-    """Report what a project stores; with --project '*' each project and all of them together."""
-    body = await call("tenant_usage")
-    rows = [
-        *body["projects"],
-        *([{"project": ALL} | body["total"]] if len(body["projects"]) != 1 else []),
-    ]
-    head = "\t".join(("project", *_COUNTED, "calls"))
-    table = [row | {"calls": sum(row["calls"].values())} for row in rows]
-    models = [f"model calls today\t{name}\t{times}" for name, times in body["model_calls"].items()]
-    return CommandOutput(body, [head, *columns(table, "project", *_COUNTED, "calls"), *models])
 
 
 def run_purge(

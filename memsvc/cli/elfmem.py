@@ -2,8 +2,9 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,33 +13,27 @@ from memsvc.cli.tool_client import (
     CommandOutput,
     CommandTarget,
     Json,
+    Lines,
     RemoteTools,
+    argument,
     columns,
+    command_group,
+    option,
     show,
-    using_memory,
+    text,
+    tool_command,
 )
 from memsvc.core.errors import MemsvcError, SettingsError, invalid
 from memsvc.styles.knowledge.guide import guide as documentation
 from memsvc.variables import URL_VARIABLE
 
-knowledge = typer.Typer(
-    help="Knowledge: blocks that fade unless they prove useful.", no_args_is_help=True
-)
-
-Blocks = Annotated[str, typer.Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")]
-Block = Annotated[str, typer.Argument(help="The id of a block.")]
-
-commands = typer.Typer(
-    name="elfmem",
-    help="Adaptive memory for AI agents.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
 Db = Annotated[str | None, typer.Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
 Config = Annotated[
     Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")
 ]
+BLOCK_HELP: Final = "The id of a block."
+BLOCK: Final = argument("block_id", BLOCK_HELP)
+EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 
 
 async def remember(
@@ -60,27 +55,11 @@ async def remember(
     return CommandOutput(body, [body["summary"], *full])
 
 
-async def recall(
-    call: RemoteTools,
-    query: Annotated[str, typer.Argument(help="What it is about; empty for what matters most.")],
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Blocks at the most; else 5, or all guaranteed.")
-    ] = None,
-    frame: Annotated[str, typer.Option(help="attention, self, task or simulate.")] = "attention",
-) -> CommandOutput:
-    """Retrieve relevant knowledge, rendered for prompt injection."""
-    body = await call("elfmem_recall", query=query, top_k=top_k, frame=frame)
-    return CommandOutput(body, [body["text"]])
-
-
-async def status(call: RemoteTools) -> CommandOutput:
-    """System health and suggested next action."""
-    return _summary(await call("elfmem_status"))
-
-
 async def outcome(
     call: RemoteTools,
-    block_ids: Blocks,
+    block_ids: Annotated[
+        str, typer.Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")
+    ],
     signal: Annotated[float, typer.Argument(help="From 0 (it misled) to 1 (it helped).")],
     weight: Annotated[float, typer.Option(help="How much this observation counts.")] = 1.0,
     source: Annotated[str, typer.Option(help="A label for the audit.")] = "",
@@ -90,11 +69,6 @@ async def outcome(
     return _summary(
         await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source)
     )
-
-
-async def curate(call: RemoteTools) -> CommandOutput:
-    """Archive decayed blocks, prune weak edges, reinforce top knowledge."""
-    return _summary(await call("elfmem_curate"))
 
 
 def guide(
@@ -107,38 +81,12 @@ def guide(
     show(CommandOutput({"text": documentation(method)}, [documentation(method)]), as_json=as_json)
 
 
-async def edit(
-    call: RemoteTools,
-    block_id: Block,
-    content: Annotated[str | None, typer.Argument(help="The new content.")] = None,
-    cue: Annotated[str | None, typer.Option(help="The new cue.")] = None,
-) -> CommandOutput:
-    """Change the content or the cue of a block."""
-    return _summary(await call("elfmem_edit", block_id=block_id, content=content, cue=cue))
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
 
 
-async def forget(call: RemoteTools, block_id: Block) -> CommandOutput:
-    """Stop recalling a block."""
-    return _summary(await call("elfmem_forget", block_id=block_id))
-
-
-async def ls(
-    call: RemoteTools,
-    tag: Annotated[str | None, typer.Option(help="Only blocks with this tag.")] = None,
-    category: Annotated[str | None, typer.Option(help="Only blocks of this category.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Blocks at the most.")] = 50,
-) -> CommandOutput:
-    """List active blocks."""
-    return _blocks(
-        await call("elfmem_ls", tag=tag, category=category, limit=limit), "No active blocks match."
-    )
-
-
-async def inbox(
-    call: RemoteTools, most: Annotated[int | None, typer.Option("--max", min=1)] = None
-) -> CommandOutput:
-    """List the blocks pending consolidation."""
-    return _blocks(await call("elfmem_inbox", max_count=most), "Inbox empty.")
+def _summary(body: dict[str, Any]) -> CommandOutput:
+    return CommandOutput(body, [body["summary"]])
 
 
 async def dream(call: RemoteTools) -> CommandOutput:
@@ -150,47 +98,90 @@ async def dream(call: RemoteTools) -> CommandOutput:
     return _summary(body)
 
 
-async def connect(
-    call: RemoteTools,
-    source: Block,
-    target: Block,
-    relation: Annotated[str | None, typer.Option(help="What the source is to the target.")] = None,
-    note: Annotated[str | None, typer.Option(help="Why.")] = None,
-) -> CommandOutput:
-    """Connect two blocks."""
-    return _summary(
-        await call("elfmem_connect", source=source, target=target, relation=relation, note=note)
-    )
+def _blocks(none: str) -> Lines:
+    def lines(body: Any) -> Iterable[str]:
+        rows = [
+            row
+            | {
+                "text": " ".join(
+                    [row["content"], f"[{', '.join(row['tags'])}]" * bool(row["tags"])]
+                )
+            }
+            for row in body["result"]
+        ]
+        return columns(rows, "id", "status", "text") if rows else [none]
+
+    return lines
 
 
-async def disconnect(call: RemoteTools, source: Block, target: Block) -> CommandOutput:
-    """Remove the connection of two blocks."""
-    return _summary(await call("elfmem_disconnect", source=source, target=target))
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _summary(body: dict[str, Any]) -> CommandOutput:
-    return CommandOutput(body, [body["summary"]])
-
-
-def _blocks(body: dict[str, Any], none: str) -> CommandOutput:
-    rows = [
-        row | {"text": " ".join([row["content"], _tags(row["tags"])])} for row in body["result"]
-    ]
-    return CommandOutput(body, columns(rows, "id", "status", "text") if rows else [none])
-
-
-def _tags(tags: list[str]) -> str:
-    return f"[{', '.join(tags)}]" if tags else ""
-
-
-MAIN = (remember, recall, status, outcome, curate)
+recall = tool_command(
+    "elfmem_recall",
+    "Retrieve relevant knowledge, rendered for prompt injection.",
+    argument("query", "What it is about; empty for what matters most."),
+    option("top_k", "Blocks at the most; else 5, or all guaranteed.", int, min=1),
+    option("frame", "attention, self, task or simulate.", default="attention"),
+    lines=text("text"),
+)
+status = tool_command(
+    "elfmem_status", "System health and suggested next action.", lines=text("summary")
+)
+curate = tool_command(
+    "elfmem_curate",
+    "Archive decayed blocks, prune weak edges, reinforce top knowledge.",
+    lines=text("summary"),
+)
+MAIN: Final = {
+    "remember": remember,
+    "recall": recall,
+    "status": status,
+    "outcome": outcome,
+    "curate": curate,
+}
 """Commands of `memsvc` itself."""
-GROUP = (edit, forget, ls, inbox, dream, connect, disconnect)
+GROUP: Final = {
+    "edit": tool_command(
+        "elfmem_edit",
+        "Change the content or the cue of a block.",
+        BLOCK,
+        argument("content", "The new content.", default=None),
+        option("cue", "The new cue."),
+        lines=text("summary"),
+    ),
+    "forget": tool_command(
+        "elfmem_forget", "Stop recalling a block.", BLOCK, lines=text("summary")
+    ),
+    "ls": tool_command(
+        "elfmem_ls",
+        "List active blocks.",
+        option("tag", "Only blocks with this tag."),
+        option("category", "Only blocks of this category."),
+        option("limit", "Blocks at the most.", int, 50, min=1),
+        lines=_blocks("No active blocks match."),
+    ),
+    "inbox": tool_command(
+        "elfmem_inbox",
+        "List the blocks pending consolidation.",
+        option("most", None, int, flags=["--max"], to="max_count", min=1),
+        lines=_blocks("Inbox empty."),
+    ),
+    "dream": dream,
+    "connect": tool_command(
+        "elfmem_connect",
+        "Connect two blocks.",
+        *EDGE,
+        option("relation", "What the source is to the target."),
+        option("note", "Why."),
+        lines=text("summary"),
+    ),
+    "disconnect": tool_command(
+        "elfmem_disconnect",
+        "Remove the connection of two blocks.",
+        *EDGE,
+        lines=text("summary"),
+    ),
+}
 """Commands under `memsvc knowledge`."""
+knowledge = command_group(GROUP)
 
 
 def command_target(*, db: Db = None, config: Config = None, as_json: Json = False) -> CommandTarget:
@@ -221,19 +212,20 @@ def folder_of(db: str | None) -> Path:
     return folder
 
 
-for _command in (*MAIN, *GROUP):
-    using_memory(commands, command_target)(_command)
-    if _command in GROUP:
-        using_memory(knowledge)(_command)
-commands.command("guide")(guide)
-
-
-@commands.command()
 def serve(db: Db = None, config: Config = None) -> None:
     """Start the elfmem MCP server for agent tool integration."""
     from memsvc.standalone import serve_knowledge  # noqa: PLC0415 - the whole server
 
     serve_knowledge(folder_of(db), config)
+
+
+commands = command_group(
+    {**MAIN, **GROUP, "guide": guide, "serve": serve},
+    command_target,
+    name="elfmem",
+    help="Adaptive memory for AI agents.",
+    pretty_exceptions_enable=False,
+)
 
 
 def main() -> None:

@@ -12,21 +12,24 @@ from rich.progress import Progress
 from memsvc.cli.tool_client import (
     CommandOutput,
     RemoteTools,
+    argument,
     columns,
+    command_group,
     failure,
     local_bytes,
-    using_memory,
+    option,
+    rows,
+    tool_command,
 )
 from memsvc.core.errors import Code, MemsvcError, not_found
 
-commands = typer.Typer(help="Files: what is kept in a project's file store.", no_args_is_help=True)
-
 CHUNK_BYTES: Final = 256 * 1024
 
-FilePath = Annotated[str, typer.Argument(help="A path of the file store, such as /notes/a.md.")]
+PATH_HELP: Final = "A path of the file store, such as /notes/a.md."
+FilePath = Annotated[str, typer.Argument(help=PATH_HELP)]
+FILE: Final = argument("path", PATH_HELP)
 
 
-@using_memory(commands)
 async def ls(
     call: RemoteTools,
     path: Annotated[str, typer.Argument(help="A directory or file.")] = "/",
@@ -48,7 +51,6 @@ def no_file(path: str) -> MemsvcError:
     return not_found(f"there is no file {path}", recovery="see `memsvc files ls`")
 
 
-@using_memory(commands)
 async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
     """Write the bytes of a file to standard output."""
     async with call.http.stream("GET", call.content_path(path)) as response:
@@ -62,7 +64,6 @@ async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
     return CommandOutput(None, ())
 
 
-@using_memory(commands)
 async def put(
     call: RemoteTools,
     path: FilePath,
@@ -95,40 +96,44 @@ async def put(
     return CommandOutput(body, [f"{body['bytes_written']} bytes written to {path}"])
 
 
-@using_memory(commands)
-async def rm(
-    call: RemoteTools,
-    path: FilePath,
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="A directory, with all in it.")
-    ] = False,
-) -> CommandOutput:
-    """Delete a file, or a directory with all that is in it."""
-    body = await call("file_delete", path=path, recursive=recursive)
-    return CommandOutput(body, [f"{body['deleted_count']} deleted"])
-
-
-@using_memory(commands)
-async def mv(call: RemoteTools, source: FilePath, destination: FilePath) -> CommandOutput:
-    """Move a file or a directory, history and all."""
-    body = await call("file_rename", from_path=source, to_path=destination)
-    return CommandOutput(body, [f"{body['moved_count']} moved"])
-
-
-@using_memory(commands)
-async def search(
-    call: RemoteTools,
-    query: Annotated[str, typer.Argument(help="Words, or a question.")],
-    path: Annotated[str | None, typer.Option(help="Only in this directory or file.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Passages at the most.")] = None,
-) -> CommandOutput:
-    """Find passages of files by words and, where an embedder is configured, by meaning."""
-    body = await call("file_search", query=query, path_prefix=path, limit=limit)
-    return CommandOutput(body, columns(body["chunks"], "score", "file_path", "chunk_content"))
-
-
-@using_memory(commands)
-async def versions(call: RemoteTools, path: FilePath) -> CommandOutput:
-    """List the past versions of a file, newest first."""
-    body = await call("file_list_versions", path=path)
-    return CommandOutput(body, columns(body["versions"], "id", "size", "created_at"))
+commands = command_group(
+    {
+        "ls": ls,
+        "cat": cat,
+        "put": put,
+        "rm": tool_command(
+            "file_delete",
+            "Delete a file, or a directory with all that is in it.",
+            FILE,
+            option(
+                "recursive",
+                "A directory, with all in it.",
+                bool,
+                False,
+                flags=("--recursive", "-r"),
+            ),
+            lines=lambda body: [f"{body['deleted_count']} deleted"],
+        ),
+        "mv": tool_command(
+            "file_rename",
+            "Move a file or a directory, history and all.",
+            argument("source", PATH_HELP, to="from_path"),
+            argument("destination", PATH_HELP, to="to_path"),
+            lines=lambda body: [f"{body['moved_count']} moved"],
+        ),
+        "search": tool_command(
+            "file_search",
+            "Find passages of files by words and, where an embedder is configured, by meaning.",
+            argument("query", "Words, or a question."),
+            option("path", "Only in this directory or file.", to="path_prefix"),
+            option("limit", "Passages at the most.", int, min=1),
+            lines=rows("chunks", "score", "file_path", "chunk_content"),
+        ),
+        "versions": tool_command(
+            "file_list_versions",
+            "List the past versions of a file, newest first.",
+            FILE,
+            lines=rows("versions", "id", "size", "created_at"),
+        ),
+    }
+)

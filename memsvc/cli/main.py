@@ -41,7 +41,7 @@ COMMANDS: Final = {
     ),
     "key": ("key_commands:commands", "API keys: who may call, and whose data they open."),
     "calls": (
-        "call_log_commands:calls",
+        "tool_commands:calls",
         "List the calls that were made, newest first, one a line, columns separated by tabs.",
     ),
     "jobs": (
@@ -70,7 +70,7 @@ COMMANDS: Final = {
         "Remove a tenant, a project, a user, a session or a path for good, and print a receipt.",
     ),
     "usage": (
-        "admin_commands:usage",
+        "tool_commands:usage",
         "Report what a project stores; with --project '*' each project and all of them together.",
     ),
     "import": (
@@ -127,10 +127,10 @@ COMMANDS: Final = {
         "elfmem:knowledge",
         "Knowledge: blocks that fade unless they prove useful.",
     ),
-    "memories": ("memory_commands:commands", "Memories: what is known of a user."),
-    "notebook": ("notebook_commands:commands", "Notebook: a tree of linked documents."),
+    "memories": ("tool_commands:memories", "Memories: what is known of a user."),
+    "notebook": ("tool_commands:notebook", "Notebook: a tree of linked documents."),
     "whiteboard": (
-        "whiteboard_commands:commands",
+        "tool_commands:whiteboard",
         "Whiteboard: a running summary of each conversation.",
     ),
     "version": ("version:version_command", "Print the version."),
@@ -177,6 +177,7 @@ def loaded(name: str) -> Any:
         found = group
     command = typer.main.get_command(found)
     command.name = name
+    command.help = command.help or COMMANDS[name][1]
     return command
 
 

@@ -4,11 +4,11 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -25,6 +25,8 @@ TIMEOUT_S: Final = 120.0
 CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
 """Decimal places that are printed; JSON has all of them."""
+PAGE_MAX: Final = 500
+_annotated: Any = Annotated
 
 Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
 DataDir = Annotated[
@@ -91,16 +93,19 @@ class RemoteTools:
         result: dict[str, Any] = orjson.loads(response.content)
         return result
 
-    async def list_all(self, tool: str, member: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Return all pages of a tool's answer: the lists of this member, joined."""
-        rows: list[dict[str, Any]] = []
+    async def list_all(
+        self, tool: str, member: str, /, *, limit: int | None = None, **arguments: Any
+    ) -> list[dict[str, Any]]:
+        """Return the pages of a tool's answer, all or to a limit: the lists of a member, joined."""
+        found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            page = await self(tool, **arguments, cursor=cursor)
-            rows += page[member]
+            page_limit = limit and min(limit - len(found), PAGE_MAX)
+            page = await self(tool, **arguments, limit=page_limit, cursor=cursor)
+            found += page[member]
             cursor = page.get("next_cursor")
-            if not cursor:
-                return rows
+            if not cursor or (limit and len(found) >= limit):
+                return found
 
     def content_path(self, path: str) -> str:
         """Return the path of a file's bytes."""
@@ -226,20 +231,94 @@ def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> st
 
 
 Command = Callable[..., Awaitable[CommandOutput]]
+Lines = Callable[[Any], Iterable[str]]
 
 
-def using_memory(
-    commands: typer.Typer, target_of_options: Callable[..., CommandTarget] = target_of
-) -> Callable[[Command], Command]:
-    """Register a function as a command of its name; see `as_command`."""
+@frozen
+class ToolOption:
+    """An argument or option of a command, and the argument of the tool to which it goes."""
 
-    def register(function: Command) -> Command:
-        commands.command(function.__name__.replace("_", "-"))(
-            as_command(function, target_of_options)
+    parameter: inspect.Parameter
+    to: str
+
+
+def argument(
+    name: str,
+    help_text: str | None = None,
+    *,
+    default: Any = inspect.Parameter.empty,
+    to: str = "",
+    metavar: str | None = None,
+) -> ToolOption:
+    """Return an argument of a command, required unless it has a default."""
+    annotation = _annotated[str, typer.Argument(help=help_text, metavar=metavar)]
+    return _tool_option(name, default, annotation, to)
+
+
+def option(
+    name: str,
+    help_text: str | None,
+    kind: Any = str,
+    default: Any = None,
+    *,
+    flags: Sequence[str] = (),
+    to: str = "",
+    **more: Any,
+) -> ToolOption:
+    """Return an option of a command, with these `flags` if not the name; `more` is typer's."""
+    annotation = typer.Option(*flags, help=help_text, **more)
+    hint = kind | None if default is None else kind
+    return _tool_option(name, default, _annotated[hint, annotation], to)
+
+
+def _tool_option(name: str, default: Any, annotation: Any, to: str) -> ToolOption:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameter = inspect.Parameter(name, kind, default=default, annotation=annotation)
+    return ToolOption(parameter, to or name)
+
+
+def tool_command(
+    tool: str, help_text: str, *options: ToolOption, lines: Lines, pages: str = ""
+) -> Command:
+    """Return a command that passes its options on to a tool and prints these lines of its answer.
+
+    With `pages`, the answer is that member of all its pages.
+    """
+
+    async def run(call: RemoteTools, **values: Any) -> CommandOutput:
+        args = {one.to: values[one.parameter.name] for one in options}
+        body = (
+            {pages: await call.list_all(tool, pages, **args)} if pages else await call(tool, **args)
         )
-        return function
+        return CommandOutput(body, lines(body))
 
-    return register
+    [call, _] = inspect.signature(run).parameters.values()
+    vars(run)["__signature__"] = inspect.Signature([call, *(one.parameter for one in options)])
+    run.__doc__ = help_text
+    return run
+
+
+def rows(member: str, *names: str) -> Lines:
+    """Return a function to a line for each row of a member of an answer, see `columns`."""
+    return lambda body: columns(body[member], *names)
+
+
+def text(member: str) -> Lines:
+    """Return a function to the text in a member of an answer."""
+    return lambda body: [body[member]]
+
+
+def command_group(
+    commands: Mapping[str, Callable[..., Any]],
+    target_of_options: Callable[..., CommandTarget] = target_of,
+    **more: Any,
+) -> typer.Typer:
+    """Return a group of these commands, of which those that await use tools; see `as_command`."""
+    group = typer.Typer(no_args_is_help=True, **more)
+    for name, function in commands.items():
+        uses_tools = inspect.iscoroutinefunction(function)
+        group.command(name)(as_command(function, target_of_options) if uses_tools else function)
+    return group
 
 
 def as_command(
@@ -250,7 +329,9 @@ def as_command(
     Its parameters are those of `function` but the first, which is the `RemoteTools`, and those of
     `target_of_options`.
     """
-    tool_parameters, target_parameters = _parameters(function)[1:], _parameters(target_of_options)
+    [_, *tool_parameters], target_parameters = (
+        inspect.signature(one).parameters.values() for one in (function, target_of_options)
+    )
 
     def command(**kwargs: Any) -> None:
         target = target_of_options(
@@ -268,14 +349,6 @@ def as_command(
     # the help is Rich markup, where brackets are tags
     command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")
     return command
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    hints = get_type_hints(function, include_extras=True)
-    return [
-        parameter.replace(annotation=hints[parameter.name])
-        for parameter in inspect.signature(function).parameters.values()
-    ]
 
 
 async def run_calls(

@@ -8,14 +8,10 @@ import orjson
 import typer
 import zstandard
 
-from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, using_memory
+from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, command_group
 from memsvc.core.errors import not_found
 from memsvc.core.items import role_of, text_of
 from memsvc.core.paths import decode_segment, encode_segment
-
-commands = typer.Typer(
-    help="Turn memory: sessions, their turns and facts, and what they recall.", no_args_is_help=True
-)
 
 Session = Annotated[str, typer.Argument(help="The session.")]
 User = Annotated[
@@ -23,7 +19,6 @@ User = Annotated[
 ]
 
 
-@using_memory(commands)
 async def ls(call: RemoteTools) -> CommandOutput:
     """List the sessions of a project, the latest first, with the time of the last write."""
     root = await call("file_stat", path="/memory")
@@ -40,7 +35,6 @@ async def ls(call: RemoteTools) -> CommandOutput:
     return CommandOutput({"sessions": sessions}, columns(sessions, "updated_at", "session"))
 
 
-@using_memory(commands)
 async def show(
     call: RemoteTools,
     session: Session,
@@ -60,7 +54,6 @@ async def show(
     )
 
 
-@using_memory(commands)
 async def facts(
     call: RemoteTools,
     session: Session,
@@ -80,7 +73,6 @@ async def facts(
     )
 
 
-@using_memory(commands)
 async def correct(
     call: RemoteTools,
     session: Session,
@@ -105,7 +97,6 @@ async def correct(
     )
 
 
-@using_memory(commands)
 async def recall(
     call: RemoteTools,
     session: Session,
@@ -164,3 +155,8 @@ def _items(content: bytes) -> Iterator[dict[str, Any]]:
                 "role": role_of(item),
                 "text": text_of(item),
             } | ({} if item.get("type", "message") == "message" else {"item": item})
+
+
+commands = command_group(
+    {"ls": ls, "show": show, "facts": facts, "correct": correct, "recall": recall}
+)
