@@ -1,9 +1,12 @@
 """API keys of a tenant, managed by one of them: none can grant more than it may itself."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
 from uuid import UUID
+
+from pydantic import AfterValidator, Field, StringConstraints
 
 from memsvc.core.errors import (
     MemsvcError,
@@ -14,8 +17,11 @@ from memsvc.core.errors import (
     quota_exceeded,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Caller, Permission
+from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
+from memsvc.core.timestamp import Timestamp
+from memsvc.core.tools import TenantArguments, Toolset
 from memsvc.store import keys
 from memsvc.store.database import Database
 from memsvc.store.keys import ApiKey, KeyChanges, NewKey, change_keys
@@ -24,18 +30,75 @@ KEYS_MAX = 1000
 """Valid keys that a tenant may have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyProperties:
-    """Properties requested for a key; None keeps each, or for a new key copies the caller's."""
+Label = Annotated[
+    str,
+    StringConstraints(
+        strip_whitespace=True, min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$"
+    ),
+]
+ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+ProjectName = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=128),
+    AfterValidator(check_project),
+]
+PROJECT_IGNORED: Final = "not looked at: keys are the tenant's"
+KEY_ID: Final = "the key, by the id that keys_list shows"
+EVEN_LAST: Final = "also where no other key could manage the tenant's keys for good"
 
-    label: str | None = None
-    permissions: frozenset[Permission] | None = None
-    projects: frozenset[str] | None = None
-    all_projects: bool = False
-    hidden_tools: frozenset[str] | None = None
-    expires_at: datetime | None = None
-    never_expires: bool = False
-    toolsets: frozenset[str] | None = None
+
+# a docstring of these two would be listed with the tools
+class KeyProperties(TenantArguments):
+    # properties requested for a key; None keeps each, or for a new key copies the caller's
+
+    project: str = Field(ALL_PROJECTS, description=PROJECT_IGNORED)
+    label: Label | None = Field(None, description="what the call log shows for the key")
+    permissions: list[Permission] | None = Field(
+        None, min_length=1, max_length=3, description="what it may do; none that your key lacks"
+    )
+    projects: list[ProjectName] | None = Field(
+        None, min_length=1, max_length=100, description="confine it to these projects"
+    )
+    hidden_tools: list[ToolName] | None = Field(
+        None,
+        max_length=500,
+        description="tools that are not there for it, by name; all that your key hides are among"
+        " them",
+    )
+    expires_at: Timestamp | None = Field(None, description="when it ends; not later than your key")
+    toolsets: list[Toolset] | None = Field(
+        None,
+        max_length=20,
+        description="what its clients list unless they ask for others; empty: what the settings"
+        " say",
+    )
+
+    def of(self, key: ApiKey, caller: Caller) -> ApiKey:
+        """Return a key with these properties, without the tools that are hidden from the caller."""
+        sets = ("permissions", "projects", "hidden_tools", "toolsets")
+        given: dict[str, Any] = {
+            name: value if name not in sets else frozenset(value)
+            for name in ("label", "expires_at", *sets)
+            if (value := getattr(self, name)) is not None
+        }
+        key = replace(key, **given)
+        return replace(key, hidden_tools=key.hidden_tools | caller.hidden_tools)
+
+
+class KeyUpdate(KeyProperties):
+    key_id: UUID = Field(description=KEY_ID)
+    all_projects: bool = Field(False, description="confine it to no projects any longer")
+    never_expires: bool = Field(False, description="let it end no longer")
+    even_last: bool = Field(False, description=EVEN_LAST)
+
+    def of(self, key: ApiKey, caller: Caller) -> ApiKey:
+        """Return the key as it will be."""
+        key = super().of(key, caller)
+        return replace(
+            key,
+            projects=None if self.all_projects else key.projects,
+            expires_at=None if self.never_expires else key.expires_at,
+        )
 
 
 @frozen
@@ -61,25 +124,25 @@ class TenantKeys:
         """
         now = self.clock.now()
         _check_expiry(properties, now)
-        key_grant = _with_defaults(
-            properties,
-            permissions=caller.permissions,
-            projects=caller.projects,
-            expires_at=None,
-            toolsets=caller.toolsets,
+        like_caller = ApiKey(
+            UUID(int=0),
+            caller.tenant,
+            "key",
+            caller.permissions,
+            caller.projects,
+            caller.hidden_tools,
+            now,
+            caller.expires_at,
+            None,
+            None,
+            caller.toolsets,
         )
-        key_grant = replace(
-            key_grant,
-            hidden_tools=key_grant.hidden_tools | caller.hidden_tools,
-            expires_at=caller.expires_at
-            if properties.expires_at is None
-            else properties.expires_at,
-        )
-        _check_grant(caller, key_grant)
-        _check_end(caller, key_grant.expires_at)
+        key = properties.of(like_caller, caller)
+        _check_grant(caller, key)
+        _check_end(caller, key.expires_at)
         async with change_keys(self.database, caller.tenant) as changes:
             _check_capacity(changes, now)
-            return await _add(changes, key_grant, now)
+            return await _add(changes, key, now)
 
     async def rotate(
         self, caller: Caller, key_id: UUID, overlap: timedelta
@@ -96,9 +159,7 @@ class TenantKeys:
             if not old.is_valid(now):
                 raise conflict("this key was revoked or has expired", recovery="make another")
             _check_capacity(changes, now)
-            created = await _add(
-                changes, replace(_grant_of(old), expires_at=caller.expires_at), now
-            )
+            created = await _add(changes, replace(old, expires_at=caller.expires_at), now)
             until = now + overlap
             expires_at = until if old.expires_at is None else min(until, old.expires_at)
             others = [key for key in changes.keys if key.key_id != old.key_id]
@@ -118,86 +179,23 @@ class TenantKeys:
                 return key
             return await _put(changes, key, replace(key, revoked_at=now), now, even_last=even_last)
 
-    async def update(
-        self, caller: Caller, key_id: UUID, properties: KeyProperties, *, even_last: bool
-    ) -> ApiKey:
+    async def update(self, caller: Caller, update: KeyUpdate) -> ApiKey:
         """Change a key, except its text, and return it.
 
         PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked
         key.
         """
         now = self.clock.now()
-        _check_expiry(properties, now)
+        _check_expiry(update, now)
         async with change_keys(self.database, caller.tenant) as changes:
-            key = _managed(caller, changes, key_id)
+            key = _managed(caller, changes, update.key_id)
             if key.revoked_at is not None:
                 raise conflict("this key was revoked, for good", recovery="make another")
-            key_grant = _with_defaults(
-                properties,
-                label=key.label,
-                permissions=key.permissions,
-                projects=key.projects,
-                hidden_tools=key.hidden_tools,
-                expires_at=key.expires_at,
-                toolsets=key.toolsets,
-            )
-            key_grant = replace(
-                key_grant, hidden_tools=key_grant.hidden_tools | caller.hidden_tools
-            )
-            _check_grant(caller, key_grant)
-            if key_grant.expires_at != key.expires_at:
-                _check_end(caller, key_grant.expires_at)
-            updated = replace(
-                key,
-                label=key_grant.label,
-                permissions=key_grant.permissions,
-                projects=key_grant.projects,
-                hidden_tools=key_grant.hidden_tools,
-                expires_at=key_grant.expires_at,
-                toolsets=key_grant.toolsets,
-            )
-            return await _put(changes, key, updated, now, even_last=even_last)
-
-
-@frozen
-class _KeyGrant:
-    """Rights and properties of a key."""
-
-    label: str
-    permissions: frozenset[Permission]
-    projects: frozenset[str] | None
-    hidden_tools: frozenset[str]
-    expires_at: datetime | None
-    toolsets: frozenset[str]
-
-
-def _grant_of(key: ApiKey) -> _KeyGrant:
-    return _KeyGrant(
-        key.label, key.permissions, key.projects, key.hidden_tools, key.expires_at, key.toolsets
-    )
-
-
-def _with_defaults(
-    properties: KeyProperties,
-    *,
-    permissions: frozenset[Permission],
-    projects: frozenset[str] | None,
-    expires_at: datetime | None,
-    toolsets: frozenset[str],
-    label: str = "key",
-    hidden_tools: frozenset[str] = frozenset(),
-) -> _KeyGrant:
-    """Return the requested properties, with defaults for those that are not requested."""
-    allowed_projects = projects if properties.projects is None else properties.projects
-    expiry = expires_at if properties.expires_at is None else properties.expires_at
-    return _KeyGrant(
-        label=label if properties.label is None else properties.label,
-        permissions=permissions if properties.permissions is None else properties.permissions,
-        projects=None if properties.all_projects else allowed_projects,
-        hidden_tools=hidden_tools if properties.hidden_tools is None else properties.hidden_tools,
-        expires_at=None if properties.never_expires else expiry,
-        toolsets=toolsets if properties.toolsets is None else properties.toolsets,
-    )
+            updated = update.of(key, caller)
+            _check_grant(caller, updated)
+            if updated.expires_at != key.expires_at:
+                _check_end(caller, updated.expires_at)
+            return await _put(changes, key, updated, now, even_last=update.even_last)
 
 
 def _is_within(projects: frozenset[str] | None, bounds: frozenset[str] | None) -> bool:
@@ -209,13 +207,13 @@ def _check_expiry(properties: KeyProperties, now: datetime) -> None:
         raise invalid("expires_at must be in the future")
 
 
-def _check_grant(caller: Caller, key_grant: _KeyGrant) -> None:
+def _check_grant(caller: Caller, key: ApiKey) -> None:
     """Raise PERMISSION_DENIED for rights that the caller does not have."""
-    if missing := sorted(key_grant.permissions - caller.permissions):
+    if missing := sorted(key.permissions - caller.permissions):
         raise _not_allowed(f"the {missing[0]} permission, which it has not")
-    if not _is_within(key_grant.projects, caller.projects):
+    if not _is_within(key.projects, caller.projects):
         raise _not_allowed("projects that it may not touch")
-    if not key_grant.hidden_tools >= caller.hidden_tools:
+    if not key.hidden_tools >= caller.hidden_tools:
         raise _not_allowed("tools that are hidden from it")
 
 
@@ -237,7 +235,7 @@ def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
     key = changes.find(key_id)
     if not _is_within(key.projects, caller.projects):
         raise not_found("there is no such key")
-    _check_grant(caller, _grant_of(key))
+    _check_grant(caller, key)
     return key
 
 
@@ -246,15 +244,15 @@ def _check_capacity(changes: KeyChanges, now: datetime) -> None:
         raise quota_exceeded(f"a tenant may have {KEYS_MAX} keys", recovery="revoke some")
 
 
-async def _add(changes: KeyChanges, key_grant: _KeyGrant, now: datetime) -> NewKey:
+async def _add(changes: KeyChanges, key: ApiKey, now: datetime) -> NewKey:
     return await changes.add(
-        key_grant.label,
+        key.label,
         now,
-        permissions=key_grant.permissions,
-        projects=key_grant.projects,
-        hidden_tools=key_grant.hidden_tools,
-        expires_at=key_grant.expires_at,
-        toolsets=key_grant.toolsets,
+        permissions=key.permissions,
+        projects=key.projects,
+        hidden_tools=key.hidden_tools,
+        expires_at=key.expires_at,
+        toolsets=key.toolsets,
     )
 
 

@@ -1,18 +1,24 @@
 """Everything that the administration of a tenant publishes, and the tools about API keys."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field
 
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.archive_tools import ArchiveOptions, ArchiveTransfer
 from memsvc.administration.purge import Purge
-from memsvc.administration.tenant_keys import KeyProperties, TenantKeys
+from memsvc.administration.tenant_keys import (
+    EVEN_LAST,
+    KEY_ID,
+    PROJECT_IGNORED,
+    KeyProperties,
+    KeyUpdate,
+    TenantKeys,
+)
 from memsvc.administration.usage_tools import (
     CallLogReader,
     EffectiveLimits,
@@ -22,58 +28,21 @@ from memsvc.administration.usage_tools import (
 )
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller, Permission
-from memsvc.core.timestamp import Timestamp
 from memsvc.core.tool_methods import admin_tool, result, tools_of
-from memsvc.core.tools import Published, TenantArguments, Toolset
+from memsvc.core.tools import Published, TenantArguments
 from memsvc.store.database import Database
 from memsvc.store.keys import ApiKey
 from memsvc.store.ownership import Owners
 
 OVERLAP_HOURS = 24.0
-Label = Annotated[
-    str,
-    StringConstraints(
-        strip_whitespace=True, min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$"
-    ),
-]
-ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
-ProjectName = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=128),
-    AfterValidator(check_project),
-]
-KeyLabel = Annotated[Label | None, "what the call log shows for the key"]
-KeyPermissions = Annotated[
-    list[Permission] | None,
-    Field(min_length=1, max_length=3),
-    "what it may do; none that your key lacks",
-]
-KeyProjects = Annotated[
-    list[ProjectName] | None,
-    Field(min_length=1, max_length=100),
-    "confine it to these projects",
-]
-HiddenTools = Annotated[
-    list[ToolName] | None,
-    Field(max_length=500),
-    "tools that are not there for it, by name; all that your key hides are among them",
-]
-KeyToolsets = Annotated[
-    list[Toolset] | None,
-    Field(max_length=20),
-    "what its clients list unless they ask for others; empty: what the settings say",
-]
-KeyEnd = Annotated[Timestamp | None, "when it ends; not later than your key"]
-KeyId = Annotated[UUID, "the key, by the id that keys_list shows"]
-EvenLast = Annotated[bool, "also where no other key could manage the tenant's keys for good"]
+KeyId = Annotated[UUID, KEY_ID]
 key_tool = partial(
     admin_tool,
     needs=Permission.ADMIN,
     base=TenantArguments,
-    project="not looked at: keys are the tenant's",
+    project=PROJECT_IGNORED,
     logs=("key_id",),
 )
 
@@ -130,20 +99,10 @@ class KeyTools:
         return KeyList([self._listed(caller, key) for key in await self.keys.list_keys(caller)])
 
     @key_tool("keys_create", title="Make an API key")
-    async def create(  # noqa: PLR0917 - one for each argument
-        self,
-        caller: Caller,
-        label: KeyLabel = None,
-        permissions: KeyPermissions = None,
-        projects: KeyProjects = None,
-        hidden_tools: HiddenTools = None,
-        expires_at: KeyEnd = None,
-        toolsets: KeyToolsets = None,
-    ) -> CreatedKey:
+    async def create(self, caller: Caller, properties: KeyProperties) -> CreatedKey:
         """Make an API key of the same tenant, which may no more than yours.
 
         It is shown this once."""
-        properties = _properties(label, permissions, projects, hidden_tools, expires_at, toolsets)
         created = await self.keys.create(caller, properties)
         return CreatedKey(created.text, self._listed(caller, created.key))
 
@@ -163,40 +122,22 @@ class KeyTools:
         )
 
     @key_tool("keys_revoke", title="Revoke an API key", idempotent=True, destructive=True)
-    async def revoke(self, caller: Caller, key_id: KeyId, even_last: EvenLast = False) -> KeyChange:
+    async def revoke(
+        self, caller: Caller, key_id: KeyId, even_last: Annotated[bool, EVEN_LAST] = False
+    ) -> KeyChange:
         """Let an API key open nothing any more, at once and for good."""
         return KeyChange(
             self._listed(caller, await self.keys.revoke(caller, key_id, even_last=even_last))
         )
 
     @key_tool("keys_update", title="Change an API key", idempotent=True, destructive=True)
-    async def update(  # noqa: PLR0913 - one for each argument
-        self,
-        caller: Caller,
-        *,
-        label: KeyLabel = None,
-        permissions: KeyPermissions = None,
-        projects: KeyProjects = None,
-        hidden_tools: HiddenTools = None,
-        expires_at: KeyEnd = None,
-        toolsets: KeyToolsets = None,
-        key_id: KeyId,
-        all_projects: Annotated[bool, "confine it to no projects any longer"] = False,
-        never_expires: Annotated[bool, "let it end no longer"] = False,
-        even_last: EvenLast = False,
-    ) -> KeyChange:
+    async def update(self, caller: Caller, update: KeyUpdate) -> KeyChange:
         """Change the label, rights or end of an API key; its text and what is not given stay."""
-        if all_projects and projects is not None:
+        if update.all_projects and update.projects is not None:
             raise invalid("arguments say projects or all_projects, not both")
-        if never_expires and expires_at is not None:
+        if update.never_expires and update.expires_at is not None:
             raise invalid("arguments say expires_at or never_expires, not both")
-        properties = replace(
-            _properties(label, permissions, projects, hidden_tools, expires_at, toolsets),
-            all_projects=all_projects,
-            never_expires=never_expires,
-        )
-        key = await self.keys.update(caller, key_id, properties, even_last=even_last)
-        return KeyChange(self._listed(caller, key))
+        return KeyChange(self._listed(caller, await self.keys.update(caller, update)))
 
     def _listed(self, caller: Caller, key: ApiKey) -> ListedKey:
         is_valid = key.is_valid(self.clock.now())
@@ -214,24 +155,6 @@ class KeyTools:
             key.key_id == caller.key_id,
             sorted(key.toolsets),
         )
-
-
-def _properties(
-    label: str | None,
-    permissions: list[Permission] | None,
-    projects: list[str] | None,
-    hidden_tools: list[str] | None,
-    expires_at: datetime | None,
-    toolsets: list[Toolset] | None,
-) -> KeyProperties:
-    return KeyProperties(
-        label=label,
-        permissions=None if permissions is None else frozenset(permissions),
-        projects=None if projects is None else frozenset(projects),
-        hidden_tools=None if hidden_tools is None else frozenset(hidden_tools),
-        expires_at=expires_at,
-        toolsets=None if toolsets is None else frozenset(toolsets),
-    )
 
 
 def published(  # noqa: PLR0913 - one name a part, most of them by keyword
