@@ -33,7 +33,7 @@ from memsvc.core.facts import Evidence, FactState, FactTier
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project, encode_segment
 from memsvc.store.context import SummaryPosition
-from memsvc.store.export import Column, Table
+from memsvc.store.export import Column, ExportStream, Table
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -101,17 +101,15 @@ def rows_name(project: str, table: str, part: int) -> str:
     return f"{_folder(project)}/rows/{table}/{part:08d}.jsonl"
 
 
-def content_name(project: str, path: str) -> str:
-    """Return the name of a file's current content."""
-    return f"{_folder(project)}/files{path}"
-
-
-def version_name(project: str, path: str, file_id: UUID, revision: int) -> str:
-    """Return the name of a file's content from a revision on.
+def stream_name(project: str, file: Mapping[str, Any], stream: ExportStream) -> str:
+    """Return the name of a file's content: the current one, or the one from a revision on.
 
     No path has a `~`, so none of these names clashes with another when an archive is unpacked.
     """
-    return f"{_folder(project)}/versions{path}~{revision}~{file_id.hex}"
+    if file["deleted_at"] is None and file["stream"] == stream.stream:
+        return f"{_folder(project)}/files{file['path']}"
+    version = f"{file['path']}~{stream.first_revision}~{file['incarnation'].hex}"
+    return f"{_folder(project)}/versions{version}"
 
 
 def checksums_name(part: int) -> str:

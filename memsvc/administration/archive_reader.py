@@ -10,8 +10,9 @@ import hashlib
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
+from uuid import UUID
 
 from memsvc.administration import archive_format
 from memsvc.administration.archive_format import (
@@ -25,11 +26,10 @@ from memsvc.administration.archive_format import (
     ArchiveRows,
     End,
     checksums_name,
-    content_name,
     end_of,
     manifest_of,
     rows_name,
-    version_name,
+    stream_name,
     wrong,
 )
 from memsvc.core import tar
@@ -186,7 +186,7 @@ class StreamsStep:
     """Streams of files, by incarnation."""
 
     project: str
-    streams: list[tuple[Any, ExportStream]]
+    streams: list[tuple[UUID, ExportStream]]
 
 
 @frozen
@@ -201,30 +201,12 @@ ArchiveStep = ArchiveManifest | RowsStep | StreamsStep | BlocksStep
 
 
 @frozen
-class _ArchivedFile:
-    """A file, which determines the names and order of its contents."""
-
-    project: str
-    row: Mapping[str, Any]
-    streams: list[ExportStream]
-
-    def name(self, stream: ExportStream) -> str:
-        if self.row["deleted_at"] is None and self.row["stream"] == stream.stream:
-            return content_name(self.project, self.row["path"])
-        return version_name(
-            self.project, self.row["path"], self.row["incarnation"], stream.first_revision
-        )
-
-
 class TenantArchiveReader:
     """Reader of one archive; `tables` and schema `revision` are those of this database."""
 
-    def __init__(
-        self, tables: Mapping[str, Table], revision: str, *, expanded_bytes_max: int
-    ) -> None:
-        self._tables = {**tables, JOBS: _JOBS}
-        self._revision = revision
-        self._bytes_max = expanded_bytes_max
+    tables: Mapping[str, Table]
+    revision: str
+    expanded_bytes_max: int
 
     def steps(self, archive: BinaryIO) -> Iterator[ArchiveStep]:
         """Yield the archive's steps in order: the manifest, then its content.
@@ -232,9 +214,9 @@ class TenantArchiveReader:
         INVALID_CONTENT where it is no archive or incomplete, PAYLOAD_TOO_LARGE where it is too
         large; both at the step where that shows.
         """
-        members = ArchiveMembers(expand(archive, self._bytes_max))
+        members = ArchiveMembers(expand(archive, self.expanded_bytes_max))
         first = _first(members)
-        manifest = manifest_of(members.content(first, HEAD_BYTES_MAX), self._revision)
+        manifest = manifest_of(members.content(first, HEAD_BYTES_MAX), self.revision)
         yield manifest
         row_counts: Counter[str] = Counter()
         projects: set[str] = set()
@@ -264,9 +246,8 @@ class TenantArchiveReader:
                     row_counts["blocks"] += len(step.blocks) if isinstance(step, BlocksStep) else 0
                     yield step
             else:
-                yield RowsStep(
-                    project, archive_format.rows(self._tables[table], objects, member.name)
-                )
+                described = _JOBS if table == JOBS else self.tables[table]
+                yield RowsStep(project, archive_format.rows(described, objects, member.name))
         assert members.end is not None
         if +row_counts != +Counter(members.end.rows):
             raise wrong(END, "tells of other rows than there are")
@@ -278,43 +259,34 @@ class TenantArchiveReader:
     ) -> Iterator[RowsStep | StreamsStep | BlocksStep]:
         """Yield files, their streams, and the contents of these, from the members that follow."""
         streams = [_streams(one.pop("streams", None), member) for one in objects]
-        rows = archive_format.rows(self._tables["files"], objects, member.name)
+        rows = archive_format.rows(self.tables["files"], objects, member.name)
         files = [
-            _ArchivedFile(project, dict(zip(rows.columns, row, strict=True)), file_streams)
+            (dict(zip(rows.columns, row, strict=True)), file_streams)
             for row, file_streams in zip(rows.rows, streams, strict=True)
         ]
-        for file in files:
-            _check_file(file, member)
+        for row, file_streams in files:
+            _check_file(row, file_streams, member)
         caller_bytes = sum(
-            one.row["size_bytes"]
-            for one in files
-            if not one.row["owner"] and one.row["deleted_at"] is None
+            row["size_bytes"] for row, _ in files if not row["owner"] and row["deleted_at"] is None
         )
         yield RowsStep(project, rows, caller_bytes)
-        yield StreamsStep(
-            project,
-            [
-                (one.row["incarnation"], file_streams)
-                for one in files
-                for file_streams in one.streams
-            ],
-        )
+        all_streams = [(row, stream) for row, file_streams in files for stream in file_streams]
+        yield StreamsStep(project, [(row["incarnation"], stream) for row, stream in all_streams])
         kept_blocks: list[ExportBlock] = []
         kept_bytes = 0
-        for file in files:
-            for stream in file.streams:
-                _expect(members, Member(file.name(stream), stream.size_bytes))
-                start = 0
-                for block in stream.blocks:
-                    content = members.read(block.size_bytes)
-                    kept_blocks.append(
-                        ExportBlock(stream.stream, start, block.revision, block.created_at, content)
-                    )
-                    start += block.size_bytes
-                    kept_bytes += block.size_bytes
-                    if kept_bytes >= CHUNK_BYTES:
-                        yield BlocksStep(project, kept_blocks)
-                        kept_blocks, kept_bytes = [], 0
+        for row, stream in all_streams:
+            _expect(members, Member(stream_name(project, row, stream), stream.size_bytes))
+            start = 0
+            for block in stream.blocks:
+                content = members.read(block.size_bytes)
+                kept_blocks.append(
+                    ExportBlock(stream.stream, start, block.revision, block.created_at, content)
+                )
+                start += block.size_bytes
+                kept_bytes += block.size_bytes
+                if kept_bytes >= CHUNK_BYTES:
+                    yield BlocksStep(project, kept_blocks)
+                    kept_blocks, kept_bytes = [], 0
         if kept_blocks:
             yield BlocksStep(project, kept_blocks)
 
@@ -383,21 +355,21 @@ def _block(value: Any) -> Block:
     )
 
 
-def _check_file(file: _ArchivedFile, member: Member) -> None:
+def _check_file(row: Mapping[str, Any], streams: Sequence[ExportStream], member: Member) -> None:
     """Check that a file is at an allowed path and has the size of its content.
 
     Quotas are counted from that size.
     """
-    path, owner = file.row["path"], file.row["owner"]
+    path, owner = row["path"], row["owner"]
     try:
         is_allowed = check_path(path) == path != "" and is_kept(path) == bool(owner)
     except MemsvcError:
         is_allowed = False
     if not is_allowed:
         raise wrong(member.name, "a file stands where no file may")
-    current = [one for one in file.streams if one.stream == file.row["stream"]]
-    same_size = all(one.size_bytes == file.row["size_bytes"] for one in current)
-    if any(one.first_revision < 1 for one in file.streams) or not same_size:
+    current = [one for one in streams if one.stream == row["stream"]]
+    same_size = all(one.size_bytes == row["size_bytes"] for one in current)
+    if any(one.first_revision < 1 for one in streams) or not same_size:
         raise wrong(member.name, "a file has another size than its content")
-    if file.row["deleted_at"] is None and len(current) != 1:
+    if row["deleted_at"] is None and len(current) != 1:
         raise wrong(member.name, "a file has no content")

@@ -83,13 +83,6 @@ class _RolledBackError(Exception):
 
 
 @frozen
-class RestoreOutcome:
-    """Outcome of a restore."""
-
-    manifest: ArchiveManifest
-    projects: Sequence[RestoredProject]
-
-
 class ArchiveRestore:
     """Restores of archives into empty projects.
 
@@ -97,25 +90,17 @@ class ArchiveRestore:
     what is missing in a project.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        allowed: FileQuotas,
-        *,
-        expanded_bytes_max: int,
-        known_jobs: Collection[str],
-        sweep_jobs: Collection[str],
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._allowed = allowed
-        self._expanded_bytes_max = expanded_bytes_max
-        self._known_jobs = frozenset(known_jobs)
-        self._sweep_jobs = tuple(sweep_jobs)
+    database: Database
+    clock: Clock
+    allowed: FileQuotas
+    expanded_bytes_max: int
+    known_jobs: Collection[str]
+    sweep_jobs: Collection[str]
 
-    async def run(self, scope: Scope, archive: BinaryIO, *, check_only: bool) -> RestoreOutcome:
-        """Write an archive to the projects that it names.
+    async def run(
+        self, scope: Scope, archive: BinaryIO, *, check_only: bool
+    ) -> tuple[ArchiveManifest, list[RestoredProject]]:
+        """Write an archive to the projects that it names; return what became of them.
 
         Where the scope names a project, the archive must be of one project, which is written to
         that one. With `check_only` all of it is written where nobody sees it, and rolled back: a
@@ -126,21 +111,21 @@ class ArchiveRestore:
         project that the scope may not touch; RESOURCE_BUSY. Nothing has changed after any of them.
         An archive that was restored before succeeds again and changes nothing.
         """
-        async with self._database.begin_tenant(scope, read_only=True) as tx:
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
             tables = await export.describe_tables(tx)
             stream_tables = await export.describe_tables(tx, ("streams", "blocks"))
             reading = TenantArchiveReader(
                 tables,
                 await export.revision(tx),
-                expanded_bytes_max=self._expanded_bytes_max,
+                expanded_bytes_max=self.expanded_bytes_max,
             )
         manifest, contents = await anyio.to_thread.run_sync(_validate, reading.steps(archive))
         into = _targets(manifest, scope)
         for project, content in contents.items():
-            if content.caller_bytes > self._allowed.project_bytes_max:
-                raise _over_quota(project, content.caller_bytes, self._allowed.project_bytes_max)
+            if content.caller_bytes > self.allowed.project_bytes_max:
+                raise _over_quota(project, content.caller_bytes, self.allowed.project_bytes_max)
         with suppress(_RolledBackError):
-            async with self._database.begin_tenant(scope, long_running=True) as tx:
+            async with self.database.begin_tenant(scope, long_running=True) as tx:
                 transactions = {project: tx.within(into[project]) for project in manifest.projects}
                 if not check_only:
                     await _lock_projects(tx, list(transactions.values()))
@@ -175,11 +160,11 @@ class ArchiveRestore:
                     await usage.add_bytes(
                         project_tx,
                         contents[name].caller_bytes,
-                        project_bytes_max=self._allowed.project_bytes_max,
-                        tenant_bytes_max=self._allowed.tenant_bytes_max,
-                        now=self._clock.now(),
+                        project_bytes_max=self.allowed.project_bytes_max,
+                        tenant_bytes_max=self.allowed.tenant_bytes_max,
+                        now=self.clock.now(),
                     )
-        return RestoreOutcome(manifest, states)
+        return manifest, states
 
     async def _fill(
         self,
@@ -200,12 +185,12 @@ class ArchiveRestore:
             found[name].caller_bytes for name in load.transactions if name not in replaced
         )
         await usage.check_tenant_quota(
-            tx, new_bytes, tenant_bytes_max=self._allowed.tenant_bytes_max
+            tx, new_bytes, tenant_bytes_max=self.allowed.tenant_bytes_max
         )
         content_bytes = sum(found[name].rows["content_bytes"] for name in load.transactions)
         await self._check_quota(tx, content_bytes, without=replaced.values())
         for part in load.transactions.values():
-            await export.set_restored(part, manifest.archive, self._clock.now())
+            await export.set_restored(part, manifest.archive, self.clock.now())
         while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
             await load.write(step)
         for name, part in load.transactions.items():
@@ -217,18 +202,18 @@ class ArchiveRestore:
 
         What the projects `without` hold is left out.
         """
-        quota = self._allowed.stored
-        if not quota.bytes_max or await quota.unbounded_until(tx, self._clock.now()) is not None:
+        quota = self.allowed.stored
+        if not quota.bytes_max or await quota.unbounded_until(tx, self.clock.now()) is not None:
             return
         held_bytes = await usage.quota_bytes(tx, without=without) + more_bytes
         if held_bytes > quota.bytes_max:
             raise quota.exceeded(held_bytes)
 
     async def _finish(self, tx: Tx, manifest: ArchiveManifest, found: ProjectContent) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         await derived_index.build(tx)
-        for name, subject in sorted({*found.jobs, *((name, "") for name in self._sweep_jobs)}):
-            if name in self._known_jobs:
+        for name, subject in sorted({*found.jobs, *((name, "") for name in self.sweep_jobs)}):
+            if name in self.known_jobs:
                 await jobs.enqueue(tx, name, subject, now=now)
 
 

@@ -4,10 +4,10 @@ import hashlib
 import uuid
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, BinaryIO, Final
 from uuid import UUID
 
@@ -27,9 +27,8 @@ from memsvc.administration.archive_format import (
     ArchiveManifest,
     End,
     checksums_name,
-    content_name,
     rows_name,
-    version_name,
+    stream_name,
 )
 from memsvc.administration.archive_restore import ArchiveRestore, FileQuotas, RestoredProject
 from memsvc.core import tar
@@ -52,7 +51,10 @@ _GZIP_WINDOW: Final = 31
 
 
 class ArchiveWriter:
-    """Framing of the members of one archive, with the sums that `end.json` states."""
+    """Framing of the members of one archive, with the sums that `end.json` states.
+
+    What is written waits to be taken.
+    """
 
     def __init__(self, made_at_s: int) -> None:
         self._made_at_s = made_at_s
@@ -60,71 +62,69 @@ class ArchiveWriter:
         self._checksums: list[str] = []
         self._members = 0
         self._content_bytes = 0
+        self._waiting: list[bytes] = []
+        self.waiting_bytes = 0
         self.rows: Counter[str] = Counter()
 
-    def member(self, name: str, content: bytes) -> Iterator[bytes]:
-        """Yield a member whose content is complete."""
-        yield self.begin(name, len(content), self._made_at_s)
-        yield self.content(content)
-        yield from self.end()
+    def take(self) -> bytes:
+        """Return what was written since the last time."""
+        waiting = b"".join(self._waiting)
+        self._waiting.clear()
+        self.waiting_bytes = 0
+        return waiting
 
-    def begin(self, name: str, size_bytes: int, modified_at_s: int) -> bytes:
-        """Return the header of a member."""
+    def member(self, name: str, content: bytes) -> None:
+        """Write a member whose content is complete."""
+        self.begin(name, len(content), self._made_at_s)
+        self.content(content)
+        self.end()
+
+    def begin(self, name: str, size_bytes: int, modified_at_s: int) -> None:
+        """Write the header of a member."""
         self._member, self._hash = tar.Member(name, size_bytes), hashlib.sha256()
-        return tar.header(self._member, modified_at_s)
+        self._write(tar.header(self._member, modified_at_s))
 
-    def content(self, content: bytes) -> bytes:
-        """Return some of the member's content, added to its checksum."""
+    def content(self, content: bytes) -> None:
+        """Write some of the member's content, added to its checksum."""
         self._hash.update(content)
-        return content
+        self._write(content)
 
-    def end(self) -> Iterator[bytes]:
-        """Yield the padding of the member, and sometimes a member of checksums after it."""
-        yield tar.padding(self._member.size_bytes)
+    def end(self) -> None:
+        """Write the padding of the member, and sometimes a member of checksums after it."""
+        self._write(tar.padding(self._member.size_bytes))
         self._members += 1
         self._content_bytes += self._member.size_bytes
         self._digests.append(f"{self._hash.hexdigest()}  {self._member.name}\n".encode())
         if len(self._digests) == CHECKSUMS_A_MEMBER:
-            yield from self._checksums_member()
+            self._write_checksums()
 
-    def finish(self) -> Iterator[bytes]:
-        """Yield what completes the archive."""
+    def finish(self) -> None:
+        """Write what completes the archive."""
         if self._digests:
-            yield from self._checksums_member()
+            self._write_checksums()
         end = End(
             members=self._members,
             content_bytes=self._content_bytes,
             rows=dict(self.rows),
             checksums=self._checksums,
         )
-        yield from self._plain_member(END, end.model_dump_json(indent=1).encode())
-        yield tar.ENDING
+        self._write_plain(END, end.model_dump_json(indent=1).encode())
+        self._write(tar.ENDING)
 
-    def _checksums_member(self) -> Iterator[bytes]:
+    def _write_checksums(self) -> None:
         content = b"".join(self._digests)
         self._digests.clear()
         self._checksums.append(hashlib.sha256(content).hexdigest())
-        yield from self._plain_member(checksums_name(len(self._checksums)), content)
+        self._write_plain(checksums_name(len(self._checksums)), content)
 
-    def _plain_member(self, name: str, content: bytes) -> Iterator[bytes]:
-        yield tar.header(tar.Member(name, len(content)), self._made_at_s)
-        yield content
-        yield tar.padding(len(content))
+    def _write_plain(self, name: str, content: bytes) -> None:
+        self._write(tar.header(tar.Member(name, len(content)), self._made_at_s))
+        self._write(content)
+        self._write(tar.padding(len(content)))
 
-
-async def in_chunks(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the same bytes in chunks that are worth sending."""
-    pending: list[bytes] = []
-    size_bytes = 0
-    async for chunk in chunks:
-        pending.append(chunk)
-        size_bytes += len(chunk)
-        if size_bytes >= CHUNK_BYTES:
-            yield b"".join(pending)
-            pending.clear()
-            size_bytes = 0
-    if pending:
-        yield b"".join(pending)
+    def _write(self, content: bytes) -> None:
+        self._waiting.append(content)
+        self.waiting_bytes += len(content)
 
 
 async def compress(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -142,51 +142,6 @@ CONTENT_BYTES: Final = 1024 * 1024
 """File contents in memory at once, or one block if that is larger."""
 
 
-@frozen
-class ArchiveExport:
-    """Exporter of archives. `version` is that of this package."""
-
-    database: Database
-    clock: Clock
-    version: str
-
-    async def count(self, scope: Scope) -> dict[str, dict[str, int]]:
-        """Return what an archive would hold: rows of each table and bytes, by project."""
-        async with self.database.begin_tenant(scope, read_only=True) as tx:
-            names = await self._projects(tx, scope)
-            return {name: await export.counts(tx.within(name)) for name in names}
-
-    @asynccontextmanager
-    async def open(
-        self, scope: Scope, *, gzip: bool, calls: bool
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open an archive as chunks, all from one snapshot, which is held until the block ends.
-
-        NOT_FOUND where the project (or the tenant) is empty.
-        """
-        async with AsyncExitStack() as stack:
-            tx = await stack.enter_async_context(self.database.begin_tenant(scope, read_only=True))
-            names = await self._projects(tx, scope)
-            if not names:
-                raise not_found("there is nothing to export")
-            now = self.clock.now()
-            manifest = ArchiveManifest(
-                format=FORMAT,
-                memsvc=self.version,
-                schema_revision=await export.revision(tx),
-                archive=uuid.uuid4(),
-                made_at=now,
-                projects=names,
-                calls=calls,
-            )
-            chunks = in_chunks(_ExportRun(tx, await export.describe_tables(tx), manifest).chunks())
-            yield compress(chunks) if gzip else chunks
-
-    async def _projects(self, tx: Tx, scope: Scope) -> list[str]:
-        only = scope.projects
-        return await export.projects(tx, only)
-
-
 class _ExportRun:
     """One export in progress."""
 
@@ -197,83 +152,66 @@ class _ExportRun:
         self._writer = ArchiveWriter(int(manifest.made_at.timestamp()))
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield all of it, in order."""
-        for chunk in self._writer.member(
-            MANIFEST, self._manifest.model_dump_json(indent=1).encode()
-        ):
-            yield chunk
+        """Yield all of it, in order, in chunks that are worth sending."""
+        async for _ in self._steps():
+            if self._writer.waiting_bytes >= CHUNK_BYTES:
+                yield self._writer.take()
+        yield self._writer.take()
+
+    async def _steps(self) -> AsyncIterator[None]:
+        """Write all of it; yield wherever what waits may be taken."""
+        self._writer.member(MANIFEST, self._manifest.model_dump_json(indent=1).encode())
         plain = (*PLAIN, CALLS) if self._manifest.calls else PLAIN
         for project in self._manifest.projects:
             tx = self._tx.within(project)
-            async for chunk in self._files(tx):
-                yield chunk
+            async for _ in self._files(tx):
+                yield
             for name in plain:
-                async for chunk in self._rows(tx, self._tables[name]):
-                    yield chunk
-            jobs = [
-                {"name": name, "subject": subject}
-                for name, subject in await export.pending_jobs(tx)
-            ]
+                part = _RowsBuffer(project, name, self._writer)
+                async for rows in _iterate(tx, self._tables[name], PAGE_ROWS):
+                    for row in rows:
+                        if part.add(dict(row)):
+                            yield
+                part.flush()
             part = _RowsBuffer(project, JOBS, self._writer)
-            for chunk in (
-                *(chunk for job in jobs for chunk in part.add(archive_format.line(job))),
-                *part.flush(),
-            ):
-                yield chunk
-        for chunk in self._writer.finish():
-            yield chunk
+            for name, subject in await export.pending_jobs(tx):
+                part.add({"name": name, "subject": subject})
+            part.flush()
+        self._writer.finish()
 
-    async def _rows(self, tx: Tx, table: Table) -> AsyncIterator[bytes]:
-        part = _RowsBuffer(tx.scope.project, table.name, self._writer)
-        async for rows in _iterate(partial(export.page, tx, table, limit=PAGE_ROWS), PAGE_ROWS):
-            for row in rows:
-                for chunk in part.add(archive_format.line(dict(row))):
-                    yield chunk
-        for chunk in part.flush():
-            yield chunk
-
-    async def _files(self, tx: Tx) -> AsyncIterator[bytes]:
-        """Yield files, page by page: their rows, then their contents."""
+    async def _files(self, tx: Tx) -> AsyncIterator[None]:
+        """Write files, page by page: their rows, then their contents."""
         part = _RowsBuffer(tx.scope.project, "files", self._writer)
-        async for rows in _iterate(
-            partial(export.page, tx, self._tables["files"], limit=PAGE_FILES), PAGE_FILES
-        ):
+        async for rows in _iterate(tx, self._tables["files"], PAGE_FILES):
             streams = await export.streams(tx, [row["incarnation"] for row in rows])
             pending: list[tuple[str, ExportStream, datetime]] = []
             for row in rows:
-                streams_ = streams.get(row["incarnation"], [])
-                written = archive_format.line(
-                    dict(row) | {"streams": [_stream(stream) for stream in streams_]}
-                )
-                named = [
-                    (_name(tx.scope.project, row, stream), stream, row["updated_at"])
-                    for stream in streams_
-                ]
-                closed = list(part.add(written))
-                if closed:  # the full part describes the files before this one
-                    for chunk in closed:
-                        yield chunk
-                    async for chunk in self._contents(tx, pending):
-                        yield chunk
+                of_file = streams.get(row["incarnation"], [])
+                # the full part describes the files before this one
+                if part.add(dict(row) | {"streams": [_stream(stream) for stream in of_file]}):
+                    async for _ in self._contents(tx, pending):
+                        yield
                     pending = []
-                pending += named
-            for chunk in part.flush():
-                yield chunk
-            async for chunk in self._contents(tx, pending):
-                yield chunk
+                pending += [
+                    (stream_name(tx.scope.project, row, stream), stream, row["updated_at"])
+                    for stream in of_file
+                ]
+            part.flush()
+            async for _ in self._contents(tx, pending):
+                yield
 
     async def _contents(
         self, tx: Tx, named: Sequence[tuple[str, ExportStream, datetime]]
-    ) -> AsyncIterator[bytes]:
-        """Yield the members of streams, in order; blocks are read in batches."""
+    ) -> AsyncIterator[None]:
+        """Write the members of streams, in order; blocks are read in batches."""
         blocks = self._blocks(tx, [stream for _, stream, _ in named])
         for name, stream, modified_at in named:
             self._writer.rows["blocks"] += len(stream.blocks)
-            yield self._writer.begin(name, stream.size_bytes, int(modified_at.timestamp()))
+            self._writer.begin(name, stream.size_bytes, int(modified_at.timestamp()))
             for _ in stream.blocks:
-                yield self._writer.content(await anext(blocks))
-            for chunk in self._writer.end():
-                yield chunk
+                self._writer.content(await anext(blocks))
+                yield
+            self._writer.end()
 
     async def _blocks(self, tx: Tx, streams: Sequence[ExportStream]) -> AsyncIterator[bytes]:
         block_ids: list[tuple[int, int]] = []
@@ -293,42 +231,44 @@ class _ExportRun:
                 yield content
 
 
+@dataclass(slots=True)
 class _RowsBuffer:
     """Buffer of a table's lines that become members."""
 
-    def __init__(self, project: str, table: str, writer: ArchiveWriter) -> None:
-        self._project = project
-        self._table = table
-        self._writer = writer
-        self._lines: list[bytes] = []
-        self._size_bytes = 0
-        self._part = 0
+    project: str
+    table: str
+    writer: ArchiveWriter
+    lines: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
+    part: int = 0
 
-    def add(self, line: bytes) -> Sequence[bytes]:
-        """Add a line; return the chunks of the previous member once that is full."""
+    def add(self, row: dict[str, Any]) -> bool:
+        """Add a row; return whether the member before it was full, and so was written."""
+        line = archive_format.line(row)
         if len(line) > ROWS_BYTES_MAX:
-            raise payload_too_large(f"a row of {self._table} is too large for an archive")
-        closed = self.flush() if self._lines and self._size_bytes + len(line) > ROWS_BYTES else ()
-        self._lines.append(line)
-        self._size_bytes += len(line)
-        return closed
+            raise payload_too_large(f"a row of {self.table} is too large for an archive")
+        is_full = bool(self.lines) and self.size_bytes + len(line) > ROWS_BYTES
+        if is_full:
+            self.flush()
+        self.lines.append(line)
+        self.size_bytes += len(line)
+        return is_full
 
-    def flush(self) -> Sequence[bytes]:
-        """Return the chunks of the member of buffered lines, if there are any."""
-        if not self._lines:
-            return ()
-        self._part += 1
-        content = b"".join(self._lines)
-        self._writer.rows[self._table] += len(self._lines)
-        self._lines, self._size_bytes = [], 0
-        return list(self._writer.member(rows_name(self._project, self._table, self._part), content))
+    def flush(self) -> None:
+        """Write the member of buffered lines, if there are any."""
+        if not self.lines:
+            return
+        self.part += 1
+        self.writer.rows[self.table] += len(self.lines)
+        self.writer.member(rows_name(self.project, self.table, self.part), b"".join(self.lines))
+        self.lines, self.size_bytes = [], 0
 
 
-async def _iterate(page: Callable[[Row | None], Any], limit: int) -> AsyncIterator[list[Row]]:
+async def _iterate(tx: Tx, table: Table, limit: int) -> AsyncIterator[list[Row]]:
     """Yield the rows of a table, page by page."""
     last: Row | None = None
     while True:
-        rows: list[Row] = await page(last)
+        rows = await export.page(tx, table, last, limit=limit)
         if rows:
             yield rows
         if len(rows) < limit:
@@ -344,12 +284,6 @@ def _stream(stream: ExportStream) -> dict[str, Any]:
         "created_at": stream.created_at,
         "blocks": blocks,
     }
-
-
-def _name(project: str, file: Row, stream: ExportStream) -> str:
-    if file["deleted_at"] is None and file["stream"] == stream.stream:
-        return content_name(project, file["path"])
-    return version_name(project, file["path"], file["incarnation"], stream.first_revision)
 
 
 class ArchiveOptions(Options):
@@ -409,33 +343,20 @@ class ArchiveImportResult(Result):
     projects: list[RestoredProject] = Field([], description="what became of each of its projects")
 
 
+@frozen
 class ArchiveTransfer:
     """Exports and restores of a tenant's archives.
 
     `known_jobs` and `sweep_jobs` are those of `ArchiveRestore`.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        options: ArchiveOptions,
-        allowed: FileQuotas,
-        *,
-        known_jobs: Collection[str] = (),
-        sweep_jobs: Collection[str] = (),
-    ) -> None:
-        self.options = options
-        self._export = ArchiveExport(database, clock, version())
-        self._restore = ArchiveRestore(
-            database,
-            clock,
-            allowed,
-            expanded_bytes_max=options.expanded_bytes_max,
-            known_jobs=known_jobs,
-            sweep_jobs=sweep_jobs,
-        )
-        self._active: Counter[bytes] = Counter()
+    database: Database
+    clock: Clock
+    options: ArchiveOptions
+    allowed: FileQuotas
+    known_jobs: Collection[str] = ()
+    sweep_jobs: Collection[str] = ()
+    active: Counter[bytes] = field(default_factory=Counter)
 
     @property
     def bytes_max(self) -> int:
@@ -459,34 +380,59 @@ class ArchiveTransfer:
         RATE_LIMITED when all are taken, or all but one by this tenant.
         """
         limit = self.options.at_once_max
-        if self._active.total() >= limit or self._active[tenant] >= max(1, limit - 1):
+        if self.active.total() >= limit or self.active[tenant] >= max(1, limit - 1):
             raise MemsvcError(
                 Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0
             )
-        self._active[tenant] += 1
+        self.active[tenant] += 1
         try:
             yield
         finally:
-            self._active[tenant] -= 1
-            if not self._active[tenant]:
-                del self._active[tenant]
+            self.active[tenant] -= 1
+            if not self.active[tenant]:
+                del self.active[tenant]
 
     @asynccontextmanager
     async def opened(self, scope: Scope, *, gzip: bool, calls: bool) -> AsyncIterator[OpenArchive]:
-        """Open an archive of what archive_export would count."""
+        """Open an archive of what archive_export would count, as chunks, all from one snapshot.
+
+        It is held until the block ends. NOT_FOUND where the project (or the tenant) is empty.
+        """
         name = "memory" if scope.project == ALL_PROJECTS else scope.project.replace(".", "_")
-        async with self._export.open(scope, gzip=gzip, calls=calls) as chunks:
-            yield OpenArchive(name + SUFFIXES[gzip], MEDIA_TYPES[gzip], chunks)
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
+            names = await export.projects(tx, scope.projects)
+            if not names:
+                raise not_found("there is nothing to export")
+            manifest = ArchiveManifest(
+                format=FORMAT,
+                memsvc=version(),
+                schema_revision=await export.revision(tx),
+                archive=uuid.uuid4(),
+                made_at=self.clock.now(),
+                projects=names,
+                calls=calls,
+            )
+            chunks = _ExportRun(tx, await export.describe_tables(tx), manifest).chunks()
+            content = compress(chunks) if gzip else chunks
+            yield OpenArchive(name + SUFFIXES[gzip], MEDIA_TYPES[gzip], content)
 
     async def restored(self, scope: Scope, archive: BinaryIO, *, check: bool) -> Result:
         """Restore an archive and return the result. Errors as `ArchiveRestore.run`."""
-        outcome = await self._restore.run(scope, archive, check_only=check)
+        restore = ArchiveRestore(
+            self.database,
+            self.clock,
+            self.allowed,
+            self.options.expanded_bytes_max,
+            self.known_jobs,
+            self.sweep_jobs,
+        )
+        manifest, projects = await restore.run(scope, archive, check_only=check)
         return self._import_result().model_copy(
             update={
-                "archive": outcome.manifest.archive,
-                "made_at": outcome.manifest.made_at.isoformat(),
+                "archive": manifest.archive,
+                "made_at": manifest.made_at.isoformat(),
                 "checked_only": check,
-                "projects": list(outcome.projects),
+                "projects": projects,
             }
         )
 
@@ -510,8 +456,11 @@ class ArchiveTransfer:
         The archive itself, a tar file that archive_import takes, comes from GET /api/archive or the
         command memsvc export."""
         del gzip, calls
-        counted = await self._export.count(scope)
-        projects = [ExportedProject(project=name, rows=rows) for name, rows in counted.items()]
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
+            projects = [
+                ExportedProject(project=name, rows=await export.counts(tx.within(name)))
+                for name in await export.projects(tx, scope.projects)
+            ]
         return ArchiveExportResult(format=FORMAT, projects=projects, path=ARCHIVE_PATH)
 
     @admin_tool(
