@@ -360,21 +360,22 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
     for a privileged role.
     """
     async with build_runtime(settings, app_url, settings.host) as parts:
-        database, worker = parts.database, parts.worker
+        services, worker = parts.services, parts.worker
+        database, clock, models = services.database, services.clock, services.models
         checks = checks_of(database, worker)
         asgi = build(
             dispatch=parts.dispatch,
             call_log=parts.call_log,
-            metrics=parts.metrics,
+            metrics=services.metrics,
             metrics_options=settings.metrics,
-            tracer=parts.tracer,
+            tracer=services.tracer,
             authenticator=parts.authenticator,
             limits=settings.limits,
             sse=settings.sse,
             card=settings.server_card,
             administration=settings.settings.mcp.tools.admin.over_mcp,
             toolsets=settings.settings.mcp.toolset,
-            sessions=McpSessions(database, parts.clock, parts.changes, settings.limits),
+            sessions=McpSessions(database, clock, parts.changes, settings.limits),
             host=settings.host,
             instructions=instructions(),
             version=version(),
@@ -385,12 +386,12 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
                 authenticator=parts.authenticator,
                 database=database,
                 checks=checks,
-                clock=parts.clock,
+                clock=clock,
                 version=version(),
                 notices=off_notices(settings),
             ),
             draining=draining,
-            states={"model": lambda: not parts.models.refused()} if parts.models.has_llm else {},
+            states={"model": lambda: not models.refused()} if models.has_llm else {},
             published=parts.published,
             changes=parts.changes,
             routes=[
@@ -405,7 +406,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
             ),
             background=[
                 *parts.published.background,
-                partial(report_loop_delay, parts.metrics),
+                partial(report_loop_delay, services.metrics),
                 Retention(database, settings.audit.retention_days).running,
                 *(
                     part.running

@@ -24,15 +24,24 @@ from memsvc.adapters.models import (
 from memsvc.adapters.options import ModelOptions
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.adapters.tracing import opened_tracer
-from memsvc.administration import tools as administration
 from memsvc.administration.archive_restore import FileQuotas
-from memsvc.administration.purge import PurgeLevel
-from memsvc.administration.usage_tools import EffectiveLimits, Kind, TenantLimit
-from memsvc.core.call_context import Tracer
+from memsvc.administration.archive_tools import ArchiveTransfer
+from memsvc.administration.purge import Purge, PurgeLevel
+from memsvc.administration.tenant_keys import KeyTools
+from memsvc.administration.usage_tools import (
+    CallLogReader,
+    EffectiveLimits,
+    JobTools,
+    Kind,
+    LimitReader,
+    TenantLimit,
+    UsageTools,
+)
+from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.frozen import frozen
 from memsvc.core.lazy_pattern import compile_patterns
-from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
+from memsvc.core.ports import Clock, Llm, Meter, Reranker
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.core.urls import is_loopback
@@ -94,27 +103,34 @@ class Models:
         return any(one is not None for one in (self.llm, self.turn_llm, self.memories_llm))
 
 
-def published(
-    database: Database,
-    settings: Settings,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
-    models: Models,
-) -> Published:
+@frozen
+class Services:
+    """Services that every process needs, whether it serves or only runs jobs."""
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    tokens: O200kCounter
+    metrics: Metrics
+    models: Models
+    tracer: Tracer = NO_TRACER
+
+
+def published(services: Services) -> Published:
     """Return the tools of enabled styles and the gateway, and all jobs, always those of files."""
+    settings, models, embedding = services.settings, services.models, services.models.embedding
+    database, clock, meter = services.database, services.clock, services.metrics
     options, on = settings.settings.mcp, settings.settings.mcp.tools
-    embedding, general = models.embedding, models.llm
     budget = ModelBudget(database, clock, settings.limits.model_calls_a_day)
-    styles = {"files": _files(database, settings, clock, meter, models, budget)}
+    styles = {"files": _files(services, budget)}
     if on.whiteboard.enabled:
         styles["whiteboard"] = whiteboard_tools.published(
             database,
             clock,
-            tokens,
+            services.tokens,
             meter,
             settings.whiteboard,
-            llm=general,
+            llm=models.llm,
             embedding=embedding,
             budget=budget,
         )
@@ -123,31 +139,30 @@ def published(
             database, clock, meter, settings.notebook, embedding=embedding
         )
     if on.memory.enabled:
+        passages = {
+            source: style.passages for source, style in styles.items() if style.passages is not None
+        }
         styles["turns"] = turn_tools.published(
             database,
             clock,
-            tokens,
+            services.tokens,
             meter,
             options.memory,
             embedding=embedding,
             llm=models.turn_llm,
             budget=budget,
             policy=settings.policy,
-            passages={
-                source: style.passages
-                for source, style in styles.items()
-                if style.passages is not None
-            },
+            passages=passages,
         )
     if on.knowledge.enabled:
         styles["knowledge"] = knowledge_tools.published(
             database,
             clock,
-            tokens,
+            services.tokens,
             meter,
             settings.knowledge,
             embedding=embedding,
-            llm=general,
+            llm=models.llm,
             budget=budget,
         )
     if on.memories.enabled:
@@ -162,25 +177,19 @@ def published(
         )
     if on.admin.enabled:
         known_jobs = [job.name for style in styles.values() for job in style.jobs]
-        styles["administration"] = _administration(database, settings, clock, embedding, known_jobs)
-    return _merge(styles, settings, clock, embedding)
+        styles["administration"] = _administration(services, known_jobs)
+    return _merge(styles, services)
 
 
-def _files(
-    database: Database,
-    settings: Settings,
-    clock: Clock,
-    meter: Meter,
-    models: Models,
-    budget: ModelBudget,
-) -> Published:
+def _files(services: Services, budget: ModelBudget) -> Published:
     """Return the file tools and jobs; the jobs alone where the tools are switched off."""
+    settings, models = services.settings, services.models
     files = file_tools.published(
-        database,
-        clock,
-        meter,
+        services.database,
+        services.clock,
+        services.metrics,
         settings.files,
-        [TurnViews(database, clock, settings.settings.mcp.memory)],
+        [TurnViews(services.database, services.clock, settings.settings.mcp.memory)],
         embedding=models.embedding,
         reranker=models.reranker,
         llm=models.llm,
@@ -191,32 +200,33 @@ def _files(
     return files if settings.settings.mcp.tools.file_io.enabled else Published([], files.jobs)
 
 
-def _administration(
-    database: Database,
-    settings: Settings,
-    clock: Clock,
-    embedding: Embedding | None,
-    known_jobs: list[str],
-) -> Published:
-    return administration.published(
+def _administration(services: Services, known_jobs: list[str]) -> Published:
+    """Return the tools over a tenant; `known_jobs` are those of all styles."""
+    database, clock, settings = services.database, services.clock, services.settings
+    embedding = services.models.embedding
+    quotas = FileQuotas(
+        settings.files.project_bytes_max,
+        settings.files.tenant_bytes_max,
+        settings.limits.stored.quota,
+    )
+    archives = ArchiveTransfer(
         database,
         clock,
-        archives=settings.archives,
-        file_quotas=FileQuotas(
-            settings.files.project_bytes_max,
-            settings.files.tenant_bytes_max,
-            settings.limits.stored.quota,
-        ),
-        known_jobs=[*known_jobs, *(job.name for job in embedding.jobs)]
-        if embedding
-        else known_jobs,
-        sweep_jobs=[embedding.sweep.name] if embedding else [],
-        calls_kept_days=settings.audit.retention_days,
-        owners=owners(database, clock),
-        calls_per_day=settings.limits.model_calls_a_day,
-        effective_limits=effective_limits(settings),
-        settle_s=settle_s(settings),
+        settings.archives,
+        quotas,
+        [*known_jobs, *(job.name for job in embedding.jobs)] if embedding else known_jobs,
+        [embedding.sweep.name] if embedding else [],
     )
+    parts = (
+        archives,
+        KeyTools(database, clock),
+        CallLogReader(database, clock, settings.audit.retention_days),
+        JobTools(database, clock),
+        LimitReader(effective_limits(settings)),
+        Purge(database, clock, owners(database, clock), settle_s(settings)),
+        UsageTools(database, clock, settings.limits.model_calls_a_day, quotas.stored),
+    )
+    return Published([tool for part in parts for tool in tools_of(part)], [], archives=archives)
 
 
 def settle_s(settings: Settings) -> float:
@@ -235,10 +245,9 @@ def owners(database: Database, clock: Clock) -> Owners:
     }
 
 
-def _merge(
-    styles: dict[str, Published], settings: Settings, clock: Clock, embedding: Embedding | None
-) -> Published:
+def _merge(styles: dict[str, Published], services: Services) -> Published:
     """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
+    settings, embedding = services.settings, services.models.embedding
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
     turn_tools = {tool.name: tool for tool in styles["turns"].tools if tool.name not in on.disabled}
@@ -246,7 +255,7 @@ def _merge(
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:
-        tools += tools_of(PipeTool(on.mcp_pipe, settings.limits, clock))
+        tools += tools_of(PipeTool(on.mcp_pipe, settings.limits, services.clock))
     first = ("turns", "agent")  # clients may take the first of a list alone
     tools.sort(
         key=lambda tool: (
@@ -337,7 +346,9 @@ def all_published() -> Published:
     all_settings = Settings.model_validate(
         {"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}}
     )
-    return published(nothing, all_settings, SystemClock(), O200kCounter(), nothing, Models())
+    return published(
+        Services(all_settings, nothing, SystemClock(), O200kCounter(), nothing, Models())
+    )
 
 
 _RATES: Final = "limits.rates."
@@ -419,7 +430,7 @@ def _limit(settings: Settings, kind: Kind, path: str) -> TenantLimit:
 
 log = structlog.get_logger("memsvc.runtime")
 
-Publish = Callable[[Database, Settings, Clock, TokenCounter, Meter, Models], Published]
+Publish = Callable[[Services], Published]
 """Makes tools and jobs of these services: `published`, or what an entry point takes of it."""
 
 
@@ -432,9 +443,7 @@ def instructions() -> str:
 class Runtime:
     """Services behind every entry point."""
 
-    database: Database
-    metrics: Metrics
-    clock: Clock
+    services: Services
     published: Published
     worker: Worker | None
     call_log: CallLog
@@ -442,9 +451,6 @@ class Runtime:
     authenticator: Authenticator
     changes: Changes
     rates: RateLimits
-    tracer: Tracer
-    models: Models
-    tokens: O200kCounter
 
     async def warm(self) -> None:
         """Do the slow first-time work now, step by step, so that no caller waits for it.
@@ -452,7 +458,7 @@ class Runtime:
         A vocabulary that cannot be used is logged; only calls that count tokens fail then.
         """
         try:
-            await asyncio.to_thread(self.tokens.load)
+            await asyncio.to_thread(self.services.tokens.load)
         except RuntimeError as error:
             log.error(
                 "tokens cannot be counted, and calls that count them will fail", fault=str(error)
@@ -464,19 +470,8 @@ class Runtime:
             await asyncio.sleep(0)
 
 
-@frozen
-class SharedRuntime:
-    """Services that every process needs, whether it serves or only runs jobs."""
-
-    metrics: Metrics
-    clock: Clock
-    tracer: Tracer
-    database: Database
-    models: Models
-
-
 @asynccontextmanager
-async def opened_shared_runtime(settings: Settings, app_url: str) -> AsyncIterator[SharedRuntime]:
+async def opened_services(settings: Settings, app_url: str) -> AsyncIterator[Services]:
     """Open the database and the models, measured and traced; close all at the end."""
     metrics, clock = Metrics(), SystemClock()
     async with (
@@ -486,7 +481,7 @@ async def opened_shared_runtime(settings: Settings, app_url: str) -> AsyncIterat
     ):
         metrics.watch_pool(database.usage)
         metrics.watch("memsvc_model_refused", models.refused)
-        yield SharedRuntime(metrics, clock, tracer, database, models)
+        yield Services(settings, database, clock, O200kCounter(), metrics, models, tracer)
 
 
 @asynccontextmanager
@@ -498,16 +493,11 @@ async def build_runtime(
     With a `host` that only this machine reaches, keys that opened a tenant before they had to be
     listed are listed now, and a caller with a wrong key learns where the right one is.
     """
-    async with opened_shared_runtime(settings, app_url) as shared:
-        metrics, clock, database = shared.metrics, shared.clock, shared.database
-        tracer, models = shared.tracer, shared.models
-        tokens = O200kCounter()
-        catalogue_parts = publish(database, settings, clock, tokens, metrics, models)
-        worker, jobs = None, catalogue_parts.jobs
-        if settings.worker.enabled:
-            worker = worker_of(settings, app_url, database, clock, metrics, jobs, tracer=tracer)
+    async with opened_services(settings, app_url) as services:
+        metrics, clock, database = services.metrics, services.clock, services.database
+        parts = publish(services)
         calls = call_log(database, metrics, clock, settings.audit)
-        catalogue = Catalogue(catalogue_parts.tools)
+        catalogue = Catalogue(parts.tools)
         rates = RateLimits(database, settings.limits.rates, metrics)
         admission = Admission(
             settings.limits.slots, rates, metrics, connections_max=settings.database.pool_max
@@ -521,7 +511,7 @@ async def build_runtime(
             clock,
             _disabled(settings, catalogue),
             admission=admission,
-            tracer=tracer,
+            tracer=services.tracer,
             slow_ms=settings.audit.slow_ms,
             quota=StorageQuota(database, clock, settings.limits.stored.quota),
             policy=settings.policy,
@@ -535,21 +525,15 @@ async def build_runtime(
             if is_loopback(host) and not settings.database.url
             else None
         )
-        authenticator = Authenticator(database, settings.auth, clock, changes, issued, key_file)
         yield Runtime(
-            database,
-            metrics,
-            clock,
-            catalogue_parts,
-            worker,
+            services,
+            parts,
+            worker_of(services, app_url, parts.jobs) if settings.worker.enabled else None,
             calls,
             dispatch,
-            authenticator,
+            Authenticator(database, settings.auth, clock, changes, issued, key_file),
             changes,
             rates,
-            tracer,
-            models,
-            tokens,
         )
 
 
@@ -582,19 +566,18 @@ def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
     return names
 
 
-def worker_of(
-    settings: Settings,
-    app_url: str,
-    database: Database,
-    clock: Clock,
-    metrics: Metrics,
-    jobs: Sequence[Job],
-    *,
-    tracer: Tracer,
-) -> Worker:
-    url, grace_s = settings.database.direct_url or app_url, settings.shutdown_grace_s
+def worker_of(services: Services, app_url: str, jobs: Sequence[Job]) -> Worker:
+    """Return the worker that runs these jobs."""
+    settings, metrics = services.settings, services.metrics
     worker = Worker(
-        url, database, jobs, clock, metrics, settings.worker, grace_s=grace_s, tracer=tracer
+        settings.database.direct_url or app_url,
+        services.database,
+        jobs,
+        services.clock,
+        metrics,
+        settings.worker,
+        grace_s=settings.shutdown_grace_s,
+        tracer=services.tracer,
     )
     metrics.add_jobs(jobs)
     metrics.watch_jobs(lambda: worker.backlog)

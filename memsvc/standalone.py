@@ -19,11 +19,10 @@ from typing import Any, Final
 
 from memsvc.core.errors import Code, MemsvcError, SettingsError, invalid, unavailable
 from memsvc.core.paths import decode_segment, encode_segment
-from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
 from memsvc.core.tools import Published, Tool, ToolContext
 from memsvc.package_files import default_config
-from memsvc.runtime import Models, Runtime, published
+from memsvc.runtime import Runtime, Services, published
 from memsvc.serve_stdio import run
 from memsvc.settings import ALL_LISTED, Settings, load
 from memsvc.stdio_app import ServerProfile
@@ -203,27 +202,18 @@ def _settings(data_dir: Path, template: str) -> Settings:
         raise invalid(f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}") from None
 
 
-def _published(  # noqa: PLR0917 - the arguments of `published`, after those bound here
-    sync: "FolderSync",
-    names: Collection[str] | None,
-    database: Database,
-    settings: Settings,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
-    models: Models,
-) -> Published:
+def _published(sync: "FolderSync", names: Collection[str] | None, services: Services) -> Published:
     """Return the named tools of the notebook, or all; those that write sync the folder."""
-    tools = notebook_tools.published(database, clock, meter, settings.notebook).tools
+    database, clock, meter = services.database, services.clock, services.metrics
+    tools = notebook_tools.published(database, clock, meter, services.settings.notebook).tools
     selected = [tool for tool in tools if names is None or tool.name in names]
-    jobs = published(database, settings, clock, tokens, meter, models).jobs
     selected_tools = [tool if tool.read_only else sync.synced(tool, database) for tool in selected]
     # clients of that server expect tools and nothing else
     return Published(
         [replace(tool, resource=None) for tool in selected_tools]
         if names is not None
         else selected_tools,
-        jobs,
+        published(services).jobs,
     )
 
 
@@ -243,13 +233,13 @@ class FolderSync:
     async def begin(self, parts: Runtime, caller: Caller) -> None:
         """Import the files at the first start, and write those that are missing or stale."""
         scope = Scope(caller.tenant, DEFAULT_PROJECT)
-        async with parts.database.begin_read(scope) as tx:
+        async with parts.services.database.begin_read(scope) as tx:
             is_new = not await document_tree.count(tx, INDEX_NAME)
         if is_new:
-            await self._import(parts, scope)
-        await self.sync(parts.database, scope)
+            await self._import(parts.services, scope)
+        await self.sync(parts.services.database, scope)
 
-    async def _import(self, parts: Runtime, scope: Scope) -> None:
+    async def _import(self, services: Services, scope: Scope) -> None:
         found, warnings = await asyncio.to_thread(self._folder.read)
         texts = {
             document: text
@@ -262,9 +252,8 @@ class FolderSync:
             if document_id(name) is None
         ]
         texts.setdefault(ROOT, self._options.root_template)
-        documents = notebook_tools.notebook(
-            parts.database, parts.clock, parts.metrics, self._options
-        ).documents
+        database, clock, meter = services.database, services.clock, services.metrics
+        documents = notebook_tools.notebook(database, clock, meter, self._options).documents
         try:
             result = await documents.import_documents(scope, texts)
         except MemsvcError as error:
@@ -364,8 +353,8 @@ def serve_knowledge(data_dir: Path, config: Path | None) -> None:
     run(settings, None, ServerProfile(guide(None), KNOWLEDGE_SERVER_NAME, _knowledge_tools))
 
 
-def _knowledge_tools(*args: Any, **kwargs: Any) -> Published:
-    result = published(*args, **kwargs)
+def _knowledge_tools(services: Services) -> Published:
+    result = published(services)
     return replace(
         result,
         tools=[tool for tool in result.tools if tool.name.startswith(PREFIX)],

@@ -71,7 +71,7 @@ async def opened(
         text = (
             key
             if key is not None
-            else await load_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
+            else await load_key(parts.services.database, settings.data_dir.absolute() / KEY_FILE)
         )
         caller = await parts.authenticator.resolve(text)
         if caller is None:
@@ -82,7 +82,7 @@ async def opened(
             raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
         if profile.prepare is not None:
             await profile.prepare(parts, caller)
-        subscriptions = Subscriptions(parts.changes, settings.limits)
+        services, subscriptions = parts.services, Subscriptions(parts.changes, settings.limits)
         config = McpServerConfig(
             dispatch=parts.dispatch,
             instructions=profile.instructions,
@@ -92,12 +92,12 @@ async def opened(
             guides=parts.published.guides,
             completions=parts.published.completions,
             subscriptions=subscriptions,
-            sessions=McpSessions(parts.database, parts.clock, parts.changes, settings.limits),
+            sessions=McpSessions(services.database, services.clock, parts.changes, settings.limits),
             name=profile.name,
             administration=settings.settings.mcp.tools.admin.over_mcp,
             toolsets=frozenset(settings.settings.mcp.toolset),
         )
-        parts.metrics.add_tools(parts.dispatch.catalogue)
+        services.metrics.add_tools(parts.dispatch.catalogue)
         background = [
             part.running for part in (parts.changes, parts.worker, parts.rates) if part is not None
         ]

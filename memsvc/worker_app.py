@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.frozen import frozen
 from memsvc.gateway import rest
 from memsvc.gateway.limits import RequestId
 from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.gateway.rest import Draining
-from memsvc.runtime import checks_of, opened_shared_runtime, published, worker_of
+from memsvc.runtime import checks_of, opened_services, published, worker_of
 from memsvc.settings import Settings
 from memsvc.worker import Worker
 
@@ -32,18 +31,10 @@ async def opened(settings: Settings, app_url: str, draining: Draining) -> AsyncI
     Raises UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED
     for a privileged role.
     """
-    async with opened_shared_runtime(settings, app_url) as shared:
-        metrics, clock, database, tracer = (
-            shared.metrics,
-            shared.clock,
-            shared.database,
-            shared.tracer,
-        )
-        parts = published(database, settings, clock, O200kCounter(), metrics, shared.models)
-        worker = worker_of(settings, app_url, database, clock, metrics, parts.jobs, tracer=tracer)
-        yield WorkerApp(
-            health_app(metrics, settings.metrics, checks_of(database, worker), draining), worker
-        )
+    async with opened_services(settings, app_url) as services:
+        worker = worker_of(services, app_url, published(services).jobs)
+        checks = checks_of(services.database, worker)
+        yield WorkerApp(health_app(services.metrics, settings.metrics, checks, draining), worker)
 
 
 def health_app(

@@ -16,7 +16,7 @@ from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.gateway.rate_limits import StorageQuota
-from memsvc.runtime import Models, published
+from memsvc.runtime import Models, Services, published
 from memsvc.settings import Settings, ToolSettings
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -155,7 +155,7 @@ def catalogue(
     settings = whole.model_copy(update=given | {"settings": ToolSettings(mcp=mcp), "audit": audit})
     embedding = Embedding(database, embedder, clock, meter) if embedder else None
     models = Models(embedding, reranker, llm, turn_llm=llm, memories_llm=llm)
-    return published(database, settings, clock, tokens, meter, models)
+    return published(Services(settings, database, clock, tokens, meter, models))
 
 
 def open_door(

@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
@@ -37,7 +38,7 @@ from memsvc.store import (
 )
 from memsvc.store.database import Database, Tx
 from memsvc.store.index import index_id_of
-from memsvc.store.locks import TREE_LOCK
+from memsvc.store.locks import TREE_LOCK, Lock
 from memsvc.store.ownership import OwnerData, Owners
 from memsvc.store.queue import QUEUE
 from memsvc.store.tables import TABLES, purge_order
@@ -125,15 +126,30 @@ BLOCKS_PER_STEP: Final = 500
 CHUNKS_PER_STEP: Final = 128
 
 
+@dataclass(slots=True)
 class PurgeRun:
     """One purge in progress: deletes rows and counts them, or with `dry_run` only counts them."""
 
-    def __init__(self, database: Database, purge: UUID, *, dry_run: bool) -> None:
-        self._database = database
-        self.purge = purge
-        self.dry_run = dry_run
-        self.counts: Counter[str] = Counter()
-        self.resumed = False
+    database: Database
+    purge: UUID
+    dry_run: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    resumed: bool = False
+
+    @asynccontextmanager
+    async def begin(
+        self, scope: Scope, locks: Sequence[Lock] = (), *, closed: bool = True, whole: bool = False
+    ) -> AsyncIterator[Tx]:
+        """Begin a transaction of this purge; `closed`: nobody else writes, and no other purge.
+
+        It spans the tenant where that goes as a `whole`.
+        """
+        async with self.database.begin(
+            scope, locks=locks, purging=closed, whole_tenant=whole
+        ) as tx:
+            if closed:
+                await tenant_purge.lock_purge(tx, self.purge)
+            yield tx
 
     async def delete_rows(
         self,
@@ -141,23 +157,17 @@ class PurgeRun:
         row_sets: Sequence[TableRows],
         *,
         closed: bool = True,
-        whole_tenant: bool = False,
+        whole: bool = False,
     ) -> None:
         """Delete rows, some thousand per transaction; `closed`: nobody else writes them."""
         for rows in row_sets:
             if self.dry_run:
-                async with self._database.begin(
-                    scope, read_only=True, whole_tenant=whole_tenant
-                ) as tx:
+                async with self.database.begin(scope, read_only=True, whole_tenant=whole) as tx:
                     self.counts[rows.table] += await tenant_purge.count(tx, rows)
                 continue
             after: tenant_purge.RowKey | None = None
             while True:
-                async with self._database.begin(
-                    scope, purging=closed, whole_tenant=whole_tenant
-                ) as tx:
-                    if closed:
-                        await tenant_purge.lock_purge(tx, self.purge)
+                async with self.begin(scope, closed=closed, whole=whole) as tx:
                     deleted, after = await tenant_purge.erase(
                         tx, rows, after=after, limit=ROWS_PER_STEP
                     )
@@ -166,19 +176,18 @@ class PurgeRun:
                     break
 
 
+@frozen
 class PurgeSteps:
     """Removal of what an owner has in one project."""
 
-    def __init__(self, database: Database, clock: Clock, scope: Scope, run: PurgeRun) -> None:
-        self._database = database
-        self._clock = clock
-        self._scope = scope
-        self._run = run
-        self._counts = run.counts
+    database: Database
+    clock: Clock
+    scope: Scope
+    run: PurgeRun
 
-    async def run(self, owner_data: OwnerData) -> None:
+    async def purge(self, owner_data: OwnerData) -> None:
         """Remove all of it; or, in a dry run, count it."""
-        if self._run.dry_run:
+        if self.run.dry_run:
             await self._count(owner_data)
             return
         if owner_data.locks:
@@ -186,7 +195,7 @@ class PurgeSteps:
         for step in owner_data.purge_steps:
             while await self._step(step):
                 pass
-        await self._run.delete_rows(self._scope, await self._rows(owner_data))
+        await self.run.delete_rows(self.scope, await self._rows(owner_data))
         for directory in owner_data.directories:
             await self._files(owner_data, directory)
         await self._open(owner_data)
@@ -198,12 +207,12 @@ class PurgeSteps:
         written late, their own traces from `until` or before.
         """
         traces = names.recalls(until) if until is not None else []
-        await self._run.delete_rows(self._scope, [names.calls, *traces], closed=False)
+        await self.run.delete_rows(self.scope, [names.calls, *traces], closed=False)
         sessions, path = frozenset(names.sessions), names.path
-        if self._run.dry_run:
+        if self.run.dry_run:
             return
         while True:
-            async with self._database.begin(self._scope) as tx:
+            async with self.database.begin(self.scope) as tx:
                 if (
                     await recalls.remove_candidates(tx, sessions, path, limit=ROWS_PER_STEP)
                     < ROWS_PER_STEP
@@ -211,10 +220,10 @@ class PurgeSteps:
                     return
 
     async def _close(self, owner_data: OwnerData) -> None:
-        now = self._clock.now()
-        async with self._database.begin(self._scope, locks=owner_data.locks, purging=True) as tx:
+        now = self.clock.now()
+        async with self.database.begin(self.scope, locks=owner_data.locks, purging=True) as tx:
             units = tenant_purge.units_of(tx, owner_data.locks)
-            self._run.resumed |= await tenant_purge.close_units(tx, units, self._run.purge, now=now)
+            self.run.resumed |= await tenant_purge.close_units(tx, units, self.run.purge, now=now)
             for directory in owner_data.directories:
                 while (
                     len(await tenant_purge.hide_files(tx, directory, now=now, limit=FILES_PER_STEP))
@@ -222,17 +231,16 @@ class PurgeSteps:
                 ):
                     pass
             refs, queued = await backlog.forget_jobs(tx, owner_data.jobs)
-        self._counts.update({"job_refs": refs, QUEUE: queued})
+        self.run.counts.update({"job_refs": refs, QUEUE: queued})
 
     async def _step(self, step: ownership.PurgeStep) -> int:
-        async with self._database.begin(self._scope, locks=step.locks, purging=True) as tx:
-            await tenant_purge.lock_purge(tx, self._run.purge)
+        async with self.run.begin(self.scope, step.locks) as tx:
             deleted = await step.step(tx)
-        self._counts.update(deleted)
+        self.run.counts.update(deleted)
         return deleted.total()
 
     async def _rows(self, owner_data: OwnerData) -> list[TableRows]:
-        async with self._database.begin_read(self._scope) as tx:
+        async with self.database.begin_read(self.scope) as tx:
             has_vectors = await vectors.available(tx)
         owners: list[tuple[str, str | int]] = [
             *(("book", index_id_of(name)) for name in owner_data.index_names),
@@ -251,16 +259,16 @@ class PurgeSteps:
         and their quota is returned with it.
         """
         while not owner_data.locks:
-            async with self._database.begin(self._scope, locks=[TREE_LOCK]) as tx:
+            async with self.database.begin(self.scope, locks=[TREE_LOCK]) as tx:
                 hidden = await tenant_purge.hide_files(
-                    tx, path, now=self._clock.now(), limit=FILES_PER_STEP
+                    tx, path, now=self.clock.now(), limit=FILES_PER_STEP
                 )
                 size_bytes = sum(file.size_bytes for file in hidden)
-                await usage.add_bytes(tx, -size_bytes, project_bytes_max=0, now=self._clock.now())
+                await usage.add_bytes(tx, -size_bytes, project_bytes_max=0, now=self.clock.now())
             if len(hidden) < FILES_PER_STEP:
                 break
         while True:
-            async with self._database.begin_read(self._scope) as tx:
+            async with self.database.begin_read(self.scope) as tx:
                 files = await tenant_purge.deleted_files(tx, path, limit=FILES_PER_STEP)
             if not files:
                 return
@@ -271,25 +279,23 @@ class PurgeSteps:
             for file in files:
                 while await self._delete_chunks(owner_data.documents_index, file):
                     pass
-        file_ids = [file.incarnation for file in files]
+        closed, file_ids = bool(owner_data.locks), [file.incarnation for file in files]
         while True:
-            async with self._begin(owner_data) as tx:
+            async with self.run.begin(self.scope, closed=closed) as tx:
                 blocks = await tenant_purge.erase_blocks(tx, file_ids, limit=BLOCKS_PER_STEP)
-            self._counts["blocks"] += blocks
+            self.run.counts["blocks"] += blocks
             if blocks < BLOCKS_PER_STEP:
                 break
-        async with self._begin(owner_data) as tx:
-            if owner_data.locks:
-                await tenant_purge.lock_purge(tx, self._run.purge)
+        async with self.run.begin(self.scope, closed=closed) as tx:
             job_keys = [
                 (name, file_id.hex) for name in owner_data.file_jobs for file_id in file_ids
             ]
             refs, queued = await backlog.forget_jobs(tx, job_keys)
             deleted = dict(await tenant_purge.erase_files(tx, file_ids))
-        self._counts.update(deleted | {"job_refs": refs, QUEUE: queued})
+        self.run.counts.update(deleted | {"job_refs": refs, QUEUE: queued})
 
     async def _delete_chunks(self, index_name: str, file: PurgeFile) -> int:
-        async with self._database.begin(self._scope, purging=True) as tx:
+        async with self.database.begin(self.scope, purging=True) as tx:
             await index.hold(tx, index_id_of(index_name))
             chunks = await documents.list_chunks(
                 tx, index_name, file.incarnation.hex, limit=CHUNKS_PER_STEP
@@ -297,38 +303,35 @@ class PurgeSteps:
             await documents.remove(tx, index_name, chunks)
             if chunks and await vectors.available(tx):
                 await vectors.forget(tx, index_id_of(index_name), [chunk.entry for chunk in chunks])
-        self._counts["entries"] += len(chunks)
+        self.run.counts["entries"] += len(chunks)
         return len(chunks)
 
     async def _open(self, owner_data: OwnerData) -> None:
         """Run the last steps and let writers in again."""
         locks = [lock for step in owner_data.last for lock in step.locks]
-        async with self._database.begin(self._scope, locks=locks, purging=True) as tx:
+        async with self.database.begin(self.scope, locks=locks, purging=True) as tx:
             if owner_data.locks:
-                await tenant_purge.lock_purge(tx, self._run.purge)
+                await tenant_purge.lock_purge(tx, self.run.purge)
             for step in owner_data.last:
                 while (deleted := await step.step(tx)).total():
-                    self._counts.update(deleted)
+                    self.run.counts.update(deleted)
             for uri in owner_data.changed:
                 await changes.notify(tx, uri)
-            await tenant_purge.release(tx, self._run.purge)
-
-    def _begin(self, owner_data: OwnerData) -> AbstractAsyncContextManager[Tx]:
-        return self._database.begin(self._scope, purging=bool(owner_data.locks))
+            await tenant_purge.release(tx, self.run.purge)
 
     async def _count(self, owner_data: OwnerData) -> None:
-        async with self._database.begin_read(self._scope) as tx:
+        async with self.database.begin_read(self.scope) as tx:
             for step in (*owner_data.purge_steps, *owner_data.last):
-                self._counts.update(await step.count(tx))
+                self.run.counts.update(await step.count(tx))
             for directory in owner_data.directories:
                 name = owner_data.documents_index
                 index_id = index_id_of(name) if name else None
-                self._counts.update(
+                self.run.counts.update(
                     await tenant_purge.count_files(tx, directory, index_id=index_id)
                 )
             refs, queued = await backlog.forget_jobs(tx, owner_data.jobs, dry_run=True)
-            self._counts.update({"job_refs": refs, QUEUE: queued})
-        await self._run.delete_rows(self._scope, await self._rows(owner_data))
+            self.run.counts.update({"job_refs": refs, QUEUE: queued})
+        await self.run.delete_rows(self.scope, await self._rows(owner_data))
 
 
 class PurgeLevel(StrEnum):
@@ -339,17 +342,6 @@ class PurgeLevel(StrEnum):
     USER = "user"
     SESSION = "session"
     PATH = "path"
-
-
-@frozen
-class PurgeTarget:
-    """Target of a purge: what has this name at this level, in the scope's project or in all (`*`).
-
-    A tenant and a project are named by the scope itself.
-    """
-
-    level: PurgeLevel
-    name: str = ""
 
 
 _ALL_PROJECTS_LEVELS: Final = (PurgeLevel.TENANT, PurgeLevel.USER)
@@ -424,26 +416,26 @@ class Purge:
 
         All goes that is derived from it and all that it was. Answers with a receipt: how many rows
         of which table went."""
-        target = purge_target(scope, level, name)
-        if not (dry_run or accepted or confirm == name_of(scope, target)):
+        name = _checked_name(scope, level, name)
+        if not (dry_run or accepted or confirm == name):
             raise invalid(
                 "confirm must be the name of what goes",
                 recovery="ask with dry_run, which tells the name",
             )
         purge, started_at = uuid4(), self.clock.now()
-        purge_run = PurgeRun(self.database, purge, dry_run=dry_run)
-        match target.level:
+        purge_run = PurgeRun(self.database, purge, dry_run)
+        match level:
             case PurgeLevel.TENANT:
                 await self._purge_all(Scope(scope.tenant, ALL_PROJECTS), purge_run)
             case PurgeLevel.PROJECT:
                 await self._purge_all(scope, purge_run)
             case _:
-                await self._purge_named(scope, target, purge_run)
+                await self._purge_named(scope, level, name, purge_run)
         return PurgeResult(
             str(purge),
-            target.level,
+            level,
             scope.project,
-            name_of(scope, target),
+            name,
             dry_run,
             purge_run.resumed,
             started_at,
@@ -452,7 +444,7 @@ class Purge:
             not dry_run,
         )
 
-    async def _purge_named(self, scope: Scope, target: PurgeTarget, run: PurgeRun) -> None:
+    async def _purge_named(self, scope: Scope, level: PurgeLevel, name: str, run: PurgeRun) -> None:
         """Purge what belongs to a user, a session or a path.
 
         Their names are purged from the call log first, while they are still known, and again at the
@@ -461,10 +453,17 @@ class Purge:
         finished: list[tuple[PurgeSteps, PurgeNames]] = []
         async for project in self._projects(scope):
             steps = PurgeSteps(self.database, self.clock, project, run)
-            names = await self._names(project, target)
+            match level:
+                case PurgeLevel.USER:
+                    names = await names_of_user(self.database, project, name)
+                case PurgeLevel.SESSION:
+                    names = names_of_session(name)
+                case _:
+                    names = names_of_path(name)
             await steps.names(names)
-            async for owner_data in self._ownership(project, target):
-                await steps.run(owner_data)
+            for owner in self.owners[level]:
+                async for owner_data in owner(project, name):
+                    await steps.purge(owner_data)
             finished.append((steps, names))
         if not run.dry_run:
             ended_at = await self._flush_pending()
@@ -479,15 +478,6 @@ class Purge:
             await flush()
         return started_at
 
-    async def _names(self, scope: Scope, target: PurgeTarget) -> PurgeNames:
-        match target.level:
-            case PurgeLevel.USER:
-                return await names_of_user(self.database, scope, target.name)
-            case PurgeLevel.SESSION:
-                return names_of_session(target.name)
-            case _:
-                return names_of_path(target.name)
-
     async def _projects(self, scope: Scope) -> AsyncIterator[Scope]:
         """Yield the project, or every project of the tenant."""
         if scope.project != ALL_PROJECTS:
@@ -501,14 +491,9 @@ class Purge:
                 return
             yield Scope(scope.tenant, after := found)
 
-    async def _ownership(self, scope: Scope, target: PurgeTarget) -> AsyncIterator[OwnerData]:
-        for owner in self.owners[target.level]:
-            async for owner_data in owner(scope, target.name):
-                yield owner_data
-
     async def _purge_all(self, scope: Scope, run: PurgeRun) -> None:
         """Purge all of a project, or of the tenant: table by table, as the schema lists them."""
-        of_project = scope.project != ALL_PROJECTS
+        whole = scope.project == ALL_PROJECTS
         if not run.dry_run:
             async with self.database.begin_closing(scope) as tx:
                 run.resumed = await tenant_purge.close_units(
@@ -518,49 +503,34 @@ class Purge:
             order = purge_order(vectors=await vectors.available(tx))
         for table in order:
             # what was closed is opened at the end
-            if table == "purges" or (of_project and not TABLES[table].of_project):
+            if table == "purges" or not (whole or TABLES[table].of_project):
                 continue
-            if table == "projects" and of_project and not run.dry_run:
-                await self._projects_row(scope, run)
+            if table == "projects" and not (whole or run.dry_run):
+                async with run.begin(scope) as tx:
+                    run.counts["projects"] += await tenant_purge.count(tx, TableRows("projects"))
+                    await tenant_purge.release_usage(tx)
                 continue
-            await run.delete_rows(scope, [TableRows(table)], whole_tenant=not of_project)
+            await run.delete_rows(scope, [TableRows(table)], whole=whole)
             if table == "job_refs":
-                await self._jobs(scope, run, of_project=of_project)
+                await self._jobs(scope, run, whole=whole)
         if not run.dry_run:
-            async with self._begin(scope, run, of_project=of_project) as tx:
-                await tenant_purge.lock_purge(tx, run.purge)
+            async with run.begin(scope, whole=whole) as tx:
                 await tenant_purge.release_all(tx)
             late = [TableRows("recalls", until=await self._flush_pending()), TableRows("calls")]
-            await run.delete_rows(scope, late, closed=False, whole_tenant=not of_project)
+            await run.delete_rows(scope, late, closed=False, whole=whole)
 
-    def _begin(
-        self, scope: Scope, run: PurgeRun, *, of_project: bool
-    ) -> AbstractAsyncContextManager[Tx]:
-        return self.database.begin(
-            scope,
-            read_only=run.dry_run,
-            purging=not run.dry_run,
-            whole_tenant=not of_project,
-        )
-
-    async def _projects_row(self, scope: Scope, run: PurgeRun) -> None:
-        async with self.database.begin(scope, purging=True) as tx:
-            await tenant_purge.lock_purge(tx, run.purge)
-            run.counts["projects"] += await tenant_purge.count(tx, TableRows("projects"))
-            await tenant_purge.release_usage(tx)
-
-    async def _jobs(self, scope: Scope, run: PurgeRun, *, of_project: bool) -> None:
-        async with self._begin(scope, run, of_project=of_project) as tx:
-            if run.dry_run:
-                run.counts[QUEUE] += await backlog.queued(tx, scope.project if of_project else None)
-                return
-            await tenant_purge.lock_purge(tx, run.purge)
-            forget = backlog.forget_project if of_project else backlog.forget_tenant
+    async def _jobs(self, scope: Scope, run: PurgeRun, *, whole: bool) -> None:
+        if run.dry_run:
+            async with self.database.begin(scope, read_only=True, whole_tenant=whole) as tx:
+                run.counts[QUEUE] += await backlog.queued(tx, None if whole else scope.project)
+            return
+        async with run.begin(scope, whole=whole) as tx:
+            forget = backlog.forget_tenant if whole else backlog.forget_project
             run.counts[QUEUE] += await forget(tx)
 
 
-def purge_target(scope: Scope, level: PurgeLevel, name: str) -> PurgeTarget:
-    """Return what is requested.
+def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:
+    """Return the name of what is purged; a tenant and a project are named by the scope.
 
     INVALID_ARGUMENT where that makes no sense, PERMISSION_DENIED where it spans more than the key
     may touch.
@@ -574,23 +544,13 @@ def purge_target(scope: Scope, level: PurgeLevel, name: str) -> PurgeTarget:
         raise permission_denied("this key may not touch all projects")
     match level:
         case PurgeLevel.USER | PurgeLevel.SESSION:
-            return PurgeTarget(level, check_identifier(name, "name"))
+            return check_identifier(name, "name")
         case PurgeLevel.PATH:
-            return PurgeTarget(level, check_path(name.removesuffix("/")))
+            return check_path(name.removesuffix("/"))
         case _:
-            if name and name != name_of(scope, PurgeTarget(level)):
+            named = scope.tenant.hex() if level is PurgeLevel.TENANT else scope.project
+            if name and name != named:
                 raise invalid(
                     f"a {level} is named by the project and the key alone: leave name out"
                 )
-            return PurgeTarget(level)
-
-
-def name_of(scope: Scope, target: PurgeTarget) -> str:
-    """Return the name of what is purged."""
-    match target.level:
-        case PurgeLevel.TENANT:
-            return scope.tenant.hex()
-        case PurgeLevel.PROJECT:
-            return scope.project
-        case _:
-            return target.name
+            return named

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -21,6 +22,7 @@ from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
 from memsvc.core.timestamp import Timestamp
+from memsvc.core.tool_methods import admin_tool, result
 from memsvc.core.tools import TenantArguments, Toolset
 from memsvc.store import keys
 from memsvc.store.database import Database
@@ -45,6 +47,15 @@ ProjectName = Annotated[
 PROJECT_IGNORED: Final = "not looked at: keys are the tenant's"
 KEY_ID: Final = "the key, by the id that keys_list shows"
 EVEN_LAST: Final = "also where no other key could manage the tenant's keys for good"
+OVERLAP_HOURS: Final = 24.0
+KeyId = Annotated[UUID, KEY_ID]
+key_tool = partial(
+    admin_tool,
+    needs=Permission.ADMIN,
+    base=TenantArguments,
+    project=PROJECT_IGNORED,
+    logs=("key_id",),
+)
 
 
 # a docstring of these two would be listed with the tools
@@ -101,9 +112,48 @@ class KeyUpdate(KeyProperties):
         )
 
 
+@result
+class ListedKey:
+    key_id: Annotated[UUID, "what the key is known by; not the key itself, which is stored nowhere"]
+    label: Annotated[str, "what the call log shows for it"]
+    state: Annotated[Literal["valid", "expired", "revoked"], "whether it opens anything"]
+    permissions: Annotated[list[Permission], "what it may do"]
+    projects: Annotated[list[str] | None, "the projects that it is confined to; null: all"]
+    hidden_tools: Annotated[list[str], "tools that are not there for it"]
+    created_at: Annotated[datetime, "when it was made"]
+    expires_at: Annotated[datetime | None, "when it ends; null: never"]
+    revoked_at: Annotated[datetime | None, "when it was revoked; null: it was not"]
+    last_used_at: Annotated[
+        datetime | None, "when it was last used, half a minute late; null: never"
+    ]
+    is_yours: Annotated[bool, "whether it is the key of this call"]
+    toolsets: Annotated[list[str], "what its clients list; empty: what the settings say"]
+
+
+@result
+class KeyList:
+    keys: Annotated[list[ListedKey], "the keys, oldest first"]
+
+
+@result
+class KeyChange:
+    key: Annotated[ListedKey, "the key as it is now"]
+
+
+@result
+class CreatedKey:
+    text: Annotated[str, "the new key itself: shown this once and stored nowhere"]
+    key: Annotated[ListedKey, "what the new key may"]
+
+
+@result
+class RotatedKey(CreatedKey):
+    old: Annotated[ListedKey, "the old key, with the time at which it ends"]
+
+
 @frozen
-class TenantKeys:
-    """Management of a tenant's keys for a caller.
+class KeyTools:
+    """The tools over a tenant's keys.
 
     The caller cannot change keys that may more than itself. If it is confined to projects, it sees
     only keys confined to some of these.
@@ -112,16 +162,18 @@ class TenantKeys:
     database: Database
     clock: Clock
 
-    async def list_keys(self, caller: Caller) -> list[ApiKey]:
-        """Return the keys visible to the caller, oldest first, revoked and expired ones too."""
+    @key_tool("keys_list", title="List API keys", read_only=True, idempotent=True)
+    async def list_keys(self, caller: Caller) -> KeyList:
+        """List the tenant's API keys: what each may, until when, and when it was last used."""
         tenant_keys = await keys.list_keys(self.database, caller.tenant)
-        return [key for key in tenant_keys if _is_within(key.projects, caller.projects)]
+        visible = [key for key in tenant_keys if _is_within(key.projects, caller.projects)]
+        return KeyList([self._listed(caller, key) for key in visible])
 
-    async def create(self, caller: Caller, properties: KeyProperties) -> NewKey:
-        """Create a key of the caller's tenant, with the caller's rights unless less is requested.
+    @key_tool("keys_create", title="Make an API key")
+    async def create(self, caller: Caller, properties: KeyProperties) -> CreatedKey:
+        """Make an API key of the same tenant, which may no more than yours.
 
-        It does not outlive the caller's key. PERMISSION_DENIED for more than that.
-        """
+        It is shown this once."""
         now = self.clock.now()
         _check_expiry(properties, now)
         like_caller = ApiKey(
@@ -142,17 +194,22 @@ class TenantKeys:
         _check_end(caller, key.expires_at)
         async with change_keys(self.database, caller.tenant) as changes:
             _check_capacity(changes, now)
-            return await _add(changes, key, now)
+            created = await _add(changes, key, now)
+        return CreatedKey(created.text, self._listed(caller, created.key))
 
+    # The new key lives as long as the caller's; the old one stays valid until the overlap is over,
+    # if it was valid that long. CONFLICT where the old key is invalid already, and as in `revoke`:
+    # a caller that expires makes a key that does too.
+    @key_tool("keys_rotate", title="Rotate an API key", destructive=True)
     async def rotate(
-        self, caller: Caller, key_id: UUID, overlap: timedelta
-    ) -> tuple[NewKey, ApiKey]:
-        """Create a key with the permissions of another one, and return both.
-
-        The new key lives as long as the caller's; the old one stays valid until the overlap is
-        over, if it was valid that long. CONFLICT where the old key is invalid already, and as in
-        `revoke`: a caller that expires makes a key that does too.
-        """
+        self,
+        caller: Caller,
+        key_id: KeyId,
+        overlap_hours: Annotated[
+            float, Field(ge=0, le=8760), "how long the old key goes on opening"
+        ] = OVERLAP_HOURS,
+    ) -> RotatedKey:
+        """Make a key that may what another may, and let that one end when an overlap is over."""
         now = self.clock.now()
         async with change_keys(self.database, caller.tenant) as changes:
             old = _managed(caller, changes, key_id)
@@ -160,31 +217,38 @@ class TenantKeys:
                 raise conflict("this key was revoked or has expired", recovery="make another")
             _check_capacity(changes, now)
             created = await _add(changes, replace(old, expires_at=caller.expires_at), now)
-            until = now + overlap
+            until = now + timedelta(hours=overlap_hours)
             expires_at = until if old.expires_at is None else min(until, old.expires_at)
             others = [key for key in changes.keys if key.key_id != old.key_id]
             if _is_manager(old, now) and not _any_manager((created.key, *others), now):
                 raise _last_manager("make another such key first, or rotate this one by itself")
-            return created, await changes.put(replace(old, expires_at=expires_at))
+            old = await changes.put(replace(old, expires_at=expires_at))
+        return RotatedKey(
+            created.text, self._listed(caller, created.key), self._listed(caller, old)
+        )
 
-    async def revoke(self, caller: Caller, key_id: UUID, *, even_last: bool) -> ApiKey:
-        """Revoke a key and return it.
-
-        CONFLICT when no other would be left to manage keys permanently, unless `even_last`.
-        """
+    # CONFLICT when no other would be left to manage keys permanently, unless `even_last`
+    @key_tool("keys_revoke", title="Revoke an API key", idempotent=True, destructive=True)
+    async def revoke(
+        self, caller: Caller, key_id: KeyId, even_last: Annotated[bool, EVEN_LAST] = False
+    ) -> KeyChange:
+        """Let an API key open nothing any more, at once and for good."""
         now = self.clock.now()
         async with change_keys(self.database, caller.tenant) as changes:
             key = _managed(caller, changes, key_id)
-            if key.revoked_at is not None:
-                return key
-            return await _put(changes, key, replace(key, revoked_at=now), now, even_last=even_last)
+            if key.revoked_at is None:
+                revoked = replace(key, revoked_at=now)
+                key = await _put(changes, key, revoked, now, even_last=even_last)
+        return KeyChange(self._listed(caller, key))
 
-    async def update(self, caller: Caller, update: KeyUpdate) -> ApiKey:
-        """Change a key, except its text, and return it.
-
-        PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked
-        key.
-        """
+    # PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked key
+    @key_tool("keys_update", title="Change an API key", idempotent=True, destructive=True)
+    async def update(self, caller: Caller, update: KeyUpdate) -> KeyChange:
+        """Change the label, rights or end of an API key; its text and what is not given stay."""
+        if update.all_projects and update.projects is not None:
+            raise invalid("arguments say projects or all_projects, not both")
+        if update.never_expires and update.expires_at is not None:
+            raise invalid("arguments say expires_at or never_expires, not both")
         now = self.clock.now()
         _check_expiry(update, now)
         async with change_keys(self.database, caller.tenant) as changes:
@@ -195,7 +259,25 @@ class TenantKeys:
             _check_grant(caller, updated)
             if updated.expires_at != key.expires_at:
                 _check_end(caller, updated.expires_at)
-            return await _put(changes, key, updated, now, even_last=update.even_last)
+            key = await _put(changes, key, updated, now, even_last=update.even_last)
+        return KeyChange(self._listed(caller, key))
+
+    def _listed(self, caller: Caller, key: ApiKey) -> ListedKey:
+        is_valid = key.is_valid(self.clock.now())
+        return ListedKey(
+            key.key_id,
+            key.label,
+            "revoked" if key.revoked_at is not None else "valid" if is_valid else "expired",
+            sorted(key.permissions),
+            None if key.projects is None else sorted(key.projects),
+            sorted(key.hidden_tools),
+            key.created_at,
+            key.expires_at,
+            key.revoked_at,
+            key.last_used_at,
+            key.key_id == caller.key_id,
+            sorted(key.toolsets),
+        )
 
 
 def _is_within(projects: frozenset[str] | None, bounds: frozenset[str] | None) -> bool:

@@ -17,7 +17,7 @@ from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import run_tool
 from memsvc.core.tools import Tool
 from memsvc.gateway.metrics import Metrics
-from memsvc.runtime import Models, published
+from memsvc.runtime import Models, Services, published
 from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.store.database import Database
@@ -92,7 +92,7 @@ class _Maintenance:
         clock, tokens = SystemClock(), O200kCounter()
         self._rebuilding = TurnRebuild(database, clock, tokens, settings.settings.mcp.memory)
         self._notebook = NotebookRebuilding(database)
-        tools = published(database, settings, clock, tokens, Metrics(), Models()).tools
+        tools = published(Services(settings, database, clock, tokens, Metrics(), Models())).tools
         self._tool: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
 
     async def project(
