@@ -20,7 +20,8 @@ RUNS: Final = {
     Tx: ("fetch", "fetchrow", "fetchval", "execute", "execute_each", "unbound"),
     Database: ("registry",),
 }
-NAMES: Final = frozenset(name for names in RUNS.values() for name in names)
+READS: Final = {"fetch_column", "fetch_pairs", "fetch_bool", "fetch_int"}  # by one of the above
+NAMES: Final = frozenset(name for names in RUNS.values() for name in names) | READS
 
 
 def written() -> Iterator[tuple[str, str]]:

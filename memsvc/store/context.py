@@ -112,7 +112,7 @@ async def read(
 
 async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:
     """Return the streams that the latest items of a session's running context are read from."""
-    rows = await tx.fetch(
+    found = await tx.fetch_column(
         """
         SELECT DISTINCT stream FROM (
             SELECT stream FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
@@ -125,7 +125,7 @@ async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int
         index_id,
         limit,
     )
-    return {row["stream"] for row in rows}
+    return set(found)
 
 
 @frozen
@@ -195,7 +195,7 @@ async def written_before(
     tx: Tx, session: str, index_id: int, before: datetime, *, limit: int
 ) -> dict[int, str]:
     """Return the text and cues of a session's first entries that were written before this time."""
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         r"""
         SELECT entry, text || E'\n' || cues AS indexed FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $4 AND entry < coalesce(
@@ -209,7 +209,6 @@ async def written_before(
         before,
         limit,
     )
-    return {row["entry"]: row["indexed"] for row in rows}
 
 
 async def next_entry(tx: Tx, index_id: int) -> int:

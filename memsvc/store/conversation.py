@@ -90,7 +90,7 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
 
     0 for a turn that was never stored, or of which nothing is left. A turn has up to `limit` items.
     """
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         """
         SELECT coalesce(max(e.entry) + 1, 0) FROM guards AS g CROSS JOIN LATERAL (
             SELECT entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
@@ -104,7 +104,6 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
         turn,
         limit,
     )
-    return found
 
 
 async def items(

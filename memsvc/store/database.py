@@ -141,6 +141,24 @@ class Tx:
         with self._request(sql):
             return await self._connection.fetchval(sql, *self._bound, *arguments)
 
+    async def fetch_column(self, sql: str, *arguments: Any) -> list[Any]:
+        """Return the first column of all rows."""
+        rows: Any = await self.fetch(sql, *arguments)
+        return [row[0] for row in rows]
+
+    async def fetch_pairs(self, sql: str, *arguments: Any) -> dict[Any, Any]:
+        """Return the second column of all rows by the first."""
+        rows: Any = await self.fetch(sql, *arguments)
+        return dict(map(tuple, rows))
+
+    async def fetch_bool(self, sql: str, *arguments: Any) -> bool:
+        """Return whether the first column of the first row is true."""
+        return bool(await self.fetchval(sql, *arguments))
+
+    async def fetch_int(self, sql: str, *arguments: Any) -> int:
+        """Return the first column of the first row, a number."""
+        return int(await self.fetchval(sql, *arguments))
+
     async def execute(self, sql: str, *arguments: Any) -> int:
         """Return the number of rows a statement affected."""
         with self._request(sql):

@@ -42,7 +42,7 @@ async def done_turns(
 
 async def in_order(tx: Tx, session: str) -> bool:
     """Return whether the turns of a session have their entries in the order of their days (UTC)."""
-    ordered: bool = await tx.fetchval(
+    return await tx.fetch_bool(
         """
         SELECT NOT EXISTS (SELECT FROM (
             SELECT day, lag(day) OVER (ORDER BY first_entry, day) AS before FROM (
@@ -54,7 +54,6 @@ async def in_order(tx: Tx, session: str) -> bool:
         session,
         guard.ANY_CONTENT,
     )
-    return ordered
 
 
 FileSize = tuple[int, int]
@@ -198,7 +197,7 @@ async def existing_records(
     tx: Tx, index_ids: Sequence[int], session: str, records: Sequence[str]
 ) -> set[str]:
     """Return which of these records of a session the indexes have as facts, in any state."""
-    found = await tx.fetch(
+    found = await tx.fetch_column(
         """
         SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
@@ -208,7 +207,7 @@ async def existing_records(
         session,
         list(records),
     )
-    return {row["record"] for row in found}
+    return set(found)
 
 
 async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
@@ -250,11 +249,11 @@ async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
 
 async def forgotten(tx: Tx, index_id: int) -> set[int]:
     """Return the facts of an index, by entry, that are never to be shown again."""
-    found = await tx.fetch(
+    found = await tx.fetch_column(
         "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten",
         index_id,
     )
-    return {row["entry"] for row in found}
+    return set(found)
 
 
 async def set_forgotten(tx: Tx, index_id: int, states: Mapping[int, bool]) -> None:

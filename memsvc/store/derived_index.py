@@ -238,13 +238,12 @@ async def _texts_after(
 
 async def refs(tx: Tx, index_id: int, *, first: int = 0) -> dict[str, int]:
     """Return the numbers of an index's entries, from `first` on, by their references."""
-    found = await tx.fetch(
+    return await tx.fetch_pairs(
         "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND"
         " entry >= $4",
         index_id,
         first,
     )
-    return {row["ref"]: row["entry"] for row in found}
 
 
 async def compare_rows(

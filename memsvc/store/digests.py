@@ -67,15 +67,14 @@ async def remove(tx: Tx, prefix: str, *, excluded: Sequence[int] = (), limit: in
 
 async def count(tx: Tx, prefix: str, *, excluded: Sequence[int] = ()) -> int:
     """Return the number of digests that `remove` finds."""
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         f"SELECT count(*) {_OF_SESSION}", *prefix_range(prefix), list(excluded)
     )
-    return found
 
 
 async def texts(tx: Tx, index_id: int, first: int, *, limit: int, chars_max: int) -> dict[int, str]:
     """Return the beginnings of the texts of the next findable entries, by number."""
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         """
         SELECT entry, left(text, $6) AS text FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND length >= 0
@@ -86,7 +85,6 @@ async def texts(tx: Tx, index_id: int, first: int, *, limit: int, chars_max: int
         limit,
         chars_max,
     )
-    return {row["entry"]: row["text"] for row in rows}
 
 
 async def existing_digests(

@@ -128,7 +128,7 @@ async def names(
     tx: Tx, index_name: str, *, prefix: str = "", after: str = "", limit: int
 ) -> list[str]:
     """Return the next nodes after `after`, in byte order, whose names begin with `prefix`."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT node FROM outline_nodes
         WHERE tenant = $1 AND project = $2 AND book = $3 AND node >= $4 AND node < $5 AND node > $6
@@ -139,7 +139,6 @@ async def names(
         after,
         limit,
     )
-    return [row["node"] for row in rows]
 
 
 async def count(tx: Tx, index_name: str) -> int:

@@ -86,7 +86,7 @@ async def of(tx: Tx, block_id: str) -> list[Edge]:
 
 async def neighbours(tx: Tx, block_ids: Sequence[str], *, limit: int) -> list[str]:
     """Return the blocks with an edge to one of these, `limit` for each by weight."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         f"""
         SELECT DISTINCT near.notion FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
             SELECT notion FROM (
@@ -101,7 +101,6 @@ async def neighbours(tx: Tx, block_ids: Sequence[str], *, limit: int) -> list[st
         list(block_ids),
         limit,
     )
-    return [row["notion"] for row in rows]
 
 
 async def put(tx: Tx, edges: Sequence[Edge]) -> int:

@@ -112,14 +112,13 @@ async def projects(tx: Tx, only: Collection[str] | None) -> list[str]:
         """
         for table in (*PLAIN, "files")
     )
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         f"""
         SELECT project FROM ({" UNION ".join(selects)}) AS found
         WHERE $2::text[] IS NULL OR project = ANY ($2) ORDER BY project
         """,
         None if only is None else sorted(only),
     )
-    return [row["project"] for row in rows]
 
 
 async def has_rows(tx: Tx) -> bool:
@@ -128,8 +127,7 @@ async def has_rows(tx: Tx) -> bool:
         f"EXISTS (SELECT FROM {table} WHERE tenant = $1 AND project = $2)"
         for table in (*PLAIN, "files", "blocks")
     )
-    has_any: bool = await tx.fetchval(f"SELECT {' OR '.join(checks)}")
-    return has_any
+    return await tx.fetch_bool(f"SELECT {' OR '.join(checks)}")
 
 
 async def counts(tx: Tx) -> dict[str, int]:
@@ -247,19 +245,17 @@ async def pending_jobs(tx: Tx) -> list[tuple[str, str]]:
 
 async def is_closed(tx: Tx) -> bool:
     """Return whether a project, or something in it, is being purged."""
-    closed: bool = await tx.fetchval(
+    return await tx.fetch_bool(
         "SELECT EXISTS (SELECT FROM purges WHERE tenant = $1 AND project = $2)"
     )
-    return closed
 
 
 async def restored_before(tx: Tx, archive: UUID) -> bool:
     """Return whether a project came from this archive."""
-    found: bool = await tx.fetchval(
+    return await tx.fetch_bool(
         "SELECT EXISTS (SELECT FROM restores WHERE tenant = $1 AND project = $2 AND archive = $3)",
         archive,
     )
-    return found
 
 
 async def set_restored(tx: Tx, archive: UUID, now: Any) -> None:
@@ -346,7 +342,7 @@ async def _blocks(tx: Tx, of: Sequence[int]) -> dict[int, list[Block]]:
 
 async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
     """Return the blocks that start at these places (stream, start), in this order."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT b.content FROM unnest($3::int8[], $4::int8[]) WITH ORDINALITY AS p (stream, start,
             at)
@@ -359,7 +355,6 @@ async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
         [stream for stream, _ in places],
         [start for _, start in places],
     )
-    return [row["content"] for row in rows]
 
 
 async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[UUID, ExportStream]]) -> None:

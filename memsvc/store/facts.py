@@ -397,7 +397,7 @@ async def remove_before(tx: Tx, index_id: int, before: datetime, *, limit: int) 
 
 async def expired_indexes(tx: Tx, session: str, now: datetime) -> list[str]:
     """Return the names of the indexes with expired facts that were learned in this session."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT DISTINCT b.name FROM facts AS f
         JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = f.book
@@ -407,7 +407,6 @@ async def expired_indexes(tx: Tx, session: str, now: datetime) -> list[str]:
         session,
         now,
     )
-    return [row["name"] for row in rows]
 
 
 async def facts_from_turns(

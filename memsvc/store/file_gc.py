@@ -135,11 +135,10 @@ async def files_to_collect(
 
 async def lock_file(tx: Tx, file_id: uuid.UUID) -> bool:
     """Lock a file, live or deleted, until the transaction ends; return False when it is gone."""
-    found = await tx.fetchval(
+    return await tx.fetch_bool(
         "SELECT true FROM files WHERE tenant = $1 AND project = $2 AND incarnation = $3 FOR UPDATE",
         file_id,
     )
-    return bool(found)
 
 
 async def hide_all(tx: Tx, file_id: uuid.UUID) -> None:

@@ -122,14 +122,13 @@ async def set_indexed(tx: Tx, file_id: uuid.UUID, indexed_bytes: int) -> None:
 
 async def deleted_with_entries(tx: Tx, *, limit: int) -> list[uuid.UUID]:
     """Return some deleted files that still have entries in the index."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT incarnation FROM files
         WHERE tenant = $1 AND project = $2 AND deleted_at IS NOT NULL AND indexed_bytes > 0 LIMIT $3
         """,
         limit,
     )
-    return [row["incarnation"] for row in rows]
 
 
 async def create(

@@ -134,13 +134,13 @@ async def list_invalid(
 
 async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
     """Return which of these insights an index has."""
-    rows = await tx.fetch(
+    found = await tx.fetch_column(
         "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND"
         " insight = ANY($4::text[])",
         index_id,
         list(ids),
     )
-    return {row["insight"] for row in rows}
+    return set(found)
 
 
 async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: datetime) -> None:

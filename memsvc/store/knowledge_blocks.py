@@ -175,13 +175,13 @@ async def find_live(tx: Tx, digest: str) -> tuple[str, Status] | None:
 
 async def existing_ids(tx: Tx, block_ids: Sequence[str]) -> set[str]:
     """Return which of these ids are those of blocks, live or archived."""
-    rows = await tx.fetch(
+    found = await tx.fetch_column(
         "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion ="
         " ANY($4::text[])",
         INDEX_ID,
         list(block_ids),
     )
-    return {row["notion"] for row in rows}
+    return set(found)
 
 
 async def add(tx: Tx, new: NewKnowledgeBlock, now: datetime) -> None:
@@ -262,7 +262,7 @@ async def set_text(
 
 async def superseded_by(tx: Tx, block_id: str) -> list[str]:
     """Return the blocks that this one replaced, also indirectly, and whose text still exists."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         WITH RECURSIVE older (notion) AS (
             SELECT $4::text COLLATE "C"
@@ -275,7 +275,6 @@ async def superseded_by(tx: Tx, block_id: str) -> list[str]:
         INDEX_ID,
         block_id,
     )
-    return [row["notion"] for row in rows]
 
 
 async def archive(
@@ -360,7 +359,7 @@ async def tagged(tx: Tx, patterns: Sequence[str], *, limit: int) -> dict[str, li
 
     A pattern is a tag, or the beginning of tags and `%`.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         """
         SELECT t.notion, array_agg(t.tag) AS tags FROM unnest($4::text[], $5::text[]) AS p (first,
             last)
@@ -378,7 +377,6 @@ async def tagged(tx: Tx, patterns: Sequence[str], *, limit: int) -> dict[str, li
         ],
         limit,
     )
-    return {row["notion"]: row["tags"] for row in rows}
 
 
 async def list_top(tx: Tx, *, limit: int) -> list[str]:
@@ -386,7 +384,7 @@ async def list_top(tx: Tx, *, limit: int) -> list[str]:
 
     These are those used last of each tier, the surest and the most used, up to `limit` of each.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         (SELECT r.notion FROM unnest($5::text[]) AS tiers (tier) CROSS JOIN LATERAL (
             SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
@@ -405,7 +403,6 @@ async def list_top(tx: Tx, *, limit: int) -> list[str]:
         limit,
         list(DecayTier),
     )
-    return [row["notion"] for row in rows]
 
 
 async def unused_since(tx: Tx, before_h: Mapping[DecayTier, float], *, limit: int) -> list[str]:
@@ -413,7 +410,7 @@ async def unused_since(tx: Tx, before_h: Mapping[DecayTier, float], *, limit: in
 
     The time is given for each tier.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT r.notion FROM unnest($4::text[], $5::float8[]) AS asked (tier, before) CROSS
             JOIN LATERAL (
@@ -427,7 +424,6 @@ async def unused_since(tx: Tx, before_h: Mapping[DecayTier, float], *, limit: in
         list(before_h.values()),
         limit,
     )
-    return [row["notion"] for row in rows]
 
 
 async def listing(

@@ -170,14 +170,13 @@ def stream_uri(stream: str) -> str:
 
 async def questions(tx: Tx, session: bytes, prefix: str, now: datetime) -> list[str]:
     """Return the questions of a session with this prefix that have no answer yet."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         "SELECT question FROM mcp_questions WHERE tenant = $1 AND session_hash = $2"
         " AND question >= $3 AND question < $4 AND answer IS NULL AND expires_at > $5",
         session,
         *prefix_range(prefix),
         now,
     )
-    return [row["question"] for row in rows]
 
 
 async def answer(

@@ -174,21 +174,19 @@ async def of_kinds(
 
 async def count_current(tx: Tx, index_id: int) -> int:
     """Return the number of current memories of an index."""
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state ="
         " 'active'",
         index_id,
     )
-    return found
 
 
 async def has_any(tx: Tx, index_id: int) -> bool:
     """Return whether an index ever had a memory."""
-    exists: bool = await tx.fetchval(
+    return await tx.fetch_bool(
         "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)",
         index_id,
     )
-    return exists
 
 
 async def users(tx: Tx, *, limit: int) -> int:
@@ -196,7 +194,7 @@ async def users(tx: Tx, *, limit: int) -> int:
 
     A step of the index each.
     """
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         """
         WITH RECURSIVE walk AS (
             (SELECT book FROM memories WHERE tenant = $1 AND project = $2 ORDER BY book LIMIT 1)
@@ -209,7 +207,6 @@ async def users(tx: Tx, *, limit: int) -> int:
         """,
         limit,
     )
-    return found
 
 
 async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:

@@ -126,7 +126,7 @@ async def indexes_with_facts(tx: Tx, session: str, prefix: str) -> list[str]:
 
     Their names begin with `prefix`. One statement over the facts of the project.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         f"""
         SELECT b.name FROM (SELECT DISTINCT book FROM facts WHERE {_OF_SESSION}) AS f
         JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = f.book
@@ -135,7 +135,6 @@ async def indexes_with_facts(tx: Tx, session: str, prefix: str) -> list[str]:
         session,
         prefix,
     )
-    return [row["name"] for row in rows]
 
 
 async def facts_from_session(tx: Tx, index_id: int, session: str, *, limit: int) -> list[Fact]:
@@ -152,10 +151,9 @@ async def facts_from_session(tx: Tx, index_id: int, session: str, *, limit: int)
 
 async def count_facts(tx: Tx, index_id: int, session: str) -> int:
     """Return the number of facts of an index that were learned in a session."""
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         f"SELECT count(*) FROM facts WHERE {_OF_SESSION} AND book = $4", session, index_id
     )
-    return found
 
 
 async def drop_facts(tx: Tx, index_id: int, removed: Sequence[Fact]) -> None:
@@ -240,7 +238,7 @@ async def sessions_of(database: Database, scope: Scope, user: str, *, shared: bo
 
 async def latest_sessions(tx: Tx, user: str, *, excluded: str, limit: int) -> list[str]:
     """Return the other sessions in which this user alone spoke, the latest active first."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3
             AND user_id <> ''
@@ -250,4 +248,3 @@ async def latest_sessions(tx: Tx, user: str, *, excluded: str, limit: int) -> li
         excluded,
         limit,
     )
-    return [row["session"] for row in rows]

@@ -18,7 +18,7 @@ async def names(
     """
     if "\0" in like:  # no text of the database can have one
         return []
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         WITH RECURSIVE walk AS (
             (SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project > $2
@@ -37,7 +37,6 @@ async def names(
         sorted(only) if only is not None else None,
         limit,
     )
-    return [row["project"] for row in rows]
 
 
 _TABLES: Final = ("files", "books", "sessions", "projects", "memory_settings", "activity")
@@ -76,7 +75,7 @@ async def with_prefix(tx: Tx, text: str, *, only: Collection[str] | None, limit:
     With `only`, of these alone. As `names`, it takes a transaction over the whole tenant and costs
     a step a project that it finds.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         WITH RECURSIVE walk AS (
             (SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project >= $2
@@ -94,7 +93,6 @@ async def with_prefix(tx: Tx, text: str, *, only: Collection[str] | None, limit:
         sorted(only) if only is not None else None,
         limit,
     )
-    return [row["project"] for row in rows]
 
 
 def _like_pattern(text: str) -> str:

@@ -157,7 +157,7 @@ async def list_pending_maintenance(
     They were never maintained, or changed up to `settle_time` before they last were, or have a
     policy.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND session > $3
             AND (last_maintenance_at IS NULL OR last_maintenance_at < updated_at + $4::interval
@@ -168,7 +168,6 @@ async def list_pending_maintenance(
         settle_time,
         limit,
     )
-    return [row["session"] for row in rows]
 
 
 async def with_expiry(tx: Tx, *, after: str, since: datetime, limit: int) -> list[str]:
@@ -176,7 +175,7 @@ async def with_expiry(tx: Tx, *, after: str, since: datetime, limit: int) -> lis
 
     Those that were maintained since `since` are left out.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT session FROM sessions
         WHERE tenant = $1 AND project = $2 AND session > $3 AND policy IS NOT NULL
@@ -188,7 +187,6 @@ async def with_expiry(tx: Tx, *, after: str, since: datetime, limit: int) -> lis
         since,
         limit,
     )
-    return [row["session"] for row in rows]
 
 
 async def names(tx: Tx, *, prefix: str = "", after: str = "", limit: int) -> list[Row]:
@@ -266,7 +264,7 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
 
     One statement over the facts of the project.
     """
-    rows = await tx.fetch(
+    found = await tx.fetch_column(
         """
         SELECT DISTINCT evidence ->> 'user' AS speaker FROM facts
         WHERE tenant = $1 AND project = $2 AND NOT forgotten AND evidence ->> 'session' = $3
@@ -275,7 +273,7 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
         session,
         list(turns),
     )
-    return {row["speaker"] for row in rows}
+    return set(found)
 
 
 async def set_maintenance_time(

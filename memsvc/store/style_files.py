@@ -59,7 +59,7 @@ async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.
 
     Their content stays until it is purged.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         UPDATE files SET deleted_at = $4, updated_at = $4, revision = revision + 1
         WHERE tenant = $1 AND project = $2 AND incarnation = ANY(ARRAY(
@@ -73,4 +73,3 @@ async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.
         list(paths),
         now,
     )
-    return [row["incarnation"] for row in rows]

@@ -86,10 +86,9 @@ def _where(tx: Tx, rows: TableRows) -> _Where:
 async def count(tx: Tx, rows: TableRows) -> int:
     """Return the number of these rows."""
     where = _where(tx, rows)
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         f"SELECT count(*) FROM {where.table} WHERE {where.condition}", *where.arguments
     )
-    return found
 
 
 RowKey = tuple[Any, ...]

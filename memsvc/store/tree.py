@@ -23,7 +23,7 @@ async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
 
 async def is_directory(tx: Tx, path: str) -> bool:
     """Return whether any file is inside this path."""
-    inside: bool = await tx.fetchval(
+    return await tx.fetch_bool(
         """
         SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3
             AND path < $4
@@ -31,7 +31,6 @@ async def is_directory(tx: Tx, path: str) -> bool:
         """,
         *children_range(path),
     )
-    return inside
 
 
 # Where a walk goes on behind a file: past the whole subtree, where the file stands deeper than is
@@ -76,7 +75,7 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) ->
 async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
     """Return when anything was last written inside each of these paths that is a directory."""
     ranges = [children_range(path) for path in paths]
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         """
         SELECT asked.path, inside.updated_at
         FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high) CROSS
@@ -91,13 +90,12 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
         [low for low, _ in ranges],
         [high for _, high in ranges],
     )
-    return {row["path"]: row["updated_at"] for row in rows}
 
 
 async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
     """Return which of these paths are directories, at the cost of the result alone."""
     ranges = [children_range(path) for path in paths]
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT asked.path FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high)
         CROSS JOIN LATERAL (
@@ -111,13 +109,12 @@ async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
         [low for low, _ in ranges],
         [high for _, high in ranges],
     )
-    return [row["path"] for row in rows]
 
 
 async def files_at(tx: Tx, path: str, *, after: str, limit: int) -> list[str]:
     """Return the next files at a path and inside it, in byte order of their paths."""
     low, high = children_range(path)
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT path FROM (
             SELECT path FROM files WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL
@@ -135,12 +132,11 @@ async def files_at(tx: Tx, path: str, *, after: str, limit: int) -> list[str]:
         after,
         limit,
     )
-    return [row["path"] for row in rows]
 
 
 async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:
     """Return the first files whose paths begin with this text, in byte order."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         """
         SELECT path FROM files
         WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4
@@ -149,7 +145,6 @@ async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:
         *prefix_range(text),
         limit,
     )
-    return [row["path"] for row in rows]
 
 
 async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int) -> list[Row]:
@@ -181,7 +176,7 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int)
 
 async def count(tx: Tx, directory: str, *, limit: int) -> int:
     """Return the number of files inside a directory, counted up to `limit`."""
-    found: int = await tx.fetchval(
+    return await tx.fetch_int(
         """
         SELECT count(*) FROM (
             SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
@@ -191,7 +186,6 @@ async def count(tx: Tx, directory: str, *, limit: int) -> int:
         *children_range(directory),
         limit,
     )
-    return found
 
 
 @frozen
@@ -236,14 +230,13 @@ async def count_by_directory(
 
 async def updated_at(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
     """Return when each of the live files at these paths was last written."""
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         """
         SELECT path, updated_at FROM files
         WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[]) AND deleted_at IS NULL
         """,
         list(paths),
     )
-    return {row["path"]: row["updated_at"] for row in rows}
 
 
 async def contents(tx: Tx, paths: Sequence[str]) -> dict[str, bytes]:

@@ -26,7 +26,7 @@ async def consume_allowance(
     """
     if times > limit:
         return False
-    reserved = await tx.fetchval(
+    return await tx.fetch_bool(
         """
         WITH past AS (DELETE FROM allowances WHERE tenant = $1 AND purpose = $2 AND day < $3)
         INSERT INTO allowances AS a (tenant, purpose, day, times) VALUES ($1, $2, $3, $5)
@@ -39,7 +39,6 @@ async def consume_allowance(
         limit,
         times,
     )
-    return bool(reserved)
 
 
 async def release_allowance(tx: Tx, allowance: str, day: date, *, times: int = 1) -> None:
@@ -241,10 +240,9 @@ async def allowance_usage(tx: Tx, day: date) -> dict[str, int]:
 
     For a transaction over the tenant.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         "SELECT purpose, times FROM allowances WHERE tenant = $1 AND day = $2", day
     )
-    return {row["purpose"]: row["times"] for row in rows}
 
 
 _INDEX_TABLES: Final = (

@@ -53,7 +53,7 @@ async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) 
 
     Entries without words are left out.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_pairs(
         f"""
         SELECT e.entry, CASE WHEN e.cues IN ('', '{CHANGE_MARK}') THEN e.text
             ELSE e.text || E'\\n' || e.cues END AS text
@@ -70,12 +70,11 @@ async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) 
         after,
         limit,
     )
-    return {row["entry"]: row["text"] for row in rows}
 
 
 async def latest(tx: Tx, index_id: int, model: str) -> int:
     """Return the last entry with a vector of the model, or -1."""
-    number: int = await tx.fetchval(
+    return await tx.fetch_int(
         """
         SELECT coalesce(max(entry), -1) FROM embeddings
         WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
@@ -83,7 +82,6 @@ async def latest(tx: Tx, index_id: int, model: str) -> int:
         index_id,
         model_number(model),
     )
-    return number
 
 
 async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[float]]) -> int:
@@ -165,7 +163,7 @@ async def prune(tx: Tx, index_id: int) -> int:
 
 async def drop_other_models(tx: Tx, index_id: int, model: str) -> int:
     """Delete the vectors that other models gave to an index; return how many. Cheap without any."""
-    dropped: int = await tx.fetchval(
+    return await tx.fetch_int(
         """
         WITH below AS (
             DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model < $4
@@ -179,7 +177,6 @@ async def drop_other_models(tx: Tx, index_id: int, model: str) -> int:
         index_id,
         model_number(model),
     )
-    return dropped
 
 
 async def progress(
@@ -203,7 +200,7 @@ async def progress(
 
 async def list_incomplete(tx: Tx, model: str, *, limit: int) -> list[int]:
     """Return the indexes whose vectors differ from those of their entries by this model."""
-    rows = await tx.fetch(
+    return await tx.fetch_column(
         f"""
         SELECT b.book FROM books AS b WHERE b.tenant = $1 AND b.project = $2 AND (
             b.entries <> {_VECTOR_COUNT}
@@ -216,7 +213,6 @@ async def list_incomplete(tx: Tx, model: str, *, limit: int) -> list[int]:
         model_number(model),
         limit,
     )
-    return [row["book"] for row in rows]
 
 
 _VECTOR_COUNT: Final = """(

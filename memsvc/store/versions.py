@@ -78,7 +78,7 @@ def states_of(start_max: str, limit: str) -> str:
 
 async def is_known(tx: Tx, path: str) -> bool:
     """Return whether a file exists at a path, or existed there and has not been purged."""
-    known: bool = await tx.fetchval(
+    return await tx.fetch_bool(
         """
         SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3
             AND deleted_at IS NULL)
@@ -87,7 +87,6 @@ async def is_known(tx: Tx, path: str) -> bool:
         """,
         path,
     )
-    return known
 
 
 async def history(
