@@ -26,7 +26,7 @@ from memsvc.core.tool_methods import admin_tool, result
 from memsvc.core.tools import TenantArguments, Toolset
 from memsvc.store import keys
 from memsvc.store.database import Database
-from memsvc.store.keys import ApiKey, KeyChanges, NewKey, change_keys
+from memsvc.store.keys import ApiKey, KeyChanges, NewKey, change_keys, create_key
 
 KEYS_MAX = 1000
 """Valid keys that a tenant may have."""
@@ -327,9 +327,11 @@ def _check_capacity(changes: KeyChanges, now: datetime) -> None:
 
 
 async def _add(changes: KeyChanges, key: ApiKey, now: datetime) -> NewKey:
-    return await changes.add(
+    return await create_key(
+        changes.tx,
         key.label,
         now,
+        tenant=changes.tx.scope.tenant,
         permissions=key.permissions,
         projects=key.projects,
         hidden_tools=key.hidden_tools,

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from memsvc.core.errors import Code, conflict, not_found
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Database, Row, Tx
+from memsvc.store.database import Database, Row, Tx, columns_of
 from memsvc.store.jobs import Ref
 from memsvc.store.queue import LOG, QUEUE, statements
 
@@ -272,7 +272,7 @@ async def forget_jobs(
     The result counts rows that reference them, and jobs. With `dry_run` nothing is removed. A
     running job is not stopped.
     """
-    names, targets = [name for name, _ in jobs], [subject for _, subject in jobs]
+    names, targets = columns_of(jobs, 2)
     statement = "SELECT count(*) AS rows" if dry_run else "DELETE"
     matching = "(SELECT * FROM unnest({0}::text[], {1}::text[]))"
     deleted_refs = await tx.fetch(

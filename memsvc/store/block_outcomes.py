@@ -1,13 +1,14 @@
 """Ratings of blocks: promotion, confidence by outcomes, decay. Writers hold the index's lock."""
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from datetime import datetime
 from typing import Annotated
 
 from memsvc.core.decay import DecayTier
 from memsvc.core.frozen import frozen
 from memsvc.core.tool_methods import result
-from memsvc.store.database import Tx
+from memsvc.store.database import Tx, columns_of
 from memsvc.store.knowledge_blocks import INDEX_ID
 
 
@@ -85,12 +86,7 @@ async def add_outcome(
     await tx.call(
         "add_outcomes",
         INDEX_ID,
-        [update.block_id for update in updates],
-        [update.alpha for update in updates],
-        [update.beta for update in updates],
-        [update.confidence for update in updates],
-        [update.before for update in updates],
-        [update.decay_per_h for update in updates],
+        *columns_of(map(astuple, updates), 6),
         signal,
         weight,
         source,

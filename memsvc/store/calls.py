@@ -7,7 +7,7 @@ logged even where no week was created.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -49,6 +49,7 @@ class CallRecord:
         return self.called_at
 
 
+_COLUMNS: Final = tuple(field.name for field in fields(CallRecord))
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 FIRST: Final = UUID(int=0)
@@ -97,26 +98,11 @@ async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> None:
     if any(record.scope != tx.scope for record in records):
         raise ValueError("a call is logged in its own scope")
     await tx.execute_each(
-        """
-        INSERT INTO calls (tenant, project, called_at, call, surface, tool, key_label, status, code,
-            duration_ms, arguments, request_id)
+        f"""
+        INSERT INTO calls ({", ".join(_COLUMNS)})
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING
         """,
-        [
-            (
-                record.called_at,
-                record.call,
-                record.surface,
-                record.tool,
-                record.key_label,
-                record.status,
-                record.code,
-                record.duration_ms,
-                record.arguments,
-                record.request_id,
-            )
-            for record in records
-        ],
+        [[getattr(record, name) for name in _COLUMNS[2:]] for record in records],
     )
 
 
@@ -131,10 +117,7 @@ async def list_calls(
     rows = await tx.fetch(
         f"""
         WITH looked_at AS MATERIALIZED (
-            SELECT tenant, project, called_at, call, surface, tool, key_label, status, code,
-                duration_ms, arguments,
-                   request_id
-            FROM calls
+            SELECT {", ".join(_COLUMNS)} FROM calls
             WHERE tenant = $1 AND called_at >= $2 AND called_at <= $3
                 AND (called_at, call) < ($3, $4)
                 {"AND status <> 'success'" if filters.failed else ""}
@@ -184,7 +167,7 @@ def _before(until: datetime | None, after: CallPosition | None) -> tuple[datetim
 
 
 def _record(row: Row) -> CallRecord:
-    return CallRecord(**{name: row[name] for name in CallRecord.__slots__})
+    return CallRecord(**{name: row[name] for name in _COLUMNS})
 
 
 COUNTED_MAX: Final = 50_000

@@ -2,11 +2,20 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     asynccontextmanager,
+    contextmanager,
     suppress,
 )
 from dataclasses import replace
@@ -233,14 +242,12 @@ class Database:
             raise connection_error(url, error, "database.url") from error
         database = cls(pool, options, meter)
         try:
-            await check_role(pool.connections)
-            await check_isolation(pool.connections)
-        except BaseException as error:
+            with _translated():
+                await check_role(pool.connections)
+                await check_isolation(pool.connections)
+        except BaseException:
             await database.close()
-            translated_error = translate_error(error)
-            if translated_error is None:
-                raise
-            raise translated_error from error
+            raise
         return database
 
     async def close(self) -> None:
@@ -357,32 +364,33 @@ class Database:
 
     async def registry(self, sql: str, *arguments: Any) -> list[Row]:
         """Return rows of the registry of tenants and keys, which has no content and no policy."""
-        try:
+        with _translated():
             async with self._connection() as connection:
                 with round_trip(current_call()):
-                    rows: Any = await connection.fetch(sql, *arguments)
-                return list(rows)
-        except DRIVER_ERRORS as error:
-            translated_error = translate_error(error)
-            if translated_error is None:
-                raise
-            raise translated_error from error
+                    return list(await connection.fetch(sql, *arguments))
 
     async def check_isolation(self) -> None:
         """Raise if role or policies of the tables have become unfit to serve."""
-        try:
+        with _translated():
             async with self._connection() as connection:
                 await check_role(connection)
                 await check_isolation(connection)
-        except DRIVER_ERRORS as error:
-            translated_error = translate_error(error)
-            if translated_error is None:
-                raise
-            raise translated_error from error
 
     def usage(self) -> tuple[int, int]:
         """Return the number of open connections, and of idle ones."""
         return self._pool.get_size(), self._pool.get_idle_size()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise the driver's errors as those for the caller; internal ones as they are."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        translated_error = translate_error(error)
+        if translated_error is None:
+            raise
+        raise translated_error from error
 
 
 WRITES_S_MAX: Final = 120
@@ -454,6 +462,11 @@ def _text(text: str) -> str:
 def _keys(keys: Sequence[int]) -> str:
     """Return keys of locks as an SQL array."""
     return "'{" + ",".join(map(str, keys)) + "}'"
+
+
+def columns_of(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Return rows of values as one list a column, for a statement that unnests them."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
 _BETWEEN: Final = frozenset({"memsvc.store.database"})

@@ -37,7 +37,7 @@ async def done_turns(
         session,
         None if turns is None else list(turns),
     )
-    return {row["turn"]: DoneTurn(**dict(row)) for row in found}
+    return {row["turn"]: DoneTurn(**row) for row in found}
 
 
 async def in_order(tx: Tx, session: str) -> bool:

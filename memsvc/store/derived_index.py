@@ -113,7 +113,7 @@ async def read_counters(tx: Tx, index_id: int, *, for_update: bool = False) -> I
         """,
         index_id,
     )
-    return IndexCounters(**dict(found)) if found else None
+    return IndexCounters(**found) if found else None
 
 
 async def put_counters(tx: Tx, name: str, expected: IndexCounters) -> None:

@@ -8,7 +8,7 @@ from memsvc.core.background import map_in_thread
 from memsvc.core.chunks import Chunk, chunks
 from memsvc.core.frozen import frozen
 from memsvc.store import index
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.store.index import NewEntry, index_id_of
 
@@ -63,7 +63,7 @@ async def list_chunks(
         not_of,
         limit,
     )
-    return [_chunk(row) for row in rows]
+    return [DocumentChunk(*row.values()) for row in rows]
 
 
 async def last_chunk(tx: Tx, index_name: str, ref: str, stream: int) -> DocumentChunk | None:
@@ -79,11 +79,7 @@ async def last_chunk(tx: Tx, index_name: str, ref: str, stream: int) -> Document
         ref,
         stream,
     )
-    return _chunk(row) if row else None
-
-
-def _chunk(row: Row) -> DocumentChunk:
-    return DocumentChunk(*row.values())
+    return DocumentChunk(*row.values()) if row else None
 
 
 async def replace_chunks(

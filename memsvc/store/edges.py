@@ -9,7 +9,7 @@ from typing import Literal
 
 from memsvc.core.decay import DecayTier
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.knowledge_blocks import INDEX_ID
 
 Origin = Literal["similarity", "outcome", "agent"]
@@ -136,8 +136,7 @@ async def add_weight(tx: Tx, pairs: Sequence[tuple[str, str]], by: float, now_h:
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
         INDEX_ID,
-        [one for one, _ in pairs],
-        [other for _, other in pairs],
+        *columns_of(pairs, 2),
         by,
         now_h,
     )
@@ -171,8 +170,7 @@ async def remove(tx: Tx, pairs: Sequence[tuple[str, str]]) -> int:
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
         INDEX_ID,
-        [one for one, _ in pairs],
-        [other for _, other in pairs],
+        *columns_of(pairs, 2),
     )
 
 
@@ -212,8 +210,7 @@ async def add_conflicts(tx: Tx, conflicts: Sequence[Conflict], now: datetime) ->
         ON CONFLICT DO NOTHING
         """,
         INDEX_ID,
-        [low for low, _ in pairs],
-        [high for _, high in pairs],
+        *columns_of(pairs, 2),
         [conflict.kind for conflict in conflicts],
         [conflict.score for conflict in conflicts],
         now,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -18,7 +18,7 @@ from asyncpg import exceptions as pg
 
 from memsvc.core.errors import conflict, invalid_content
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.jobs import SWEEP
 from memsvc.store.tables import Archive, archived_as
 
@@ -295,8 +295,7 @@ class ExportStream:
         return sum(block.size_bytes for block in self.blocks)
 
 
-@frozen
-class ExportBlock:
+class ExportBlock(NamedTuple):
     """Block to be written into the database."""
 
     stream: int
@@ -352,8 +351,7 @@ async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
                 AND start = p.start OFFSET 0) AS b
         ORDER BY p.at
         """,
-        [stream for stream, _ in places],
-        [start for _, start in places],
+        *columns_of(places, 2),
     )
 
 
@@ -369,8 +367,4 @@ async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[UUID, ExportStrea
 
 async def put_blocks(tx: Tx, table: Table, blocks: Sequence[ExportBlock]) -> None:
     """Add blocks. Errors as `put`."""
-    rows = [
-        (block.stream, block.start, block.revision, block.created_at, block.content)
-        for block in blocks
-    ]
-    await put(tx, table, ("stream", "start", "revision", "created_at", "content"), rows)
+    await put(tx, table, ExportBlock._fields, blocks)

@@ -1,8 +1,9 @@
 """Facts in all states; each is an entry of the search index too, findable while it holds."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memsvc.core.facts import (
     Claim,
@@ -20,7 +21,7 @@ from memsvc.core.facts import (
 )
 from memsvc.core.frozen import frozen
 from memsvc.store import index
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Row, Tx, columns_of
 
 COLUMNS: Final = (
     "entry, record, fact_id, key, slot, value, cues, tier, confidence, state, valid_from, valid_to,"
@@ -127,24 +128,17 @@ def fact_of(row: Row) -> Fact:
     )
 
 
-def doubt_of(doubt_fields: dict[str, str] | None) -> Doubt | None:
+def doubt_of(doubt_fields: dict[str, Any] | None) -> Doubt | None:
     """Return a doubt from its JSON."""
     if doubt_fields is None:
         return None
     said_at = datetime.fromisoformat(doubt_fields["said_at"])
-    return Doubt(doubt_fields["text"], said_at, doubt_fields["session"], doubt_fields["turn"])
+    return Doubt(**doubt_fields | {"said_at": said_at})
 
 
 def doubt_fields_of(doubt: Doubt | None) -> dict[str, str] | None:
     """Return a doubt as JSON."""
-    if doubt is None:
-        return None
-    return {
-        "text": doubt.text,
-        "said_at": doubt.said_at.isoformat(),
-        "session": doubt.session,
-        "turn": doubt.turn,
-    }
+    return asdict(doubt) | {"said_at": doubt.said_at.isoformat()} if doubt else None
 
 
 async def facts_of_claims(
@@ -189,11 +183,8 @@ async def facts_of_claims(
         """,
         list(index_ids),
         foreign,
-        [identity[0] for identity in identities],
-        [identity[1] for identity in identities],
-        [identity[2] for identity in identities],
-        [fact_id for fact_id, _ in shared],
-        [key for _, key in shared],
+        *columns_of(identities, 3),
+        *columns_of(shared, 2),
         latest,
     )
     return sorted(map(fact_of, rows), key=lambda fact: index_ids.index(fact.index_id))
@@ -245,11 +236,16 @@ async def apply(
                 AS c (book, entry, state, superseded_by, valid_to)
             WHERE tenant = $1 AND project = $2 AND facts.book = c.book AND facts.entry = c.entry
             """,
-            [fact.index_id for fact, _, _ in closed],
-            [fact.entry for fact, _, _ in closed],
-            [state.value for _, state, _ in closed],
-            [by for _, _, by in closed],
-            [max(said_at.get(by or "", now), fact.valid_from) for fact, _, by in closed],
+            *columns_of(
+                [
+                    (
+                        *(fact.index_id, fact.entry, state, by),
+                        max(said_at.get(by or "", now), fact.valid_from),
+                    )
+                    for fact, state, by in closed
+                ],
+                5,
+            ),
         )
     await put(
         tx,
@@ -322,16 +318,16 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
 
 def _closed(merge: Merge) -> list[tuple[Fact, FactState, str | None]]:
     """Return the facts that a merge closes, with their states and the records that replace them."""
-    closed: list[tuple[Fact, FactState, str | None]] = [
-        (fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced
+    return [
+        *((fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced),
+        *((fact, FactState.DELETED, None) for fact in merge.deleted),
     ]
-    return closed + [(fact, FactState.DELETED, None) for fact in merge.deleted]
 
 
 def _past_texts(first: int, statements: Sequence[StatementWithExpiry]) -> dict[int, str]:
     """Return the indexed texts, by entry, of facts that held before others, stored from `first`."""
     return {
-        first + at: f"{_text(new_fact.statement)}\n{new_fact.statement.keywords}"
+        first + at: _indexed_text(new_fact.statement)
         for at, new_fact in enumerate(statements)
         if new_fact.newer
     }
@@ -345,9 +341,9 @@ async def _question(tx: Tx, questioned: Sequence[tuple[Fact, Doubt | None]]) -> 
         FROM unnest($3::int8[], $4::int4[], $5::jsonb[]) AS q (book, entry, doubt)
         WHERE tenant = $1 AND project = $2 AND facts.book = q.book AND facts.entry = q.entry
         """,
-        [fact.index_id for fact, _ in questioned],
-        [fact.entry for fact, _ in questioned],
-        [doubt_fields_of(doubt) for _, doubt in questioned],
+        *columns_of(
+            [(fact.index_id, fact.entry, doubt_fields_of(doubt)) for fact, doubt in questioned], 3
+        ),
     )
 
 
@@ -359,31 +355,21 @@ _KEPT_BY_POLICY = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s
 
 async def sweep(tx: Tx, index_id: int, now: datetime, *, limit: int) -> list[Fact]:
     """Remove up to `limit` expired facts and return them; a session's policy may keep its own."""
-    rows = await tx.fetch(
-        f"""
-        DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
-            SELECT entry FROM facts AS f WHERE tenant = $1 AND project = $2 AND book = $3
-                AND expires_at <= $4
-                AND NOT {_KEPT_BY_POLICY}
-            ORDER BY expires_at LIMIT $5)
-        RETURNING book, {COLUMNS}
-        """,
-        index_id,
-        now,
-        limit,
-    )
-    removed = [fact_of(row) for row in rows]
-    await index.remove(tx, index_id, indexed(removed))
-    return removed
+    expired = f"expires_at <= $4 AND NOT {_KEPT_BY_POLICY} ORDER BY expires_at"
+    return await _remove(tx, index_id, expired, now, limit)
 
 
 async def remove_before(tx: Tx, index_id: int, before: datetime, *, limit: int) -> list[Fact]:
     """Remove up to `limit` facts of an index that were learned before this time; return them."""
+    return await _remove(tx, index_id, "valid_from < $4 ORDER BY valid_from", before, limit)
+
+
+async def _remove(tx: Tx, index_id: int, some: str, before: datetime, limit: int) -> list[Fact]:
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
-            SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3
-                AND valid_from < $4 ORDER BY valid_from LIMIT $5)
+            SELECT entry FROM facts AS f
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND {some} LIMIT $5)
         RETURNING book, {COLUMNS}
         """,
         index_id,
@@ -439,9 +425,7 @@ async def history(tx: Tx, index_ids: Sequence[int], identities: Sequence[Identit
         ORDER BY valid_from, array_position($3, book), entry
         """,
         list(index_ids),
-        [identity[0] for identity in identities],
-        [identity[1] for identity in identities],
-        [identity[2] for identity in identities],
+        *columns_of(identities, 3),
     )
     return [fact_of(row) for row in rows]
 
@@ -535,16 +519,13 @@ def _text(statement: Statement) -> str:
 
 def indexed(closed: Iterable[Fact]) -> dict[int, str]:
     """Return the texts that the entries of facts were indexed with."""
-    return {fact.entry: f"{_text(fact.statement)}\n{fact.statement.keywords}" for fact in closed}
+    return {fact.entry: _indexed_text(fact.statement) for fact in closed}
+
+
+def _indexed_text(statement: Statement) -> str:
+    return f"{_text(statement)}\n{statement.keywords}"
 
 
 def evidence_of(statement: Statement) -> dict[str, str]:
     """Return the evidence of a statement as JSON."""
-    evidence = statement.evidence
-    return {
-        "session": evidence.session,
-        "turn": evidence.turn,
-        "item": evidence.item,
-        "user": evidence.user,
-        "origin": evidence.origin,
-    }
+    return asdict(statement.evidence)

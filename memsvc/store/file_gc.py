@@ -13,7 +13,7 @@ from datetime import datetime
 import orjson
 
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Tx
+from memsvc.store.database import Tx, columns_of
 from memsvc.store.files import BLOCK_BYTES
 from memsvc.store.versions import REVISION_MAX, states_of
 
@@ -317,6 +317,5 @@ async def _merge(tx: Tx, stream: int, groups: Sequence[BlockGroup]) -> None:
             AND b.start = merged.low
         """,
         stream,
-        [low for low, _, _ in groups],
-        [high for _, high, _ in groups],
+        *columns_of(groups, 3)[:2],
     )

@@ -49,10 +49,6 @@ _COLUMNS = (
 )
 
 
-def _file(row: Row) -> File:
-    return File(**dict(row))
-
-
 class FileMovedError(MemsvcError):
     """File that was moved or deleted while its row was waited for.
 
@@ -85,7 +81,7 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
     found = {**row}
     if not found.pop("live") or found["path"] != path:
         raise FileMovedError
-    return _file(found)
+    return File(**found)
 
 
 async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
@@ -95,7 +91,7 @@ async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
         " deleted_at IS NULL",
         paths,
     )
-    return {row["path"]: _file(row).version for row in rows}
+    return {row["path"]: File(**row).version for row in rows}
 
 
 async def find_by_id(tx: Tx, file_id: uuid.UUID) -> File | None:
@@ -107,7 +103,7 @@ async def find_by_id(tx: Tx, file_id: uuid.UUID) -> File | None:
         """,
         file_id,
     )
-    return _file(row) if row else None
+    return File(**row) if row else None
 
 
 async def set_indexed(tx: Tx, file_id: uuid.UUID, indexed_bytes: int) -> None:

@@ -52,7 +52,7 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
         now - STALE_AFTER,
     )
     if row is not None:
-        return Guard(**dict(row))
+        return Guard(**row)
     existing = await find(tx, session, turn)
     if existing is not None and existing.done:
         return existing
@@ -69,7 +69,7 @@ async def find(tx: Tx, session: str, turn: str) -> Guard | None:
         session,
         turn,
     )
-    return Guard(**dict(row)) if row else None
+    return Guard(**row) if row else None
 
 
 async def hold(tx: Tx, session: str, turn: str, token: uuid.UUID, *, now: datetime) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Tx
+from memsvc.store.database import Tx, columns_of
 
 LENGTH_MAX = 32767
 FRESH_MAX = 32
@@ -127,18 +127,17 @@ async def _put(
         "add_entries",
         TERMS_VERSION,
         segment_bits,
-        *_columns(index_rows, 5),
-        [index_id for index_id, _, _ in entries],
-        [back for _, back, _ in entries],
-        *_columns(
+        *columns_of(index_rows, 5),
+        *columns_of(entries, 3)[:2],
+        *columns_of(
             [(item.ref, item.role, item.speaker, item.message_at, item.digest) for item in added], 5
         ),
         [is_question(entry.text) for entry in added],
         term_counts,
-        *_columns([(item.tokens, item.stream, item.start, item.size_bytes) for item in added], 4),
+        *columns_of([(item.tokens, item.stream, item.start, item.size_bytes) for item in added], 4),
         [entry.text.replace("\x00", " ") for entry in added],
         [entry.keywords.replace("\x00", " ") for entry in added],
-        *_columns(term_rows, 4),
+        *columns_of(term_rows, 4),
     )
     return {row["index_id"]: (row["first"], row["fresh"]) for row in rows}
 
@@ -182,10 +181,6 @@ def _counts_of(
         if other == index_id
     ]
     return sum(1 for length in found if length), sum(found)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
 async def hold(tx: Tx, index_id: int) -> None:
@@ -255,7 +250,7 @@ async def _remove_batch(
     tx: Tx, index_id: int, indexed: Mapping[int, set[str]], change: str, condition: str
 ) -> None:
     term_entries = [(term, entry) for entry, named in indexed.items() for term in named]
-    args = [index_id, [term for term, _ in term_entries], [entry for _, entry in term_entries]]
+    args = [index_id, *columns_of(term_entries, 2)]
     # A transaction that waits here for a fold sees its row of the index, but none of its postings:
     # see `_retry_removal`.
     merged_since = await tx.fetchval(

@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.core.frozen import frozen
 from memsvc.store import index
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Tx, columns_of
 
 ROLE = "insight"
 
@@ -113,7 +113,7 @@ async def list_valid(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[In
         list(index_ids),
         now,
     )
-    return [_insight(row) for row in rows]
+    return [Insight(**row) for row in rows]
 
 
 async def list_invalid(
@@ -129,7 +129,7 @@ async def list_invalid(
         now,
         limit,
     )
-    return [_insight(row) for row in rows]
+    return [Insight(**row) for row in rows]
 
 
 async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
@@ -174,11 +174,13 @@ async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: 
         index.index_id_of(index_name),
         first,
         now,
-        [insight.insight for insight in new_insights],
-        [insight.kind for insight in new_insights],
-        [insight.summary for insight in new_insights],
-        [insight.confidence for insight in new_insights],
-        [insight.evidence for insight in new_insights],
+        *columns_of(
+            [
+                (new.insight, new.kind, new.summary, new.confidence, new.evidence)
+                for new in new_insights
+            ],
+            5,
+        ),
     )
 
 
@@ -197,7 +199,3 @@ async def remove(tx: Tx, removed: Sequence[Insight]) -> None:
             index_id,
             [insight.entry for insight in index_insights],
         )
-
-
-def _insight(row: Row) -> Insight:
-    return Insight(**dict(row))

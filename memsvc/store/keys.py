@@ -5,7 +5,7 @@ The id of a tenant of open mode is the SHA-256 of its unlisted key.
 
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field
 from datetime import datetime
@@ -88,23 +88,20 @@ def with_notify(change: str) -> str:
 
 def key_of_row(row: Row) -> ApiKey:
     """Return the key of a row of all columns."""
+    fields = {name: row[name] for name in COLUMNS.split(", ")}
     return ApiKey(
-        key_id=row["key_id"],
-        tenant=row["tenant"],
-        label=row["label"],
-        permissions=frozenset(Permission(name) for name in row["permissions"]),
-        projects=None if row["projects"] is None else frozenset(row["projects"]),
-        hidden_tools=frozenset(row["hidden_tools"]),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        last_used_at=row["last_used_at"],
-        toolsets=frozenset(row["toolsets"]),
+        **fields
+        | {
+            "permissions": frozenset(map(Permission, row["permissions"])),
+            "projects": None if row["projects"] is None else frozenset(row["projects"]),
+            "hidden_tools": frozenset(row["hidden_tools"]),
+            "toolsets": frozenset(row["toolsets"]),
+        }
     )
 
 
 async def create_key(  # noqa: PLR0913 - one for each column
-    database: Database,
+    database: Database | Tx,
     label: str,
     now: datetime,
     *,
@@ -115,11 +112,14 @@ async def create_key(  # noqa: PLR0913 - one for each column
     expires_at: datetime | None = None,
     toolsets: Iterable[str] = (),
 ) -> NewKey:
-    """Create a key for a tenant; without one, for a new tenant of 32 random bytes."""
+    """Create a key for a tenant; without one, for a new tenant of 32 random bytes.
+
+    In a transaction that `change_keys` began, or by itself.
+    """
     text = new_text()
     tenant = secrets.token_bytes(TENANT_BYTES) if tenant is None else tenant
     await remember_tenant(database, tenant, now)
-    rows = await database.registry(
+    [row] = await _registry(database)(
         f"""
         INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools,
             created_at, expires_at, toolsets)
@@ -137,7 +137,11 @@ async def create_key(  # noqa: PLR0913 - one for each column
         expires_at,
         sorted(toolsets),
     )
-    return NewKey(text, key_of_row(rows[0]))
+    return NewKey(text, key_of_row(row))
+
+
+def _registry(database: Database | Tx) -> Callable[..., Awaitable[list[Row]]]:
+    return database.unbound if isinstance(database, Tx) else database.registry
 
 
 async def find_key(database: Database, key_hash: bytes) -> ApiKey | None:
@@ -258,9 +262,9 @@ async def set_last_used(database: Database, uses: Mapping[UUID, datetime]) -> No
     )
 
 
-async def remember_tenant(database: Database, tenant: bytes, now: datetime) -> bool:
+async def remember_tenant(database: Database | Tx, tenant: bytes, now: datetime) -> bool:
     """Store a tenant; return True the first time that it is seen."""
-    rows = await database.registry(
+    rows = await _registry(database)(
         "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING"
         " RETURNING tenant",
         tenant,
@@ -304,44 +308,6 @@ class KeyChanges:
             if key.key_id == key_id:
                 return key
         raise not_found("there is no such key")
-
-    async def add(
-        self,
-        label: str,
-        now: datetime,
-        *,
-        permissions: Iterable[Permission],
-        projects: Iterable[str] | None,
-        hidden_tools: Iterable[str],
-        expires_at: datetime | None,
-        toolsets: Iterable[str],
-    ) -> NewKey:
-        """Create a key of the tenant."""
-        text = new_text()
-        tenant = self.tx.scope.tenant
-        await self.tx.unbound(
-            "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            tenant,
-            now,
-        )
-        [row] = await self.tx.unbound(
-            f"""
-            INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects,
-                hidden_tools, created_at, expires_at, toolsets)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING {COLUMNS}
-            """,
-            hash_key(text),
-            uuid4(),
-            tenant,
-            label,
-            sorted(permissions),
-            None if projects is None else sorted(projects),
-            sorted(hidden_tools),
-            now,
-            expires_at,
-            sorted(toolsets),
-        )
-        return NewKey(text, key_of_row(row))
 
     async def put(self, key: ApiKey) -> ApiKey:
         """Store all values of a key but when it was made and last used."""

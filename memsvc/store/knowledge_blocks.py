@@ -53,7 +53,7 @@ async def find(tx: Tx) -> UsageClock | None:
         " = $3",
         INDEX_ID,
     )
-    return UsageClock(**dict(row)) if row else None
+    return UsageClock(**row) if row else None
 
 
 async def save(tx: Tx, clock: UsageClock) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from memsvc.core.facts import Fact, Identity
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.facts import COLUMNS, fact_of
 
 MARK: Final = "~"
@@ -68,10 +68,7 @@ async def remember(
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
         index_id,
-        [memory for memory, _ in new],
-        [identity[0] for _, identity in new],
-        [identity[1] for _, identity in new],
-        [identity[2] for _, identity in new],
+        *columns_of([(memory, *identity) for memory, identity in new], 4),
         metadata,
         now,
     )

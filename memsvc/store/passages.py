@@ -9,7 +9,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH
 from memsvc.store import vectors
-from memsvc.store.database import Tx
+from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import index_id_of
 from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
 
@@ -209,8 +209,7 @@ async def read(
             WHERE place.project = ANY($3::text[])
         """,
         *where.arguments,
-        [key.project for key in keys],
-        [key.entry for key in keys],
+        *columns_of(keys, 2),
     )
     return {
         PassageKey(row["project"], row["entry"]): Passage(

@@ -11,7 +11,7 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
@@ -70,7 +70,7 @@ def secure(connection: Connection) -> None:
     for table, options in rows.all():
         options_sql = [f"{name}={value}" for name, value in STORAGE.get(table, {}).items()]
         if not set(options_sql) <= set(options or ()):
-            connection.execute(text(f"ALTER TABLE {table} SET ({', '.join(options_sql)})"))
+            connection.exec_driver_sql(f"ALTER TABLE {table} SET ({', '.join(options_sql)})")
     _compress(connection)
 
 
@@ -91,26 +91,30 @@ def _set_policy(connection: Connection, table: str) -> None:
 
 def _compress(connection: Connection) -> None:
     """Use lz4 for large columns, where this server has it: it costs a fraction of pglz to read."""
-    known = connection.scalar(
-        text(
-            "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name ="
-            " 'default_toast_compression'"
-        )
-    )
-    if not known:
+    if not scalar(
+        connection,
+        "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'",
+    ):
         return
     for table, column in LARGE_COLUMNS:
-        present = connection.scalar(
-            text("""
-                SELECT attcompression::text FROM pg_attribute
-                WHERE attrelid = to_regclass(:table) AND attname = :column AND NOT attisdropped
-            """),
-            {"table": table, "column": column},
+        present = scalar(
+            connection,
+            """
+            SELECT attcompression::text FROM pg_attribute
+            WHERE attrelid = to_regclass(:table) AND attname = :column AND NOT attisdropped
+            """,
+            table=table,
+            column=column,
         )
-        if present is not None and present != "l":
-            connection.execute(
-                text(f"ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4")
+        if present not in (None, "l"):
+            connection.exec_driver_sql(
+                f"ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4"
             )
+
+
+def scalar(connection: Connection, sql: str, **values: str) -> Any:
+    """Return the first column of the first row of a statement, or None."""
+    return connection.scalar(text(sql), values)
 
 
 def grant(connection: Connection, role: AppRole) -> None:
@@ -123,20 +127,20 @@ def grant(connection: Connection, role: AppRole) -> None:
     if not (_role_exists(connection, role) or _made(connection, role, name)):
         return
     tables = [table for table in metadata.tables if _exists(connection, table)]
-    connection.execute(text(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}"))
+    connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}")
     if tables:
-        connection.execute(
-            text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}")
+        connection.exec_driver_sql(
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}"
         )
     for table, permissions in queue.TABLE_GRANTS.items():
         if _exists(connection, table):
-            connection.execute(text(f"GRANT {permissions} ON {table} TO {name}"))
+            connection.exec_driver_sql(f"GRANT {permissions} ON {table} TO {name}")
     if _exists(connection, queue.SEQUENCE):
-        connection.execute(text(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}"))
-    if connection.scalar(text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": calls.ROLL}):
-        connection.execute(text(f"GRANT EXECUTE ON FUNCTION {calls.ROLL} TO {name}"))
+        connection.exec_driver_sql(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}")
+    if scalar(connection, "SELECT to_regprocedure(:roll) IS NOT NULL", roll=calls.ROLL):
+        connection.exec_driver_sql(f"GRANT EXECUTE ON FUNCTION {calls.ROLL} TO {name}")
     if _exists(connection, "alembic_version"):
-        connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
+        connection.exec_driver_sql(f"GRANT SELECT ON alembic_version TO {name}")
     role_settings = {
         "jit": "off",
         # every statement is shaped to have one good plan: to make it anew for each call costs as
@@ -157,10 +161,9 @@ def grant(connection: Connection, role: AppRole) -> None:
 
 
 def _role_exists(connection: Connection, role: AppRole) -> bool:
-    found = connection.scalar(
-        text("SELECT count(*) FROM pg_roles WHERE rolname = :role"), {"role": role.name}
+    return bool(
+        scalar(connection, "SELECT count(*) FROM pg_roles WHERE rolname = :role", role=role.name)
     )
-    return bool(found)
 
 
 def _made(connection: Connection, role: AppRole, name: str) -> bool:
@@ -172,15 +175,12 @@ def _made(connection: Connection, role: AppRole, name: str) -> bool:
 
 
 def _exists(connection: Connection, table: str) -> bool:
-    return (
-        connection.scalar(text("SELECT to_regclass(:table) IS NOT NULL"), {"table": table}) is True
-    )
+    return scalar(connection, "SELECT to_regclass(:table) IS NOT NULL", table=table) is True
 
 
 def _schema(connection: Connection) -> str:
-    return connection.dialect.identifier_preparer.quote(
-        str(connection.scalar(text("SELECT current_schema()")))
-    )
+    schema = str(scalar(connection, "SELECT current_schema()"))
+    return connection.dialect.identifier_preparer.quote(schema)
 
 
 def _allowed(connection: Connection, sql: str) -> bool:
@@ -319,7 +319,7 @@ class ShardTable:
 
 def version(connection: Connection) -> tuple[int, ...] | None:
     """Return the version of Citus in this database; None where it was not created."""
-    known = connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'citus'"))
+    known = scalar(connection, "SELECT extversion FROM pg_extension WHERE extname = 'citus'")
     return None if known is None else tuple(int(part) for part in re.findall(r"\d+", known)[:2])
 
 
@@ -340,7 +340,7 @@ def shard_tables(connection: Connection) -> dict[str, ShardTable]:
 
 def is_primary_node(connection: Connection) -> bool:
     """Return whether this is the node that knows all others."""
-    return connection.scalar(text("SELECT citus_is_coordinator()")) is True
+    return scalar(connection, "SELECT citus_is_coordinator()") is True
 
 
 def present(connection: Connection) -> frozenset[str]:

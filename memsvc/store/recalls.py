@@ -13,7 +13,7 @@ from memsvc.core.facts import PROFILE_FACT_IDS, Fact, FactState
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 from memsvc.store import facts, insights
-from memsvc.store.database import Tx
+from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 
@@ -111,10 +111,8 @@ async def read(
         as_of or now,
         list(request.fact_index_ids),
         [place.entry for place in request.facts],
-        [place.index_id for place in request.insights],
-        [place.entry for place in request.insights],
-        [place.index_id for place in request.items],
-        [place.entry for place in request.items],
+        *columns_of(request.insights, 2),
+        *columns_of(request.items, 2),
         chars_max,
         list(PROFILE_FACT_IDS) if request.profile_of is not None else [],
         request.profile_of,
@@ -320,8 +318,7 @@ async def read_places(
             AND i.entry = p.entry
         WHERE CASE WHEN f.entry IS NULL THEN e.length >= 0 ELSE NOT f.forgotten END
         """,
-        [place.index_id for place in places],
-        [place.entry for place in places],
+        *columns_of(places, 2),
         chars_max,
     )
     return {

@@ -221,7 +221,7 @@ async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, StoredSession]:
         """,
         names,
     )
-    return {row["session"]: _session(row) for row in rows}
+    return {row["session"]: StoredSession(**row) for row in rows}
 
 
 @frozen
@@ -302,7 +302,3 @@ async def processed_turns(tx: Tx, session: str, *, limit: int) -> list[str]:
         limit,
     )
     return [row["turn"] for row in rows[::-1]]
-
-
-def _session(row: Row) -> StoredSession:
-    return StoredSession(**dict(row))

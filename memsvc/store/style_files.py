@@ -30,7 +30,7 @@ async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
         """,
         list(paths),
     )
-    return {row["path"]: File(**dict(row)) for row in rows}
+    return {row["path"]: File(**row) for row in rows}
 
 
 async def put(

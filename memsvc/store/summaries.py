@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.files import File
 
 
@@ -97,9 +97,7 @@ async def describe_contents(
         FROM unnest($2::text[], $3::int8[], $4::int8[]) AS c (project, stream,
             size_bytes) {_DESCRIPTION.format(most="$5")}
         """,
-        [project for project, _, _ in contents],
-        [stream for _, stream, _ in contents],
-        [size_bytes for _, _, size_bytes in contents],
+        *columns_of(contents, 3),
         head_bytes,
     )
     return {(row["project"], row["stream"], row["size_bytes"]): _description(row) for row in rows}

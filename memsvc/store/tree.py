@@ -6,7 +6,7 @@ from typing import Final
 
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range, prefix_range
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Row, Tx, columns_of
 
 
 async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
@@ -87,8 +87,7 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
         WHERE inside.updated_at IS NOT NULL
         """,
         list(paths),
-        [low for low, _ in ranges],
-        [high for _, high in ranges],
+        *columns_of(ranges, 2),
     )
 
 
@@ -106,8 +105,7 @@ async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
         ) AS inside
         """,
         list(paths),
-        [low for low, _ in ranges],
-        [high for _, high in ranges],
+        *columns_of(ranges, 2),
     )
 
 
