@@ -28,9 +28,7 @@ from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import is_archive, is_upload
 from memsvc.gateway.limits import (
     CheckHost,
-    CheckPath,
-    CountRequest,
-    LimitBody,
+    LimitRequest,
     LimitsOptions,
     MountApp,
     RequestId,
@@ -175,10 +173,8 @@ def _common_middleware(
 ) -> list[Middleware]:
     """Return the middleware of every request, before it is authenticated."""
     return [
-        Middleware(rest.CloseOnDrain, draining=draining),
-        Middleware(RequestId),
+        Middleware(RequestId, draining=draining),
         *([Middleware(TraceRequests, tracer=tracer)] if tracer is not NO_TRACER else []),
-        Middleware(CheckPath),
         Middleware(CheckHost, options=limits, host=host),
         *(
             [Middleware(MountApp, path=CONSOLE_PATH, sub_app=console)]
@@ -205,8 +201,7 @@ def _caller_middleware(
             public_paths=rest.PUBLIC_PATHS | {route.path for route in public},
             challenge=challenge(authenticator.options.oauth),
         ),
-        Middleware(CountRequest, admission=dispatch.admission),
-        Middleware(LimitBody, options=limits, streams=_is_stream, admission=dispatch.admission),
+        Middleware(LimitRequest, options=limits, streams=_is_stream, admission=dispatch.admission),
     ]
 
 

@@ -9,7 +9,7 @@ from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.folder_key import KEY_FILE, load_key, visible_key_file
-from memsvc.gateway.auth_challenge import UnknownKeyError
+from memsvc.gateway.auth import UnknownKeyError
 from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, McpServerConfig
 from memsvc.gateway.mcp.sessions import McpSessions

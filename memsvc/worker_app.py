@@ -46,6 +46,6 @@ def health_app(
     """Return the app of a process that serves only health, readiness and metrics."""
     return Starlette(
         routes=rest.routes(metrics, options, checks, draining),
-        middleware=[Middleware(RequestId)],
+        middleware=[Middleware(RequestId, draining=rest.Draining())],
         exception_handlers=rest.EXCEPTION_HANDLERS,
     )

@@ -30,7 +30,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.urls import is_loopback
 from memsvc.database_setup import database_urls, is_schema_current, migrate_database
 from memsvc.folder_key import visible_key_file
-from memsvc.gateway.auth_challenge import UnknownKeyError
+from memsvc.gateway.auth import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
 from memsvc.settings import Settings
 from memsvc.store import keys, vectors

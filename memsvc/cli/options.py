@@ -14,7 +14,7 @@ from memsvc.core.errors import invalid, permission_denied
 from memsvc.core.paths import check_project
 from memsvc.core.scope import TENANT_BYTES, Permission, Scope
 from memsvc.folder_key import list_legacy_keys, visible_key_file
-from memsvc.gateway.auth_challenge import UnknownKeyError
+from memsvc.gateway.auth import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
 from memsvc.package_files import default_config
 from memsvc.settings import Settings, load

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import ceil
 from time import perf_counter
 from typing import Final, Literal, get_args
@@ -16,7 +16,7 @@ from memsvc.core.options import Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool
-from memsvc.gateway.rate_limits import Kind, LimitError, Rate, RateLimits
+from memsvc.gateway.rate_limits import LimitError, Rate, RateLimits
 
 TENANT_SHARE: Final = 3 / 4
 """Share of the slots of a kind, and of its waiting places, that one tenant may have: there is
@@ -217,31 +217,20 @@ class Admission:
         self, options: SlotOptions, rates: RateLimits, meter: Meter, *, connections_max: int
     ) -> None:
         self._options = options
-        self._rates = rates
+        self.rates = rates
         self._meter = meter
         self._reject_until = 0.0
 
-        def slots(lane: Lane, limit: int) -> Slots:
-            return Slots(
-                lane, limit, meter, waiting_max=options.waiting_max, wait_ms=options.wait_ms
-            )
-
-        self._slots: dict[Lane, Slots] = {
-            "short": slots("short", options.calls_max or SLOTS_PER_CONNECTION * connections_max),
-            "model": slots("model", options.model_calls_max),
-            "composed": slots("composed", options.composed_calls_max),
-            "administration": slots("administration", options.administration_max),
-            "upload": slots("upload", options.uploads_max),
-            "body": Slots("body", options.bodies_max, meter),
+        limits: dict[Lane, int] = {
+            "short": options.calls_max or SLOTS_PER_CONNECTION * connections_max,
+            "model": options.model_calls_max,
+            "composed": options.composed_calls_max,
+            "administration": options.administration_max,
+            "upload": options.uploads_max,
         }
-
-    def count(self, caller: Caller, kind: Kind) -> None:
-        """Count a call or request as `RateLimits.count` does."""
-        self._rates.count(caller, kind)
-
-    def active(self, caller: Caller) -> AbstractContextManager[None]:
-        """Count a call in progress as `RateLimits.active` does."""
-        return self._rates.active(caller)
+        waits = {"waiting_max": options.waiting_max, "wait_ms": options.wait_ms}
+        self._slots = {lane: Slots(lane, limit, meter, **waits) for lane, limit in limits.items()}
+        self._slots["body"] = Slots("body", options.bodies_max, meter)
 
     async def delay_rejection(self, started: float) -> None:
         """Wait before a refusal is answered, where many are.
@@ -266,9 +255,8 @@ class Admission:
         started = perf_counter()
         if REJECTION_RATE.wait_s(self._reject_until, started) <= 0:
             return None
-        refused = self._rates.over_limit(caller) or self._slots[
-            lane_of(tool, uploads=False)
-        ].rejection(caller.tenant)
+        slots = self._slots[lane_of(tool, uploads=False)]
+        refused = self.rates.over_limit(caller) or slots.rejection(caller.tenant)
         if refused is not None:
             await self.delay_rejection(started)
         return refused

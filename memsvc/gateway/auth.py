@@ -1,34 +1,52 @@
-"""Authentication: the key that a request presents, its caller, and 401 for all others."""
+"""Authentication: the caller of a request's key or token, and 401 for all others."""
 
 import asyncio
-import ipaddress
-import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from time import monotonic
 from typing import Final, Literal
 from uuid import UUID
 
 import structlog
 from pydantic import Field, IPvAnyNetwork
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.core.background import in_background, wait_for_event
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Caller
-from memsvc.gateway.auth_challenge import Challenge, UnknownKeyError, is_discovery
-from memsvc.gateway.credentials import Credentials, KeyCache, credentials
-from memsvc.gateway.oauth import OAuthOptions, TokenVerifier, is_token
-from memsvc.gateway.rest import PUBLIC_PATHS
+from memsvc.core.scope import Caller, Permission
+from memsvc.gateway.credentials import (
+    AuthFailures,
+    Credentials,
+    KeyCache,
+    counted_address,
+    credentials,
+    is_local,
+)
+from memsvc.gateway.oauth import (
+    InsufficientScopeError,
+    OAuthOptions,
+    OAuthScopes,
+    TokenVerifier,
+    is_token,
+)
+from memsvc.gateway.rate_limits import LatestDict
+from memsvc.gateway.rest import MISSING_PERMISSION, PUBLIC_PATHS, error_response
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
+
+log = structlog.get_logger("memsvc.auth")
 
 CallerLookup = Callable[[Sequence[str]], Awaitable[dict[str, Caller | None]]]
 """Look-up of the current callers of credentials, in one query. UNAVAILABLE when it fails."""
@@ -65,11 +83,9 @@ class OpenStreams:
         finally:
             self._streams.discard(stream)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Check them in the background."""
-        async with in_background(self._check_loop()):
-            yield
+        return in_background(self._check_loop())
 
     async def _check_loop(self) -> None:
         while True:
@@ -90,8 +106,6 @@ class OpenStreams:
                 self._streams.discard(stream)
                 stream.end()
 
-
-log = structlog.get_logger("memsvc.auth")
 
 OPEN_LABEL = "open"
 CALLER = "memsvc.caller"
@@ -165,7 +179,7 @@ class Authenticator:
             changed=self._streams.check,
         )
         self._failures = AuthFailures(options.failures_a_minute)
-        self._tenants: OrderedDict[bytes, None] = OrderedDict()
+        self._tenants = LatestDict[bytes, None](options.cache_keys_max)
         self._new_tenants: set[bytes] = set()
         self._uses: dict[UUID, datetime] = {}
 
@@ -202,21 +216,24 @@ class Authenticator:
 
         UNAVAILABLE when the look-up fails, PERMISSION_DENIED for a valid token with too few scopes.
         """
-        received = credentials(
+        received = self.received(scope)
+        return None if received is None else await self.caller_of(received)
+
+    def received(self, scope: Scope) -> Credentials | None:
+        """Return the credentials of a request, if it has any."""
+        return credentials(
             scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query
         )
-        return None if received is None else await self.caller_of(received)
 
     async def caller_of(self, received: Credentials) -> Caller | None:
         """Return the caller of these credentials, as `caller` does."""
-        if self._tokens is None or not is_token(received.text):
+        tokens = self._tokens
+        if tokens is None or not is_token(received.text):
             return await self.resolve(received.text)
-        caller = await self._tokens.caller(received.text) if received.as_bearer else None
+        caller = await tokens.caller(received.text) if received.as_bearer else None
         if caller is not None and caller.tenant not in self._tenants:
             await self._remember_tenant(caller.tenant)
-            self._tenants[caller.tenant] = None
-            while len(self._tenants) > self.options.cache_keys_max:
-                self._tenants.popitem(last=False)
+            self._tenants.put(caller.tenant, None)
         return caller
 
     async def authenticate(self, scope: Scope, received: Credentials) -> Caller:
@@ -244,7 +261,7 @@ class Authenticator:
         A revoked key is listed. Nobody guesses a token, and where every key opens a tenant there is
         nothing to guess.
         """
-        if self._is_open or (self._tokens is not None and is_token(text)):
+        if self._is_open or self._is_token(text):
             return False
         return not (self._can_be_key(text) and self._key_cache.was_listed(keys.hash_key(text)))
 
@@ -254,31 +271,30 @@ class Authenticator:
 
         At once where a change of the key is announced, otherwise within `auth.cache_s`.
         """
-        received = credentials(
-            scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query
-        )
+        received = self.received(scope)
         if received is None:
             raise RuntimeError("a stream was opened without credentials")
         with self._streams.register(OpenStream(received.text, caller_of(scope), end)):
             yield
 
     async def _find_all(self, texts: Sequence[str]) -> dict[str, Caller | None]:
-        tokens = {text for text in texts if self._tokens is not None and is_token(text)}
+        tokens = set(filter(self._is_token, texts))
         hash_by_text = {text: keys.hash_key(text) for text in texts if text not in tokens}
         found = await self._key_cache.refresh(hash_by_text.values()) if hash_by_text else {}
         by_text = {
             text: self._caller(key_hash, found.get(key_hash))
             for text, key_hash in hash_by_text.items()
         }
-        for text in tokens:
-            assert self._tokens is not None
-            by_text[text] = await self._tokens.caller_or_none(text)
+        if self._tokens is not None:
+            by_text |= {text: await self._tokens.caller_or_none(text) for text in tokens}
         return by_text
 
     def _can_be_key(self, text: str) -> bool:
-        if self._tokens is not None and is_token(text):
-            return False
-        return bool(text) and len(text) <= self.options.key_chars_max and text.isprintable()
+        fits = 0 < len(text) <= self.options.key_chars_max and text.isprintable()
+        return fits and not self._is_token(text)
+
+    def _is_token(self, text: str) -> bool:
+        return self._tokens is not None and is_token(text)
 
     def _caller(self, key_hash: bytes, api_key: keys.ApiKey | None) -> Caller | None:
         if api_key is None:
@@ -332,6 +348,111 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
+UNAUTHORIZED_STATUS: Final = 401
+FORBIDDEN_STATUS: Final = 403
+_PLACEHOLDERS: Final = ("YOUR_", "<", "$")
+"""Prefixes of placeholders for a key in the snippets of documentation, ours and others'."""
+SEND_KEY: Final = "send the header Authorization: Bearer KEY"
+DISCOVERY_PREFIXES: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
+DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favicon.ico"})
+
+
+def _is_discovery(path: str) -> bool:
+    """Return whether clients without a key look here for an authorization server or an icon."""
+    return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
+
+
+class UnknownKeyError(MemsvcError):
+    """An invalid key, or none.
+
+    The message names the `file` with the right one; it never repeats the key.
+    """
+
+    def __init__(
+        self,
+        key: str | None,
+        file: Path | None = None,
+        *,
+        tokens: bool = False,
+        recovery: str = SEND_KEY,
+    ) -> None:
+        self.is_given = key is not None
+        message = (
+            "this API key is unknown, was revoked, or has expired"
+            if key is not None
+            else "an API key is required"
+        )
+        if key is not None and key.startswith(_PLACEHOLDERS):
+            message = "a placeholder stands where the API key belongs"
+        if tokens:
+            message = message.replace("API key", "API key or access token")
+        if file is not None and file.exists():
+            message += f"; the key of this data folder is in {file}"
+        super().__init__(Code.PERMISSION_DENIED, message, recovery=recovery)
+
+
+@frozen
+class Challenge:
+    """Required credentials: a key or, with the metadata URL, also a token with scopes."""
+
+    metadata_url: str = ""
+    scopes: OAuthScopes | None = None
+
+    def not_found(self, scope: Scope) -> Response:
+        """Return 404, where a client looks for an authorization server.
+
+        OAuth clients show `error` and `error_description` to their users.
+        """
+        message = (
+            "this server has no authorization server: an API key is required"
+            if self.scopes is None
+            else "this server has no authorization server of its own: its metadata names the"
+            " issuer of tokens"
+        )
+        details = {"error": "invalid_request", "error_description": f"{message}; {SEND_KEY}"}
+        return error_response(not_found(message, recovery=SEND_KEY, details=details), scope)
+
+    def error(self, error: MemsvcError, scope: Scope) -> Response:
+        """Return the response to a failed authentication: 401 without valid credentials."""
+        if isinstance(error, UnknownKeyError):
+            status, scopes = UNAUTHORIZED_STATUS, "" if self.scopes is None else self.scopes.default
+            fault = "invalid_token" if error.is_given and self.scopes is not None else ""
+        elif isinstance(error, InsufficientScopeError):
+            status, scopes, fault = None, error.scopes, "insufficient_scope"
+        else:
+            return error_response(error, scope)
+        header = {"WWW-Authenticate": self._header(fault, scopes)}
+        return error_response(error, scope, status=status, headers=header)
+
+    def with_missing_scope(self, scope: Scope, send: Send, caller: Caller) -> Send:
+        """Return a `send` that names the missing scope to a caller with a token.
+
+        A call refused for lack of a scope gets 403 with the scopes that it needs, so that a client
+        can request a token that has it.
+        """
+        scopes = self.scopes
+        if scopes is None or caller.key_id is not None:
+            return send
+
+        async def send_challenge(message: Message) -> None:
+            missing = scope.get(MISSING_PERMISSION)
+            if message["type"] == "http.response.start" and isinstance(missing, Permission):
+                header = self._header("insufficient_scope", scopes.with_permission(caller, missing))
+                headers = [
+                    *message.get("headers", ()),
+                    (b"www-authenticate", header.encode("latin-1")),
+                ]
+                message = {**message, "status": FORBIDDEN_STATUS, "headers": headers}
+            await send(message)
+
+        return send_challenge
+
+    def _header(self, error: str, scopes: str) -> str:
+        parts = {"error": error, "scope": scopes, "resource_metadata": self.metadata_url}
+        params = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
+        return f"Bearer {params}".rstrip()
+
+
 class RequireCaller:
     """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401.
 
@@ -353,19 +474,15 @@ class RequireCaller:
         self._challenge = challenge or Challenge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._public_paths:
-            await self.app(scope, receive, send)
-            return
-        if is_discovery(scope["path"]):
+        is_public = scope["type"] != "http" or scope["path"] in self._public_paths
+        if not is_public and _is_discovery(scope["path"]):
             await self._challenge.not_found(scope)(scope, receive, send)
             return
-        if scope["method"] == "OPTIONS":  # it has no key, and no route accepts it: 405, or 404
+        # OPTIONS has no key, and no route accepts it: 405, or 404
+        if is_public or scope["method"] == "OPTIONS":
             await self.app(scope, receive, send)
             return
-        options = self._authenticator.options
-        received = credentials(
-            scope["headers"], scope["query_string"], key_in_query=options.key_in_query
-        )
+        received = self._authenticator.received(scope)
         try:
             if received is None:
                 raise UnknownKeyError(None, tokens=self._challenge.scopes is not None)
@@ -375,114 +492,3 @@ class RequireCaller:
             return
         scope[CALLER] = caller
         await self.app(scope, receive, self._challenge.with_missing_scope(scope, send, caller))
-
-
-ADDRESSES_MAX: Final = 10_000
-MINUTE_S: Final = 60.0
-
-
-class AuthFailures:
-    """Counts invalid keys by address: so many a minute, and so many at once."""
-
-    def __init__(self, per_minute: int) -> None:
-        self._per_minute = per_minute
-        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait_s(self, address: str) -> float:
-        """Count an invalid key of this address; return 0, or how long it should have waited.
-
-        A key that came too early does not count.
-        """
-        if self._per_minute == 0:
-            return 0.0
-        used, at = self._used.get(address, (0.0, 0.0))
-        now = monotonic()
-        used = max(0.0, used - (now - at) * self._per_minute / MINUTE_S)
-        if used > self._per_minute - 1:
-            return (used - self._per_minute + 1) * MINUTE_S / self._per_minute
-        self._used[address] = used + 1, now
-        self._used.move_to_end(address)
-        while len(self._used) > ADDRESSES_MAX:
-            self._used.popitem(last=False)
-        return 0.0
-
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-_FORWARDED_BY: Final = (b"x-forwarded-for", b"forwarded")
-_PROXY_HEADERS: Final = (*_FORWARDED_BY, b"x-real-ip", b"via")
-_FOR = re.compile(r"(?:^|[;,])\s*for=(\"[^\"]*\"|[^;,\s]*)", re.IGNORECASE)
-
-
-def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
-    """Return the right-most hop of X-Forwarded-For (else Forwarded) that is no trusted proxy.
-
-    Without a trusted peer, the peer. No trusted proxy wrote a hop that is no address: the hop
-    before it counts.
-    """
-    found = _peer(scope)
-    for hop in reversed(_hops(scope)):
-        if not _is_trusted(found, trusted) or _parsed(hop) is None:
-            break
-        found = hop
-    return found
-
-
-def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
-    """Return the address under which a client is counted; for IPv6, its /64 network."""
-    host = client_address(scope, trusted)
-    address = _parsed(host)
-    if address is None:
-        return host
-    if address.version == 4:
-        return str(address)
-    return str(ipaddress.ip_network((address, 64), strict=False).network_address)
-
-
-def is_local(scope: Scope) -> bool:
-    """Return whether a request comes from this machine and through no proxy.
-
-    A proxy may speak for anybody.
-    """
-    address = _parsed(_peer(scope))
-    proxied = any(name in _PROXY_HEADERS for name, _ in scope["headers"])
-    return address is not None and address.is_loopback and not proxied
-
-
-def _peer(scope: Scope) -> str:
-    return str((scope.get("client") or ("",))[0])
-
-
-def _hops(scope: Scope) -> list[str]:
-    for header in _FORWARDED_BY:
-        lines = [value.decode("latin-1") for name, value in scope["headers"] if name == header]
-        if lines:
-            header_value = ",".join(lines)
-            hops = (
-                header_value.split(",")
-                if header == _FORWARDED_BY[0]
-                else _FOR.findall(header_value)
-            )
-            return [_without_port(hop.strip().strip('"')) for hop in hops]
-    return []
-
-
-def _without_port(hop: str) -> str:
-    if hop.startswith("["):
-        return hop[1:].partition("]")[0]
-    return hop.partition(":")[0] if hop.count(":") == 1 else hop
-
-
-def _is_trusted(host: str, trusted: Sequence[Network]) -> bool:
-    address = _parsed(host)
-    return address is not None and any(address in network for network in trusted)
-
-
-def _parsed(host: str) -> IpAddress | None:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if address.version == 6 else None
-    return mapped or address

@@ -1,8 +1,8 @@
 """A call's records when it ends: call log, log, metrics and trace; and the call log's upkeep."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -64,11 +64,9 @@ class Retention:
             )
         return True
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Run it in the background."""
-        async with in_background(self._roll_loop()):
-            yield
+        return in_background(self._roll_loop())
 
     async def _roll_loop(self) -> None:
         while True:
@@ -256,22 +254,16 @@ class Call:
         """Return what the call log keeps of the arguments."""
         if self.tool is None:
             return {}
-        raw = (
-            {}
-            if self.raw is None
-            else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
-        )
-        return shape(self.arguments, self.tool) | raw
+        shapes = shape(self.arguments, self.tool)
+        if self.raw is not None:
+            shapes[self.raw.argument] = {"redacted": True, "bytes": self.raw.size_bytes}
+        return shapes
 
     def identifier(self, name: str) -> str | None:
         """Return an identifier among the arguments, if the tool says that it may be logged."""
-        if (
-            self.tool is None
-            or name not in self.tool.logged
-            or not isinstance(self.arguments, Mapping)
-        ):
-            return None
-        value = self.arguments.get(name)
+        may_be_logged = self.tool is not None and name in self.tool.logged
+        sent = self.arguments if isinstance(self.arguments, Mapping) else {}
+        value = sent.get(name) if may_be_logged else None
         return safe_text(value, 128) if isinstance(value, str) else None
 
 
@@ -296,25 +288,22 @@ class CallAccounting:
             self._meter.add(tool.counter, status=call.status)
         if tool is not None and tool.duration_ms is not None:
             self._meter.add(tool.duration_ms, duration_ms)
-        log.info(
-            "call",
-            request_id=call.request_id,
-            surface=call.surface,
-            tool=call.tool_name,
-            project=call.project,
-            session_id=call.identifier("session_id"),
-            turn_id=call.identifier("turn_id"),
-            latency_ms=round(duration_ms, 2),
-            status=call.status,
-            code=call.code or None,
-        )
-        split = call.context.time_by_kind(duration_ms)
         details = {
             "request_id": call.request_id,
             "surface": call.surface,
             "project": call.project,
             "status": call.status,
         }
+        log.info(
+            "call",
+            **details,
+            tool=call.tool_name,
+            session_id=call.identifier("session_id"),
+            turn_id=call.identifier("turn_id"),
+            latency_ms=round(duration_ms, 2),
+            code=call.code or None,
+        )
+        split = call.context.time_by_kind(duration_ms)
         self._slow_calls.record(call.tool_name, duration_ms, details | split)
         await self._record(call, duration_ms)
         return {**split, "code": call.code}
@@ -335,12 +324,8 @@ class CallAccounting:
             arguments=call.shape(),
             request_id=call.request_id,
         )
-        if (
-            call.tool is not None
-            and call.tool.is_admin
-            and not call.tool.read_only
-            and call.status == "success"
-        ):
+        tool = call.tool
+        if tool and tool.is_admin and not tool.read_only and call.status == "success":
             await self._call_log.record_now(record)
         else:
             self._call_log.record(record)

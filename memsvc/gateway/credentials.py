@@ -1,8 +1,10 @@
-"""Credentials of a request, as clients send them, and the cache of look-ups of their keys."""
+"""What requests present: keys, with their look-ups, and the addresses that they come from."""
 
 import asyncio
+import ipaddress
+import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,8 +12,11 @@ from time import monotonic
 from typing import Final
 from urllib.parse import parse_qsl
 
+from starlette.types import Scope
+
 from memsvc.core.errors import unavailable
 from memsvc.core.frozen import frozen
+from memsvc.gateway.rate_limits import LatestDict
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -65,7 +70,7 @@ class KeyCache:
         self._changes = changes
         self._changed = changed
         self._listed: OrderedDict[bytes, _CachedKey] = OrderedDict()
-        self._absent: OrderedDict[bytes, float] = OrderedDict()
+        self._absent = LatestDict[bytes, float](keys_max)
         self._query_slots = asyncio.Semaphore(CONCURRENT_QUERIES)
         self._pending: dict[tuple[bytes, int], asyncio.Task[keys.ApiKey | None]] = {}
 
@@ -99,7 +104,7 @@ class KeyCache:
             if cached.key is None:
                 self._forget(key_hash)
         if found is None:
-            _keep(self._absent, key_hash, monotonic() + self._keep_s, self._keys_max)
+            self._absent.put(key_hash, monotonic() + self._keep_s)
         # else it was evicted meanwhile
         elif cached.change_count == change_count and self._listed.get(key_hash) is cached:
             cached.valid_until = monotonic() + self._keep_s
@@ -161,13 +166,6 @@ async def _in_time() -> AsyncIterator[None]:
         raise unavailable("the database cannot be reached just now", retry_after_s=1.0) from error
 
 
-def _keep(cache: OrderedDict[bytes, float], key_hash: bytes, until: float, limit: int) -> None:
-    cache[key_hash] = until
-    cache.move_to_end(key_hash)
-    while len(cache) > limit:
-        cache.popitem(last=False)
-
-
 def key_of(text: str) -> str | None:
     """Return the key of an Authorization value: the first word after any number of `Bearer`.
 
@@ -190,10 +188,8 @@ def without_identity(token: str) -> str:
     identity, at, key = token.partition("@")
     if not at or not key or "@" in key:
         return token
-    is_key = key.startswith(_KEY_PREFIXES)
-    if is_key or (":" in identity and "." not in key):
-        return key
-    return token
+    is_key = key.startswith(_KEY_PREFIXES) or (":" in identity and "." not in key)
+    return key if is_key else token
 
 
 @frozen
@@ -227,3 +223,107 @@ def credentials(
                 if parameter in QUERY_NAMES and (key := key_of(text)):
                     return Credentials(key, as_bearer=False)
     return None
+
+
+ADDRESSES_MAX: Final = 10_000
+MINUTE_S: Final = 60.0
+
+
+class AuthFailures:
+    """Counts invalid keys by address: so many a minute, and so many at once."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._used = LatestDict[str, tuple[float, float]](ADDRESSES_MAX)
+
+    def wait_s(self, address: str) -> float:
+        """Count an invalid key of this address; return 0, or how long it should have waited.
+
+        A key that came too early does not count.
+        """
+        if self._per_minute == 0:
+            return 0.0
+        used, at = self._used.get(address, (0.0, 0.0))
+        now = monotonic()
+        used = max(0.0, used - (now - at) * self._per_minute / MINUTE_S)
+        if used > self._per_minute - 1:
+            return (used - self._per_minute + 1) * MINUTE_S / self._per_minute
+        self._used.put(address, (used + 1, now))
+        return 0.0
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_FORWARDED_BY: Final = (b"x-forwarded-for", b"forwarded")
+_PROXY_HEADERS: Final = (*_FORWARDED_BY, b"x-real-ip", b"via")
+_FOR = re.compile(r"(?:^|[;,])\s*for=(\"[^\"]*\"|[^;,\s]*)", re.IGNORECASE)
+
+
+def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
+    """Return the right-most hop of X-Forwarded-For (else Forwarded) that is no trusted proxy.
+
+    Without a trusted peer, the peer. No trusted proxy wrote a hop that is no address: the hop
+    before it counts.
+    """
+    found = _peer(scope)
+    for hop in reversed(_hops(scope)):
+        if not _is_trusted(found, trusted) or _parsed(hop) is None:
+            break
+        found = hop
+    return found
+
+
+def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
+    """Return the address under which a client is counted; for IPv6, its /64 network."""
+    host = client_address(scope, trusted)
+    address = _parsed(host)
+    if address is None:
+        return host
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+
+
+def is_local(scope: Scope) -> bool:
+    """Return whether a request comes from this machine and through no proxy.
+
+    A proxy may speak for anybody.
+    """
+    address = _parsed(_peer(scope))
+    proxied = any(name in _PROXY_HEADERS for name, _ in scope["headers"])
+    return address is not None and address.is_loopback and not proxied
+
+
+def _peer(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _hops(scope: Scope) -> list[str]:
+    for header in _FORWARDED_BY:
+        lines = [value.decode("latin-1") for name, value in scope["headers"] if name == header]
+        if lines:
+            text = ",".join(lines)
+            hops = text.split(",") if header == _FORWARDED_BY[0] else _FOR.findall(text)
+            return [_without_port(hop.strip().strip('"')) for hop in hops]
+    return []
+
+
+def _without_port(hop: str) -> str:
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    return hop.partition(":")[0] if hop.count(":") == 1 else hop
+
+
+def _is_trusted(host: str, trusted: Sequence[Network]) -> bool:
+    address = _parsed(host)
+    return address is not None and any(address in network for network in trusted)
+
+
+def _parsed(host: str) -> IpAddress | None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if address.version == 6 else None
+    return mapped or address

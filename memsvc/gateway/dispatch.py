@@ -94,8 +94,7 @@ def validate(tool: Tool, arguments: Any) -> Arguments:
 
     INVALID_ARGUMENT names the wrong ones, without their values.
     """
-    if arguments is None:
-        arguments = {}
+    arguments = {} if arguments is None else arguments
     if not isinstance(arguments, Mapping):
         raise invalid("arguments must be an object")
     try:
@@ -143,6 +142,7 @@ STEP_SURFACE = "pipe"
 """Surface of calls that a tool makes for its caller."""
 
 _Done = TypeVar("_Done")
+_Run = Callable[[Tool, Scope, Any], Awaitable[_Done]]
 
 
 class Dispatch:
@@ -251,9 +251,7 @@ class Dispatch:
             raise outcome
         return outcome
 
-    async def _run(
-        self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
-    ) -> _Done | MemsvcError:
+    async def _run(self, call: Call, name: str, run: _Run[_Done]) -> _Done | MemsvcError:
         """Return the outcome of a call, or the error that it ends with."""
         known = UNKNOWN_TOOL if self.catalogue.get(name) is None else name
         attributes = {"surface": call.surface, "request_id": call.request_id}
@@ -263,28 +261,20 @@ class Dispatch:
             call_scope(call.request_id, self._tracer, call.caller.tenant) as call.context,
         ):
             try:
-                return await self._handle(call, name, run)
+                done = await self._execute(call, name, run)
+                call.status = "success"
+                return done
+            except MemsvcError as error:
+                return call.failed(error)
+            except Exception as error:  # it is our fault, and its text may be content
+                log.error(
+                    "a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error
+                )
+                return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
             finally:
                 span.note(status=call.status, **await self._accounting.close(call))
 
-    async def _handle(
-        self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
-    ) -> _Done | MemsvcError:
-        try:
-            done = await self._execute(call, name, run)
-            call.status = "success"
-            return done
-        except MemsvcError as error:
-            return call.failed(error)
-        except Exception as error:  # any other exception is our fault, and its text may be content
-            log.error(
-                "a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error
-            )
-            return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
-
-    async def _execute(
-        self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
-    ) -> _Done:
+    async def _execute(self, call: Call, name: str, run: _Run[_Done]) -> _Done:
         """Return the outcome of a call, once it is admitted, its user accepts and it has a slot."""
         admission = self.admission
         if admission is None:
@@ -293,10 +283,10 @@ class Dispatch:
             return await run(*await self._as_stored(call, tool, scope, args))
         started_at = perf_counter()
         try:
-            with admission.active(call.caller):
+            with admission.rates.active(call.caller):
                 tool, scope, args = self._prepare(call, name)
             await self._confirm(call, tool, args)
-            with admission.active(call.caller):
+            with admission.rates.active(call.caller):
                 async with admission.running(call.caller, tool, uploads=call.raw is not None):
                     return await run(*await self._as_stored(call, tool, scope, args))
         except LimitError:
@@ -348,7 +338,7 @@ class Dispatch:
         if tool is not None and self.is_visible(call.caller, tool):
             call.tool, call.project = tool, named_project(tool, call.arguments)
         if self.admission is not None:
-            self.admission.count(call.caller, "calls")
+            self.admission.rates.count(call.caller, "calls")
         if call.tool is None or tool is None:
             raise self._unknown(call.caller, safe_text(name, NAME_CHARS_MAX))
         arguments = validate(

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import structlog
 from pydantic import Field
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,7 +31,13 @@ from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
 from memsvc.gateway.rate_limits import RateOptions, StoredOptions
-from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
+from memsvc.gateway.rest import (
+    HEALTH_PATHS,
+    REQUEST_ID,
+    Draining,
+    error_response,
+    with_headers,
+)
 
 _STEP_BYTES = bytes.maketrans(b"[{]},", b"\x01\x01\xff\xff\x00")
 _IGNORED = bytes(byte for byte in range(256) if byte not in b'[]{},"')
@@ -189,51 +196,26 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 @frozen
 class RequestId:
-    """ASGI: gives every request an id, the caller's X-Request-ID if it is valid, and echoes it."""
+    """ASGI: gives every request an id, the caller's X-Request-ID if it is valid, and echoes it.
+
+    While the process drains, responses close the connection, to move clients elsewhere.
+    """
 
     app: ASGIApp
+    draining: Draining
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         header = _header(scope, b"x-request-id")
-        name = (
-            header if header is not None and _REQUEST_ID.fullmatch(header) else uuid4().hex.encode()
-        )
+        name = header if header and _REQUEST_ID.fullmatch(header) else uuid4().hex.encode()
         scope[REQUEST_ID] = name.decode()
-
-        async def send_named(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), (b"x-request-id", name)],
-                }
-            await send(message)
-
+        named = (b"x-request-id", name)
+        closed = (named, (b"connection", b"close"))
+        send = with_headers(send, lambda _: closed if self.draining.started else (named,))
         with structlog.contextvars.bound_contextvars(request_id=scope[REQUEST_ID]):
-            await self.app(scope, receive, send_named)
-
-
-@frozen
-class CheckPath:
-    """ASGI: refuses a path that is not UTF-8 once it is decoded.
-
-    With replacement characters, two different paths would be one.
-    """
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (
-            scope["type"] == "http"
-            and "\ufffd" in scope["path"]
-            and not _is_text(scope.get("raw_path"))
-        ):
-            error = invalid_path("the path is not UTF-8 once it is decoded")
-            await error_response(error, scope)(scope, receive, send)
-            return
-        await self.app(scope, receive, send)
+            await self.app(scope, receive, send)
 
 
 def _is_text(raw_path: bytes | None) -> bool:
@@ -245,20 +227,15 @@ def _is_text(raw_path: bytes | None) -> bool:
 
 
 def _matches(value: str, allowed: Sequence[str]) -> bool:
-    for pattern in allowed:
-        if value == pattern:
-            return True
-        if (
-            pattern.endswith(":*")
-            and value.startswith(pattern[:-1])
-            and value[len(pattern) - 1 :].isdigit()
-        ):
-            return True
-    return False
+    name, _, port = value.rpartition(":")
+    return value in allowed or (bool(name) and port.isdigit() and f"{name}:*" in allowed)
 
 
 class CheckHost:
     """ASGI: refuses a foreign Host (DNS rebinding) and Origin (a web page), except at health paths.
+
+    It refuses a path too that is not UTF-8 once it is decoded: with replacement characters, two
+    different paths would be one.
 
     Bound to loopback, it answers to this machine's names, on any port, and to its own pages. Bound
     elsewhere, Host is checked once `allowed_hosts` is set, and no page may call unless
@@ -275,22 +252,25 @@ class CheckHost:
         self._local_names = () if options.allowed_origins else loopback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
-            host = (_header(scope, b"host") or b"").decode("latin-1").lower()
-            if self._hosts and not _matches(host, self._hosts):
-                recovery = "add it to limits.allowed_hosts"
-                error = permission_denied("this Host is not served here", recovery=recovery)
-                await error_response(error, scope, status=WRONG_HOST_STATUS)(scope, receive, send)
-                return
-            origin = _header(scope, b"origin")
-            if origin and not self._is_allowed(
-                scope["path"], origin.decode("latin-1").lower(), host
-            ):
-                recovery = "add it to limits.allowed_origins"
-                error = permission_denied("pages of this Origin may not call", recovery=recovery)
-                await error_response(error, scope)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        if "\ufffd" in scope["path"] and not _is_text(scope.get("raw_path")):
+            return error_response(invalid_path("the path is not UTF-8 once it is decoded"), scope)
+        if scope["path"] in HEALTH_PATHS:
+            return None
+        host = (_header(scope, b"host") or b"").decode("latin-1").lower()
+        if self._hosts and not _matches(host, self._hosts):
+            recovery = "add it to limits.allowed_hosts"
+            error = permission_denied("this Host is not served here", recovery=recovery)
+            return error_response(error, scope, status=WRONG_HOST_STATUS)
+        origin = (_header(scope, b"origin") or b"").decode("latin-1").lower()
+        if origin and not self._is_allowed(scope["path"], origin, host):
+            recovery = "add it to limits.allowed_origins"
+            error = permission_denied("pages of this Origin may not call", recovery=recovery)
+            return error_response(error, scope)
+        return None
 
     def _is_allowed(self, path: str, origin: str, host: str) -> bool:
         """Return whether pages of this origin may call.
@@ -324,34 +304,14 @@ class MountApp:
 
 
 @frozen
-class CountRequest:
-    """ASGI: counts every request of a caller before its body is read.
+class LimitRequest:
+    """ASGI: counts a caller's requests, and passes complete bodies on, limited in size and depth.
 
-    RATE_LIMITED beyond the rate.
-    """
+    RATE_LIMITED beyond the rate, before the body is read. A body that does not come at once takes
+    one of a few slots until it is complete, and has limited time.
 
-    app: ASGIApp
-    admission: Admission | None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if CALLER in scope and self.admission is not None:
-            try:
-                self.admission.count(caller_of(scope), "requests")
-            except MemsvcError as error:
-                await error_response(error, scope)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
-
-
-@frozen
-class LimitBody:
-    """ASGI: passes complete request bodies on, within limits of size and JSON depth.
-
-    A body that does not come at once takes one of a few slots until it is complete, and has limited
-    time.
-
-    Requests that `streams` picks pass untouched: their route reads the body in chunks, with a limit
-    of its own.
+    Requests that `streams` picks are counted alone: their route reads the body in chunks, with a
+    limit of its own.
     """
 
     app: ASGIApp
@@ -360,31 +320,23 @@ class LimitBody:
     admission: Admission | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self.streams(scope):
-            await self.app(scope, receive, send)
-            return
+        app: ASGIApp = self.app
         try:
-            body, tail = await self._read(scope, receive)
-            if body and b"json" in (_header(scope, b"content-type") or b"").lower():
-                check_json(body, self.options.json_depth_max, self.options.json_values_max)
-                await others_first(len(body))
-        except MemsvcError as error:
-            await error_response(error, scope)(scope, receive, send)
-            return
+            if CALLER in scope and self.admission is not None:
+                self.admission.rates.count(caller_of(scope), "requests")
+            if scope["type"] == "http" and not self.streams(scope):
+                body = await self._read(scope, receive)
+                receive = replayed({"type": "http.request", "body": body}, receive)
         except TimeoutError:
-            await BodyTimeoutError(self.options.body_s).response(scope)(scope, receive, send)
+            app = BodyTimeoutError(self.options.body_s).response(scope)
+        except MemsvcError as error:
+            app = error_response(error, scope)
+        except ClientDisconnect:  # half a body means nothing
             return
-        if tail is not None:  # the client has disconnected, and half a body means nothing
-            return
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        await app(scope, receive, send)
 
-        async def replay() -> Message:
-            return messages.pop() if messages else await receive()
-
-        await self.app(scope, replay, send)
-
-    async def _read(self, scope: Scope, receive: Receive) -> tuple[bytes, Message | None]:
-        """Return the whole body, and the message that ended it early, if one did."""
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the whole body; ClientDisconnect where it ends early."""
         size_max = self.options.request_bytes_max
         if CALLER not in scope:  # no public route reads a body
             size_max = min(size_max, ANONYMOUS_BYTES_MAX)
@@ -398,14 +350,19 @@ class LimitBody:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    return b"", message
+                    raise ClientDisconnect
                 chunk = message.get("body", b"")
                 size += len(chunk)
                 if size > size_max:
                     raise too_large
                 chunks.append(chunk)
                 if not message.get("more_body", False):
-                    return chunks[0] if len(chunks) == 1 else b"".join(chunks), None
+                    break
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if body and b"json" in (_header(scope, b"content-type") or b"").lower():
+            check_json(body, self.options.json_depth_max, self.options.json_values_max)
+            await others_first(len(body))
+        return body
 
     def _slot(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Return a slot for a body in transfer; a request that announces no body needs none."""
@@ -416,6 +373,16 @@ class LimitBody:
         if self.admission is None or CALLER not in scope or is_empty:
             return nullcontext()
         return self.admission.body(caller_of(scope))
+
+
+def replayed(first: Message, receive: Receive) -> Receive:
+    """Return a `receive` for which this message is the first."""
+    messages = [first]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
 
 
 class BodyTimeoutError(MemsvcError):

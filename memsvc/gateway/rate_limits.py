@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic, perf_counter
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import structlog
 from pydantic import Field, field_validator
@@ -22,6 +22,25 @@ from memsvc.core.tools import Tool
 from memsvc.store import usage
 from memsvc.store.database import Database
 from memsvc.store.usage import Quota
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class LatestDict(OrderedDict[_Key, _Value]):
+    """Values by key, of which the latest are kept, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def put(self, key: _Key, value: _Value) -> None:
+        """Set a value, as the latest."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._limit:
+            self.popitem(last=False)
+
 
 storage_log = structlog.get_logger("memsvc.stored")
 
@@ -71,7 +90,7 @@ class StorageQuota:
         self._database = database
         self._clock = clock
         self._quota = quota
-        self._counts: OrderedDict[bytes, _Count] = OrderedDict()
+        self._counts = LatestDict[bytes, _Count](TENANTS_MAX)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
 
     def check(self, tenant: bytes, tool: Tool) -> None:
@@ -94,7 +113,7 @@ class StorageQuota:
             now = self._clock.now()
             is_active = await self._quota.unbounded_until(tx, now) is None
         fresh_s = min(max(FRESH_S, (perf_counter() - started) * FRESH_FACTOR), FRESH_S_MAX)
-        self._keep(tenant, _Count(stored_bytes, is_active, now + timedelta(seconds=fresh_s)))
+        self._counts.put(tenant, _Count(stored_bytes, is_active, now + timedelta(seconds=fresh_s)))
         if stored_bytes >= self._quota.bytes_max:
             storage_log.warning(
                 "a tenant holds more than limits.stored.tenant_bytes_max",
@@ -103,22 +122,16 @@ class StorageQuota:
                 refused=is_active,
             )
 
-    def _keep(self, tenant: bytes, count: _Count) -> None:
-        self._counts.pop(tenant, None)
-        self._counts[tenant] = count
-        while len(self._counts) > TENANTS_MAX:
-            self._counts.popitem(last=False)
-
     async def _count_in_background(self, tenant: bytes) -> None:
         try:
             await self.count(tenant)
         except MemsvcError as error:
             storage_log.warning("what a tenant holds could not be counted", code=error.code.value)
-            count, until = (
-                self._counts.get(tenant),
-                self._clock.now() + timedelta(seconds=FRESH_S_MAX),
+            count = self._counts.get(tenant)
+            until = self._clock.now() + timedelta(seconds=FRESH_S_MAX)
+            self._counts.put(
+                tenant, replace(count, until=until) if count else _Count(0, False, until)
             )
-            self._keep(tenant, replace(count, until=until) if count else _Count(0, False, until))
 
 
 @frozen
@@ -315,11 +328,9 @@ class RateLimits:
         tenant = self._tenant(caller.tenant)
         of_key = tenant.active.get(_key(caller), 0)
         if of_key >= tenant.keys_at_once > 0:
-            return self._too_many("key_at_once", f"{of_key} calls with this key are under way")
+            return self._too_many("key", of_key, "with this key")
         if tenant.active_calls >= tenant.at_once > 0:
-            return self._too_many(
-                "tenant_at_once", f"{tenant.active_calls} calls of this tenant are under way"
-            )
+            return self._too_many("tenant", tenant.active_calls, "of this tenant")
         return None
 
     def _tenant(self, tenant: bytes) -> _TenantUse:
@@ -344,23 +355,17 @@ class RateLimits:
 
     def _refused(self, bucket: _Bucket, wait_s: float) -> LimitError:
         kind, label = bucket
-        subject, reason = (
-            ("this tenant", f"tenant_{kind}") if label is None else ("this key", f"key_{kind}")
-        )
-        self._meter.add("memsvc_refused_total", reason=reason)
-        return LimitError(
-            Code.RATE_LIMITED,
-            f"{subject} makes more {kind} a second than it may",
-            retry_after_s=round(wait_s + 0.0005, 3),
-        )
+        owner, wait_s = "tenant" if label is None else "key", round(wait_s + 0.0005, 3)
+        message = f"this {owner} makes more {kind} a second than it may"
+        return self._limit_error(f"{owner}_{kind}", message, wait_s)
 
-    def _too_many(self, reason: str, message: str) -> LimitError:
+    def _too_many(self, owner: str, count: int, whose: str) -> LimitError:
+        message = f"{count} calls {whose} are under way, which is as many as may be"
+        return self._limit_error(f"{owner}_at_once", message, AT_ONCE_RETRY_S)
+
+    def _limit_error(self, reason: str, message: str, wait_s: float) -> LimitError:
         self._meter.add("memsvc_refused_total", reason=reason)
-        return LimitError(
-            Code.RATE_LIMITED,
-            f"{message}, which is as many as may be",
-            retry_after_s=AT_ONCE_RETRY_S,
-        )
+        return LimitError(Code.RATE_LIMITED, message, retry_after_s=wait_s)
 
     async def exchange(self) -> bool:
         """Exchange use with other replicas; return whether the database could be reached.
@@ -418,11 +423,9 @@ class RateLimits:
             use.empty_at = max(use.empty_at, known)
         self._meter.add("memsvc_rates_told_total", status="success")
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Exchange in the background."""
-        async with in_background(self._exchange_loop()):
-            yield
+        return in_background(self._exchange_loop())
 
     async def _exchange_loop(self) -> None:
         while True:

@@ -3,8 +3,9 @@
 import asyncio
 import gzip
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hmac import compare_digest
 from http import HTTPStatus
 from math import ceil
@@ -97,23 +98,15 @@ async def to_console(_: Request) -> Response:
     return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
-@frozen
-class CloseOnDrain:
-    """ASGI: while the process drains, responses close the connection, to move clients elsewhere."""
+def with_headers(send: Send, headers: Callable[[Message], Iterable[Header]]) -> Send:
+    """Return a `send` that adds headers to a response as it starts."""
 
-    app: ASGIApp
-    draining: Draining
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *headers(message)]}
+        await send(message)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and self.draining.started:
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), (b"connection", b"close")],
-                }
-            await send(message)
-
-        await self.app(scope, receive, send_closing)
+    return send_with_headers
 
 
 def error_response(
@@ -141,13 +134,15 @@ def error_response(
     return Response(orjson.dumps(body), status or error.http_status, extra, "application/json")
 
 
+def json_response(body: Any) -> Response:
+    """Return a result as JSON."""
+    return Response(orjson.dumps(body), media_type="application/json")
+
+
 def retry_after(error: MemsvcError) -> dict[str, str]:
     """Return the Retry-After header; none where a retry would not help."""
-    return (
-        {}
-        if error.retry_after_s is None
-        else {"Retry-After": str(max(1, ceil(error.retry_after_s)))}
-    )
+    wait_s = error.retry_after_s
+    return {} if wait_s is None else {"Retry-After": str(max(1, ceil(wait_s)))}
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -254,29 +249,24 @@ def routes(
     """
 
     async def health(_: Request) -> Response:
-        return Response(b'{"status":"ok"}', media_type="application/json")
+        return json_response({"status": "ok"})
 
     async def ready(request: Request) -> Response:
         results = await asyncio.gather(*map(run_check, checks.values()))
         state = dict(zip(checks, results, strict=True)) | {"draining": draining.started}
         state |= {name: holds() for name, holds in states.items()}
         if all(results) and not draining.started:
-            return Response(
-                orjson.dumps({"status": "ready"} | state), media_type="application/json"
-            )
+            return json_response({"status": "ready"} | state)
         error = unavailable("not ready", retry_after_s=1.0, details={"checks": state})
         return error_response(error, request.scope)
 
     async def expose(request: Request) -> Response:
         header = request.headers.get("Authorization", "").encode()
         if options.token and not compare_digest(header, f"Bearer {options.token}".encode()):
-            error = permission_denied(
-                "metrics are read with a token",
-                recovery="send that of metrics.token",
-            )
-            return error_response(
-                error, request.scope, status=401, headers={"WWW-Authenticate": "Bearer"}
-            )
+            recovery = "send that of metrics.token"
+            error = permission_denied("metrics are read with a token", recovery=recovery)
+            challenge = {"WWW-Authenticate": "Bearer"}
+            return error_response(error, request.scope, status=401, headers=challenge)
         return Response(metrics.text(), media_type=metrics.media_type)
 
     return [Route(HEALTH_PATH, health), Route(READY_PATH, ready), Route(METRICS_PATH, expose)]
@@ -336,15 +326,13 @@ async def _encoded(start: Message, message: Message, *, use_gzip: bool) -> tuple
     headers = [*start["headers"], VARY]
     if not use_gzip:
         return {**start, "headers": headers}, message
-    body: bytes = message["body"]
-    if len(body) >= THREAD_BYTES_MIN:
-        body = await asyncio.to_thread(gzip.compress, body, LEVEL, mtime=0)
-    else:
-        body = gzip.compress(body, LEVEL, mtime=0)
+    compress = partial(gzip.compress, message["body"], LEVEL, mtime=0)
+    is_long = len(message["body"]) >= THREAD_BYTES_MIN
+    body = await asyncio.to_thread(compress) if is_long else compress()
     return {**start, "headers": with_length(headers, body, GZIP_HEADER)}, {**message, "body": body}
 
 
 def with_length(headers: Sequence[Header], body: bytes, *more: Header) -> list[Header]:
     """Return the headers of a response with a changed body, and more."""
-    headers_ = [header for header in headers if header[0] != b"content-length"]
-    return [*headers_, (b"content-length", str(len(body)).encode()), *more]
+    others = (header for header in headers if header[0] != b"content-length")
+    return [*others, (b"content-length", b"%d" % len(body)), *more]

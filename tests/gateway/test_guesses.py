@@ -7,8 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from memsvc.gateway.auth import AuthFailures, AuthOptions, client_address, counted_address, is_local
-from memsvc.gateway.credentials import CONCURRENT_QUERIES, KeyCache
+from memsvc.gateway.auth import AuthOptions
+from memsvc.gateway.credentials import (
+    CONCURRENT_QUERIES,
+    AuthFailures,
+    KeyCache,
+    client_address,
+    counted_address,
+    is_local,
+)
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.fakes import FakeClock

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message
 
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.limits import LimitBody, LimitsOptions, check_json, is_too_deep
+from memsvc.gateway.limits import LimitRequest, LimitsOptions, check_json, is_too_deep
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio
@@ -204,5 +204,5 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_body_reaches_nobody_an
     async def never(*_: object) -> None:
         pytest.fail("half a body was handed on, or answered")
 
-    limit = LimitBody(never, LimitsOptions(), streams=lambda _: False, admission=None)
+    limit = LimitRequest(never, LimitsOptions(), streams=lambda _: False, admission=None)
     await limit({"type": "http", "path": "/mcp", "headers": []}, receive, never)

@@ -27,14 +27,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invalid, unavailable
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Toolset, parse_toolsets
-from memsvc.gateway.auth import Authenticator, caller_of
-from memsvc.gateway.auth_challenge import Challenge
-from memsvc.gateway.limits import LimitsOptions, SseOptions
+from memsvc.gateway.auth import Authenticator, Challenge, caller_of
+from memsvc.gateway.limits import LimitsOptions, SseOptions, replayed
 from memsvc.gateway.mcp.answer_streams import AnswerStream, AnswerStreams
 from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.elicitation import has_forms
@@ -59,7 +58,13 @@ from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
 from memsvc.gateway.mcp.tool_list import METHOD as TOOL_LIST
 from memsvc.gateway.mcp.tool_list import with_list
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
-from memsvc.gateway.rest import MISSING_PERMISSION, REQUEST_ID, error_response, retry_after
+from memsvc.gateway.rest import (
+    MISSING_PERMISSION,
+    REQUEST_ID,
+    error_response,
+    retry_after,
+    with_headers,
+)
 
 SURFACE = "mcp"
 TOOLSETS_HEADER: Final = b"x-memsvc-tools"
@@ -175,11 +180,7 @@ class McpEndpoint:
         if response is not None:
             await response(scope, receive, send)
             return
-        sent = [first]
-
-        async def replay() -> Message:
-            return sent.pop() if sent else await receive()
-
+        replay = replayed(first, receive)
         takes_stream = EVENT_STREAM in headers.get(b"accept", b"")
         is_list = is_method(body, TOOL_LIST)
         session = scope.get(SESSION)
@@ -309,27 +310,17 @@ def _note(scope: Scope, error: MemsvcError) -> None:
     """Store in the request's scope the headers for an error, beside the result."""
     if isinstance(error, MissingPermissionError):
         scope[MISSING_PERMISSION] = error.permission
-    scope[RETRY_AFTER] = retry_after(error)
+    after = retry_after(error)
+    scope[RETRY_AFTER] = [(name.lower().encode(), value.encode()) for name, value in after.items()]
 
 
 def _with_retry_after(scope: Scope, send: Send) -> Send:
     """Return a `send` that adds Retry-After where the call was refused for now."""
-
-    async def send_retry_after(message: Message) -> None:
-        after: dict[str, str] = scope.get(RETRY_AFTER, {})
-        if message["type"] == "http.response.start" and after:
-            header_pairs = [
-                (name.lower().encode(), value.encode()) for name, value in after.items()
-            ]
-            message = {**message, "headers": [*message.get("headers", ()), *header_pairs]}
-        await send(message)
-
-    return send_retry_after
+    return with_headers(send, lambda _: scope.get(RETRY_AFTER, ()))
 
 
 _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
 """Part of request bodies of the newer wire, where the SDK refuses versions by the body."""
-_SUPPORTED: Final = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 
 
 def reject_message(body: bytes, version: str | None) -> Response | None:
@@ -340,14 +331,12 @@ def reject_message(body: bytes, version: str | None) -> Response | None:
             invalid("batches of JSON-RPC are not taken: send one message in a request"),
             {},
         )
-    if version is None or version in _SUPPORTED or _ENVELOPE in body:
+    if version is None or version in PROTOCOL_VERSIONS or _ENVELOPE in body:
         return None
-    error = invalid(
-        f"this version of the protocol is not supported; supported are {', '.join(_SUPPORTED)}"
-    )
-    return _error_response(
-        UNSUPPORTED_PROTOCOL_VERSION, error, {"supported": _SUPPORTED, "requested": version}, body
-    )
+    names = ", ".join(PROTOCOL_VERSIONS)
+    error = invalid(f"this version of the protocol is not supported; supported are {names}")
+    data = {"supported": PROTOCOL_VERSIONS, "requested": version}
+    return _error_response(UNSUPPORTED_PROTOCOL_VERSION, error, data, body)
 
 
 def _reject_toolsets(scope: Scope, body: bytes) -> Response | None:

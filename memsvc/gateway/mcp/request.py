@@ -22,12 +22,13 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.types import Message, Receive, Send
+from starlette.types import Receive, Send
 
 from memsvc.core.errors import Code, MemsvcError, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.core.tools import SILENT, ProgressCallback
+from memsvc.gateway.rest import with_headers
 
 NO_SUCH_RESOURCE: Final = -32002
 """Up to 2025-11-25; later versions of the protocol use INVALID_PARAMS and never this number."""
@@ -277,14 +278,8 @@ def request_id_in(body: bytes) -> str | int | None:
 
 def with_session(session_id: str, send: Send) -> Send:
     """Return a `send` that adds a session id to the answer."""
-
-    async def send_named(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] == 200:
-            headers = [*message.get("headers", ()), (SESSION_HEADER, session_id.encode())]
-            message = {**message, "headers": headers}
-        await send(message)
-
-    return send_named
+    header = (SESSION_HEADER, session_id.encode())
+    return with_headers(send, lambda start: [header] if start["status"] == 200 else ())
 
 
 async def cancel_on_disconnect(receive: Receive, response: Awaitable[None]) -> None:
