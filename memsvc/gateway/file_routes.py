@@ -4,17 +4,17 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from io import FileIO
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote
 
 import anyio.to_thread
 import orjson
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, ArchiveTransfers
@@ -23,7 +23,6 @@ from memsvc.core.errors import (
     MemsvcError,
     invalid,
     invalid_content,
-    invalid_path,
     payload_too_large,
     unavailable,
 )
@@ -32,12 +31,21 @@ from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import FileContent, OpenFile
-from memsvc.gateway.auth import caller_of
 from memsvc.gateway.call_accounting import Raw
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import BodyTimeoutError, LimitsOptions
-from memsvc.gateway.operations import PROJECT, SURFACE, answer, call, json_body, query_arguments
-from memsvc.gateway.rest import REQUEST_ID, error_response
+from memsvc.gateway.operations import (
+    PROJECT,
+    Handler,
+    OperationRoutes,
+    RestOperation,
+    answer,
+    call,
+    is_below,
+    perform,
+    query_arguments,
+)
+from memsvc.gateway.rest import error_response
 from memsvc.gateway.streams import file_response, is_too_large, receive_body, write_condition
 
 WRITE_BYTES: Final = 1024 * 1024
@@ -48,17 +56,55 @@ FREE_BYTES_MIN: Final = 256 * 1024 * 1024
 """Bytes kept free on the disk of temporary files: the database may be on it."""
 
 FILES_PATH: Final = "/api/files"
-CONTENT: Final = "content"
 UPLOADS: Final = {"PUT": "TRUNCATE", "POST": "APPEND"}
 PRECONDITION_FAILED: Final = 412
 RANGE_NOT_SATISFIABLE: Final = 416
-
-_PREFIX: Final = FILES_PATH.encode().split(b"/")
-_GET_TOOLS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
-    "stat": ("file_stat", ("content_sha256",)),
-    "list": ("file_list", ("depth", "limit", "cursor")),
-    "versions": ("file_list_versions", ("limit", "before_id")),
-}
+_OF_PROJECT: Final = FILES_PATH + "/{project}"
+_CONTENT: Final = _OF_PROJECT + "/content/{path}"
+_VERSION: Final = _OF_PROJECT + "/version/{version}/{path}"
+_OF_VERSION: Final = {"version": "history_id"}
+OPERATIONS: Final[Sequence[RestOperation]] = (
+    RestOperation(
+        method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")
+    ),
+    RestOperation(method="GET", path=_CONTENT, tool="file_read"),
+    RestOperation(method="HEAD", path=_CONTENT, tool="file_read"),
+    *(RestOperation(method=method, path=_CONTENT, tool="file_write") for method in UPLOADS),
+    RestOperation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
+    RestOperation(
+        method="GET",
+        path=_OF_PROJECT + "/stat/{path}",
+        tool="file_stat",
+        query=("content_sha256",),
+    ),
+    RestOperation(
+        method="GET",
+        path=_OF_PROJECT + "/list/{path}",
+        tool="file_list",
+        query=("depth", "limit", "cursor"),
+    ),
+    RestOperation(
+        method="GET",
+        path=_OF_PROJECT + "/search",
+        tool="file_search",
+        query=("query", "path_prefix", "limit"),
+    ),
+    RestOperation(
+        method="GET",
+        path=_OF_PROJECT + "/versions/{path}",
+        tool="file_list_versions",
+        query=("limit", "before_id"),
+    ),
+    RestOperation(method="GET", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
+    RestOperation(method="HEAD", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
+    RestOperation(
+        method="POST",
+        path=_OF_PROJECT + "/restore/{version}/{path}",
+        tool="file_restore_version",
+        named=_OF_VERSION,
+    ),
+    RestOperation(method="POST", path=_OF_PROJECT + "/rename", tool="file_rename", takes_body=True),
+)
 
 
 def is_archive(scope: Scope) -> bool:
@@ -118,10 +164,9 @@ class ArchiveEndpoint:
             if disconnected:
                 raise _disconnected()
 
+        args = query_arguments(request, PROJECT, "gzip", "calls")
         try:
-            await self._perform(
-                request, EXPORT_TOOL, query_arguments(request, PROJECT, "gzip", "calls"), operation
-            )
+            await perform(self.dispatch, request, EXPORT_TOOL, args, operation)
         except MemsvcError:
             if not disconnected:  # otherwise the response has begun, and the client is gone
                 raise
@@ -135,22 +180,8 @@ class ArchiveEndpoint:
                     restored = await self.archives.restored(data, archive, check=args.check)
             return Response(restored.model_dump_json(), media_type="application/json")
 
-        response: Response = await self._perform(
-            request, IMPORT_TOOL, query_arguments(request, PROJECT, "check"), operation
-        )
-        return response
-
-    async def _perform(
-        self, request: Request, tool: str, arguments: dict[str, Any], operation: Any
-    ) -> Any:
-        return await self.dispatch.perform(
-            caller_of(request.scope),
-            tool,
-            arguments,
-            operation,
-            surface=SURFACE,
-            request_id=request.scope[REQUEST_ID],
-        )
+        args = query_arguments(request, PROJECT, "check")
+        return await perform(self.dispatch, request, IMPORT_TOOL, args, operation)
 
 
 def archive_routes(dispatch: Dispatch, archives: ArchiveTransfers | None) -> list[BaseRoute]:
@@ -288,180 +319,71 @@ def _disk_full(error: OSError | None) -> MemsvcError:
     )
 
 
-@frozen
-class Target:
-    """Target of a request: a project, the noun, and the segments after it.
-
-    Each segment was decoded once and by itself, so that an encoded slash stays within it.
-    """
-
-    project: str
-    action: str
-    segments: tuple[str, ...]
-
-    @property
-    def path(self) -> str:
-        """Path that all segments make."""
-        return path_of(self.segments)
-
-
-def path_of(segments: Sequence[str]) -> str:
-    """Return the path that URL segments make; INVALID_PATH if one of them contains a slash."""
-    if any("/" in segment for segment in segments):
-        raise invalid_path("a segment of a path cannot hold a slash")
-    return "".join("/" + segment for segment in segments)
-
-
-def target_of(scope: Scope) -> Target | None:
-    """Return the target of a request below /api/files; None for other paths.
-
-    The list of projects has no noun.
-    """
+def _segments(scope: Scope) -> list[str]:
+    """Return a request's path between its slashes, with what it does to files decoded."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-    parts = raw.split(b"/")
-    if parts[:3] != _PREFIX:
-        return None
-    project, action, *segments = [
-        *(unquote_to_bytes(part).decode("utf-8", "replace") for part in parts[3:]),
-        "",
-        "",
-    ][: max(2, len(parts) - 3)]
-    return Target(project, action, tuple(segments))
+    segments = raw.decode("ascii", "replace").split("/")[1:]
+    if not any(segments[2:]):
+        segments = segments[:2]
+    return [*segments[:3], *map(unquote, segments[3:4]), *segments[4:]]
 
 
 def is_upload(scope: Scope) -> bool:
     """Return whether a request's body is file content, which its route reads by itself."""
     if scope["method"] not in UPLOADS:
         return False
-    target = target_of(scope)
-    return target is not None and target.action == CONTENT
+    segments = _segments(scope)
+    return is_below(FILES_PATH, segments) and segments[3:4] == ["content"]
 
 
-Handler = Callable[[Request, Target], Awaitable[Response]]
+@frozen
+class FileHandlers:
+    """Operations on files whose requests or responses are more than JSON."""
 
+    dispatch: Dispatch
+    content: FileContent
+    limits: LimitsOptions
 
-class FileRoutes(BaseRoute):
-    """All routes below /api/files.
-
-    They are matched on the raw path: the decoded one that other routes match has lost the borders
-    of segments.
-    """
-
-    path = FILES_PATH
-
-    def __init__(self, dispatch: Dispatch, content: FileContent, limits: LimitsOptions) -> None:
-        self._dispatch = dispatch
-        self._upload_s = limits.upload_s
-        self._content = content
-        get_handlers: dict[str, dict[str, Handler]] = {
-            action: {"GET": self._list} for action in _GET_TOOLS
-        }
-        self._handlers: dict[str, dict[str, Handler]] = get_handlers | {
-            "": {"GET": self._projects},
-            "search": {"GET": self._search},
-            CONTENT: {
-                "GET": self._download,
-                "HEAD": self._download,
-                **dict.fromkeys(UPLOADS, self._upload),
-                "DELETE": self._delete,
-            },
-            "version": {"GET": self._download_version, "HEAD": self._download_version},
-            "restore": {"POST": self._restore},
-            "rename": {"POST": self._rename},
+    def by_tool(self) -> Mapping[str, Handler]:
+        """Return the handlers by their tools."""
+        return {
+            "file_read": partial(self._download, "file_read", self.content.open),
+            "file_read_version": partial(
+                self._download, "file_read_version", self.content.open_version
+            ),
+            "file_write": self._upload,
+            "file_delete": self._delete,
+            "file_restore_version": self._restore,
         }
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match every request below /api/files."""
-        matched = scope["type"] == "http" and target_of(scope) is not None
-        return (Match.FULL, {"endpoint": self}) if matched else (Match.NONE, {})
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request.
-
-        404 and 405 are HTTPException, every other refusal is MemsvcError.
-        """
-        request = Request(scope, receive)
-        target = target_of(scope)
-        assert target is not None
-        if (target.action or target.project) and target.project != ALL_PROJECTS:
-            check_project(target.project)
-        handlers = self._handlers.get(target.action)
-        if handlers is None or (not target.action and (target.project or target.segments)):
-            raise HTTPException(404)
-        handler = handlers.get(request.method)
-        if handler is None:
-            raise HTTPException(405, headers={"Allow": ", ".join(handlers)})
-        response = await handler(request, target)
-        await response(scope, receive, send)
-
-    async def _projects(self, request: Request, _: Target) -> Response:
-        return await self._call(
-            request, "file_projects", query_arguments(request, "q", "after", "limit")
-        )
-
-    async def _list(self, request: Request, target: Target) -> Response:
-        tool, names = _GET_TOOLS[target.action]
-        return await self._call(
-            request, tool, query_arguments(request, *names) | _file(target.project, target.path)
-        )
-
-    async def _search(self, request: Request, target: Target) -> Response:
-        _reject_path(target)
-        args = query_arguments(request, "query", "path_prefix", "limit")
-        return await self._call(request, "file_search", args | {"project": target.project})
-
-    async def _rename(self, request: Request, target: Target) -> Response:
-        _reject_path(target)
-        query_arguments(request)
-        body = await json_body(request)
-        if not isinstance(body, dict) or "project" in body:
-            raise invalid("the body must be an object; the project is in the path")
-        return await self._call(request, "file_rename", body | {"project": target.project})
-
-    async def _delete(self, request: Request, target: Target) -> Response:
+    async def _delete(self, request: Request, arguments: dict[str, Any]) -> Response:
         condition = write_condition(request.headers)
         if condition.absent:
             raise invalid("if-none-match is not understood here")
-        args = query_arguments(request, "recursive") | condition.arguments()
-        return await self._call(request, "file_delete", args | _file(target.project, target.path))
+        arguments |= condition.arguments()
+        return answer(request, await call(self.dispatch, request, "file_delete", arguments))
 
-    async def _restore(self, request: Request, target: Target) -> Response:
-        query_arguments(request)
-        args = _version(target) | write_condition(request.headers).arguments()
-        outcome = await call(self._dispatch, request, "file_restore_version", args)
+    async def _restore(self, request: Request, arguments: dict[str, Any]) -> Response:
+        arguments |= write_condition(request.headers).arguments()
+        outcome = await call(self.dispatch, request, "file_restore_version", arguments)
         if outcome.error is not None:
             return _refused_write(request, outcome.error)
         response = answer(request, outcome)
         response.headers["etag"] = f'"{outcome.body["version"]}"'
         return response
 
-    async def _call(self, request: Request, tool: str, arguments: dict[str, Any]) -> Response:
-        return answer(request, await call(self._dispatch, request, tool, arguments))
-
-    async def _download(self, request: Request, target: Target) -> Response:
-        return await self._send(
-            request, "file_read", _file(target.project, target.path), self._content.open
-        )
-
-    async def _download_version(self, request: Request, target: Target) -> Response:
-        return await self._send(
-            request, "file_read_version", _version(target), self._content.open_version
-        )
-
-    async def _send(
+    async def _download(
         self,
-        request: Request,
         tool: str,
-        arguments: dict[str, Any],
         open_file: Callable[[DataScope, Any], Awaitable[OpenFile]],
+        request: Request,
+        arguments: dict[str, Any],
     ) -> Response:
-        query_arguments(request)
-
         async def operation(scope: DataScope, args: Any) -> Response:
             return await file_response(request, await open_file(scope, args))
 
         try:
-            return await self._perform(request, tool, arguments, operation)
+            return await perform(self.dispatch, request, tool, arguments, operation)
         except MemsvcError as error:
             if error.code is not Code.INVALID_OFFSET:
                 raise
@@ -470,16 +392,17 @@ class FileRoutes(BaseRoute):
                 error, request.scope, status=RANGE_NOT_SATISFIABLE, headers=headers
             )
 
-    async def _upload(self, request: Request, target: Target) -> Response:
-        query_arguments(request)
-        arguments = {"mode": UPLOADS[request.method]} | write_condition(request.headers).arguments()
+    async def _upload(self, request: Request, arguments: dict[str, Any]) -> Response:
+        arguments |= {"mode": UPLOADS[request.method]} | write_condition(
+            request.headers
+        ).arguments()
         raw = Raw("content")
 
         async def operation(scope: DataScope, args: Any) -> Response:
             content = await receive_body(
-                request, raw, self._content.bytes_max, within_s=self._upload_s
+                request, raw, self.content.bytes_max, within_s=self.limits.upload_s
             )
-            stored = await self._content.put(scope, args, content)
+            stored = await self.content.put(scope, args, content)
             return Response(
                 orjson.dumps({"bytes_written": stored.bytes_written, "version": stored.version}),
                 201 if stored.created else 200,
@@ -488,58 +411,27 @@ class FileRoutes(BaseRoute):
             )
 
         try:
-            return await self._perform(
-                request,
-                "file_write",
-                arguments | _file(target.project, target.path),
-                operation,
-                raw,
-            )
+            return await perform(self.dispatch, request, "file_write", arguments, operation, raw)
         except BodyTimeoutError as error:
             return error.response(request.scope)
         except MemsvcError as error:
             return _refused_write(request, error)
-
-    async def _perform(
-        self,
-        request: Request,
-        tool: str,
-        arguments: dict[str, Any],
-        operation: Callable[[DataScope, Any], Awaitable[Response]],
-        raw: Raw | None = None,
-    ) -> Response:
-        scope = request.scope
-        return await self._dispatch.perform(
-            caller_of(scope),
-            tool,
-            arguments,
-            operation,
-            surface=SURFACE,
-            request_id=scope[REQUEST_ID],
-            raw=raw,
-        )
 
 
 def routes(
     dispatch: Dispatch, content: FileContent | None, limits: LimitsOptions
 ) -> list[BaseRoute]:
     """Return the routes below /api/files; none without file content."""
-    return [] if content is None else [FileRoutes(dispatch, content, limits)]
+    if content is None:
+        return []
+    handlers = FileHandlers(dispatch, content, limits).by_tool()
+    return [OperationRoutes(dispatch, FILES_PATH, OPERATIONS, handlers, _segments, _check_project)]
 
 
-def _file(project: str, path: str) -> dict[str, Any]:
-    return {"project": project, "path": path}
-
-
-def _version(target: Target) -> dict[str, Any]:
-    if not target.segments:
-        raise HTTPException(404)
-    return _file(target.project, path_of(target.segments[1:])) | {"history_id": target.segments[0]}
-
-
-def _reject_path(target: Target) -> None:
-    if target.segments:
-        raise HTTPException(404)
+def _check_project(segments: Sequence[str]) -> None:
+    for project in map(unquote, segments[2:3]):
+        if project != ALL_PROJECTS:
+            check_project(project)
 
 
 def _refused_write(request: Request, error: MemsvcError) -> Response:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -13,62 +12,17 @@ from memsvc.core.errors import Code
 from memsvc.core.tools import Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.file_routes import FILES_PATH
+from memsvc.gateway.file_routes import OPERATIONS as FILES
 from memsvc.gateway.memory_routes import EVENTS_PATH
 from memsvc.gateway.memory_routes import OPERATIONS as MEMORIES
 from memsvc.gateway.operations import JOB_OPERATIONS, PROJECT, TOOLS_PATH, RestOperation
+from memsvc.gateway.rest import json_response
 from memsvc.gateway.schemas import Schema, input_schema, output_schema
 
 OPENAPI_PATH: Final = "/api/openapi.json"
 VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
-_CONTENT: Final = FILES_PATH + "/{project}/content/{path}"
-_VERSION: Final = FILES_PATH + "/{project}/version/{version}/{path}"
-_OF_VERSION: Final = {"version": "history_id"}
-_FILES: Final[Sequence[RestOperation]] = (
-    RestOperation(
-        method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")
-    ),
-    RestOperation(method="GET", path=_CONTENT, tool="file_read"),
-    RestOperation(method="PUT", path=_CONTENT, tool="file_write", takes_body=True),
-    RestOperation(method="POST", path=_CONTENT, tool="file_write", takes_body=True),
-    RestOperation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
-    RestOperation(
-        method="GET",
-        path=FILES_PATH + "/{project}/stat/{path}",
-        tool="file_stat",
-        query=("content_sha256",),
-    ),
-    RestOperation(
-        method="GET",
-        path=FILES_PATH + "/{project}/list/{path}",
-        tool="file_list",
-        query=("depth", "limit", "cursor"),
-    ),
-    RestOperation(
-        method="GET",
-        path=FILES_PATH + "/{project}/search",
-        tool="file_search",
-        query=("query", "path_prefix", "limit"),
-    ),
-    RestOperation(
-        method="GET",
-        path=FILES_PATH + "/{project}/versions/{path}",
-        tool="file_list_versions",
-        query=("limit", "before_id"),
-    ),
-    RestOperation(method="GET", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
-    RestOperation(
-        method="POST",
-        path=FILES_PATH + "/{project}/restore/{version}/{path}",
-        tool="file_restore_version",
-        named=_OF_VERSION,
-    ),
-    RestOperation(
-        method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True
-    ),
-)
 _ARCHIVES: Final[Sequence[RestOperation]] = (
     RestOperation(
         method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")
@@ -91,7 +45,7 @@ def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
 
     async def send_document(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
-        return Response(orjson.dumps(document(tools, version)), media_type=_JSON)
+        return json_response(document(tools, version))
 
     return [Route(OPENAPI_PATH, send_document, methods=["GET"])]
 
@@ -104,15 +58,16 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
         operation_ = RestOperation(
             method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True
         )
-        _add(paths, operation_, tool, "tools", all_arguments=True)
+        _add(paths, operation_, tool, "tools")
     for tag, operations in (
-        ("files", _FILES),
+        ("files", FILES),
         ("archives", _ARCHIVES),
         ("memories", MEMORIES),
         ("jobs", JOB_OPERATIONS),
     ):
         for operation in operations:
-            if (called := by_name.get(operation.tool)) is not None:
+            called = by_name.get(operation.tool)
+            if called is not None and operation.method != "HEAD":
                 _add(paths, operation, called, tag)
     if "memories_get_settings" in by_name:
         paths[EVENTS_PATH] = {"get": _EVENTS}
@@ -143,8 +98,6 @@ def _add(
     operation: RestOperation,
     tool: Tool,
     tag: str,
-    *,
-    all_arguments: bool = False,
 ) -> None:
     schema = input_schema(tool)
     arguments: dict[str, Schema] = schema["properties"]
@@ -160,15 +113,8 @@ def _add(
             name, "query", arguments[name] | _default(name, operation), required=name in required
         )
         for name in operation.query
+        if name in arguments
     ]
-    if (
-        PROJECT not in outside_body
-        and PROJECT in arguments
-        and not all_arguments
-        and tag in ("memories", "jobs")
-    ):
-        parameters.append(_parameter(PROJECT, "query", arguments[PROJECT], required=False))
-        outside_body.add(PROJECT)
     document_: dict[str, Any] = {
         "operationId": tool.name,
         "summary": tool.title,

@@ -1,28 +1,34 @@
 """Tools over plain HTTP: the list, a call of each, and operations by method, path and query."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
-import orjson
 from pydantic_core import from_json
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import Scope
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import others_first
-from memsvc.core.errors import invalid
+from memsvc.core.errors import invalid, invalid_path
+from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.core.validation_messages import position
 from memsvc.gateway.auth import caller_of
+from memsvc.gateway.call_accounting import Raw
 from memsvc.gateway.credentials import QUERY_NAMES
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.rest import REQUEST_ID, error_response
+from memsvc.gateway.rest import REQUEST_ID, error_response, json_response
 from memsvc.gateway.schemas import input_schema
 
 PROJECT: Final = "project"
+_Done = TypeVar("_Done")
+
+
+_REST: Final = "{path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +36,9 @@ class RestOperation:
     """One method of one path, and the tool that it calls.
 
     `{name}` in the path is one segment, decoded once and by itself; `named` maps it to its argument
-    where the names differ. The query may have `query` and the project; with `takes_body` all other
-    arguments come as JSON. `given` are default arguments.
+    where the names differ. `{path}` at its end is all that follow, as the path of a file. The query
+    may have `query`; with `takes_body` all other arguments come as JSON. `defaults` are arguments
+    that a request need not give.
     """
 
     method: str
@@ -43,9 +50,9 @@ class RestOperation:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def segments(self) -> tuple[str, ...]:
+    def segments(self) -> list[str]:
         """Path between its slashes."""
-        return tuple(self.path.split("/")[1:])
+        return self.path.split("/")[1:]
 
     def placeholders(self) -> dict[str, str]:
         """Return the names in the path, with the arguments that they stand for."""
@@ -59,22 +66,24 @@ class RestOperation:
         other. INVALID_ARGUMENT for what is not UTF-8: two such names must not be the same one.
         """
         pattern = self.segments
-        if len(pattern) != len(segments):
+        has_rest = pattern[-1] == _REST
+        count = len(pattern) - has_rest
+        if len(segments) < count or (len(segments) > count and not has_rest):
             return None
         found: dict[str, str] = {}
-        for expected, raw in zip(pattern, segments, strict=True):
+        for expected, raw in zip(pattern[:count], segments, strict=False):
             if expected.startswith("{"):
                 found[self.named.get(expected[1:-1], expected[1:-1])] = _decoded(raw)
             elif expected != raw:
                 return None
-        return found
+        return found | ({"path": _path(segments[count:])} if has_rest else {})
 
     async def arguments(self, request: Request, found: dict[str, str]) -> dict[str, Any]:
         """Return the tool's arguments; INVALID_ARGUMENT for duplicate or misplaced ones."""
         body = await json_body(request) if self.takes_body else {}
         if not isinstance(body, dict):
             raise invalid("the body must be an object")
-        query = query_arguments(request, *self.query, PROJECT)
+        query = query_arguments(request, *self.query)
         for name in body.keys() & (query.keys() | found.keys()):
             raise invalid(f"{name} must not be in the body and beside it")
         return {**self.defaults, **body, **query, **found}
@@ -85,6 +94,14 @@ def _decoded(raw: str) -> str:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
         raise invalid("a path must be UTF-8, percent-encoded") from error
+
+
+def _path(segments: Sequence[str]) -> str:
+    """Return the path that URL segments make; INVALID_PATH if one of them contains a slash."""
+    decoded = list(map(_decoded, segments))
+    if any("/" in segment for segment in decoded):
+        raise invalid_path("a segment of a path cannot hold a slash")
+    return "".join("/" + segment for segment in decoded)
 
 
 def segments_of(scope: Scope) -> list[str]:
@@ -124,10 +141,7 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
 
     async def list_tools(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
-        return Response(
-            orjson.dumps({"tools": [_listed(tool) for tool in tools]}),
-            media_type="application/json",
-        )
+        return json_response({"tools": [_listed(tool) for tool in tools]})
 
     async def call_tool(request: Request) -> Response:
         name: str = request.path_params["name"]
@@ -182,11 +196,100 @@ async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) 
     )
 
 
+async def perform(
+    dispatch: Dispatch,
+    request: Request,
+    tool: str,
+    arguments: dict[str, Any],
+    operation: Callable[[DataScope, Any], Awaitable[_Done]],
+    raw: Raw | None = None,
+) -> _Done:
+    """Run an operation as a call of a tool on behalf of the request's caller."""
+    return await dispatch.perform(
+        caller_of(request.scope),
+        tool,
+        arguments,
+        operation,
+        surface=SURFACE,
+        request_id=request.scope[REQUEST_ID],
+        raw=raw,
+    )
+
+
 def answer(request: Request, outcome: CallOutcome) -> Response:
     """Return the result as it is, or the error with its status."""
     if outcome.error is not None:
         return error_response(outcome.error, request.scope)
     return Response(outcome.text, media_type="application/json")
+
+
+Handler = Callable[[Request, dict[str, Any]], Awaitable[ASGIApp]]
+"""Returns the response to a request with these arguments."""
+
+
+class OperationRoutes(BaseRoute):
+    """All routes of operations at and below one path; those of some tools have handlers.
+
+    They are matched on the raw path: the decoded one that other routes match has lost the borders
+    of segments.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        path: str,
+        operations: Sequence[RestOperation],
+        handlers: Mapping[str, Handler],
+        segments_of: Callable[[Scope], list[str]] = segments_of,
+        check: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
+        """Set how the path of a request is cut, and what checks its segments before all else."""
+        self.path = path
+        self._dispatch = dispatch
+        self._operations = operations
+        self._handlers = handlers
+        self._segments_of = segments_of
+        self._check = check
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match every request at or below the path."""
+        matched = scope["type"] == "http" and is_below(self.path, self._segments_of(scope))
+        return (Match.FULL, {"endpoint": self}) if matched else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request.
+
+        404 and 405 are HTTPException, every other refusal is MemsvcError.
+        """
+        request, segments = Request(scope, receive), self._segments_of(scope)
+        self._check(segments)
+        allowed: dict[str, None] = {}
+        for operation in self._operations:
+            found = operation.matched(segments)
+            if found is not None and operation.method == request.method:
+                response = await self._response(request, operation, found)
+                await response(scope, receive, send)
+                return
+            if found is not None:
+                allowed[operation.method] = None
+        if not allowed:
+            raise HTTPException(404)
+        raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
+
+    async def _response(
+        self, request: Request, operation: RestOperation, found: dict[str, str]
+    ) -> ASGIApp:
+        arguments = await operation.arguments(request, found)
+        handler = self._handlers.get(operation.tool)
+        if handler is not None:
+            return await handler(request, arguments)
+        return answer(request, await call(self._dispatch, request, operation.tool, arguments))
+
+
+def is_below(path: str, segments: Sequence[str]) -> bool:
+    """Return whether the segments of a request are those of this path, or begin with them."""
+    prefix = path.split("/")[1:]
+    return segments[: len(prefix)] == prefix
 
 
 JOBS_PATH: Final = "/api/jobs"
@@ -196,19 +299,21 @@ JOB_OPERATIONS: Final[Sequence[RestOperation]] = (
         method="GET",
         path=JOBS_PATH,
         tool="tenant_jobs",
-        query=("state", "limit"),
+        query=("state", "limit", PROJECT),
         defaults={"limit": LIST_LIMIT},
     ),
     RestOperation(
         method="POST",
         path=JOBS_PATH + "/{id}/retry",
         tool="tenant_settle_job",
+        query=(PROJECT,),
         defaults={"action": "retry"},
     ),
     RestOperation(
         method="DELETE",
         path=JOBS_PATH + "/{id}",
         tool="tenant_settle_job",
+        query=(PROJECT,),
         defaults={"action": "drop"},
     ),
 )
