@@ -206,7 +206,7 @@ def _caller_middleware(
 
 
 def _is_stream(scope: Scope) -> bool:
-    return is_upload(scope) or is_archive(scope)
+    return scope["path"].startswith("/api/") and (is_upload(scope) or is_archive(scope))
 
 
 def _sse_routes(

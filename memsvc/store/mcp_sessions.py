@@ -150,9 +150,12 @@ def question_uri(question: str) -> str:
 
 
 async def add_question(
-    tx: Tx, session: bytes, question: str, *, now: datetime, expires_at: datetime
+    tx: Tx, session: bytes, question: str, stream: str = "", *, now: datetime, expires_at: datetime
 ) -> None:
-    """Store a question that a session may answer, and remove the tenant's expired ones."""
+    """Store a question that a session may answer, and remove the tenant's expired ones.
+
+    One about a `stream` is announced.
+    """
     await tx.execute("DELETE FROM mcp_questions WHERE tenant = $1 AND expires_at <= $2", now)
     await tx.execute(
         "INSERT INTO mcp_questions (tenant, question, session_hash, expires_at)"
@@ -161,6 +164,8 @@ async def add_question(
         session,
         expires_at,
     )
+    if stream:
+        await notify(tx, stream_uri(stream))
 
 
 def stream_uri(stream: str) -> str:

@@ -10,7 +10,7 @@ from mcp_types import Tool as Listed
 
 from memsvc import app, runtime, start
 from memsvc.core.tools import Published, Tool
-from memsvc.gateway.mcp import http, tool_list
+from memsvc.gateway.mcp import http, server
 from memsvc.gateway.mcp.server import McpServer
 from memsvc.settings import Settings
 from tests.conformance import handlers
@@ -43,7 +43,7 @@ def _listed(tool: Tool) -> Listed:
     return entry
 
 
-listed = tool_list.listed
+listed = server.listed
 
 
 def install(put: Callable[[Any, str, Any], None] = setattr) -> None:
@@ -51,7 +51,7 @@ def install(put: Callable[[Any, str, Any], None] = setattr) -> None:
     for module, name, value in (
         (app, "build_runtime", _build_runtime),
         (http, "McpServer", _Server),
-        (tool_list, "listed", _listed),
+        (server, "listed", _listed),
     ):
         put(module, name, value)
 

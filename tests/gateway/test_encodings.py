@@ -8,7 +8,7 @@ import asyncpg
 import httpx2
 import pytest
 
-from memsvc.gateway.mcp import tool_list
+from memsvc.gateway.mcp import server
 from tests.gateway.conftest import Gateway
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
@@ -49,9 +49,9 @@ async def test_the_list_of_tools_is_made_once_and_goes_out_small(
 ) -> None:
     made = []
     monkeypatch.setattr(
-        tool_list,
+        server,
         "listed",
-        lambda tool, shows=tool_list.listed: made.append(tool.name) or shows(tool),
+        lambda tool, shows=server.listed: made.append(tool.name) or shows(tool),
     )
     async with served(database_urls, admin) as service:
         answers = []

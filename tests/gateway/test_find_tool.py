@@ -13,7 +13,7 @@ from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import ToolEmbedder, ToolSearch
-from memsvc.gateway.mcp.tool_list import listed
+from memsvc.gateway.mcp.server import listed
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from tests.door import Door

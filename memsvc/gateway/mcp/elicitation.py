@@ -27,8 +27,7 @@ from pydantic import ValidationError
 from memsvc.core.errors import Code, MemsvcError, permission_denied
 from memsvc.gateway.call_accounting import Elicit
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.notifications import is_valid
-from memsvc.gateway.mcp.request import Context, RequestSender
+from memsvc.gateway.mcp.request import Context, RequestSender, is_valid
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 

@@ -51,12 +51,10 @@ from memsvc.gateway.mcp.request import (
     request_id_in,
     with_session,
 )
-from memsvc.gateway.mcp.server import McpServer, McpServerConfig
+from memsvc.gateway.mcp.server import TOOL_LIST, McpServer, McpServerConfig, with_list
 from memsvc.gateway.mcp.session_endpoint import SessionEndpoint
 from memsvc.gateway.mcp.sessions import McpSessions, can_elicit
 from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
-from memsvc.gateway.mcp.tool_list import METHOD as TOOL_LIST
-from memsvc.gateway.mcp.tool_list import with_list
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import (
     MISSING_PERMISSION,

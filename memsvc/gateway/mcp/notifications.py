@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -29,18 +29,20 @@ from mcp_types import (
 
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.scope import Caller, Scope
+from memsvc.core.scope import Scope
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.request import (
     Context,
     RequestSender,
     SenderOf,
+    is_valid,
     protocol_error,
     resource_error,
 )
 from memsvc.gateway.mcp.resource_handlers import ResourceHandlers
-from memsvc.gateway.mcp.subscriptions import Subscriptions, Watch
+from memsvc.gateway.mcp.sessions import McpSessions
+from memsvc.gateway.mcp.subscriptions import SubscribedResource, Subscriptions, Watch
 from memsvc.store.changes import ChangePoll, change_key
 
 log = structlog.get_logger("memsvc.subscriptions")
@@ -49,28 +51,6 @@ SURFACE: Final = "subscription"
 """Surface of the call that checks whether a caller may wait for a resource."""
 WRITE_S_MAX: Final = 10.0
 """Seconds that a client may take to read one notification before its stream is ended."""
-
-
-@frozen
-class SubscribedResource:
-    """The change key of a resource for one caller, and its state.
-
-    It is polled for if its changes are not announced.
-    """
-
-    key: str
-    poll: ChangePoll
-    needs_poll: bool
-
-
-class StoredSubscriptions(Protocol):
-    """Subscriptions in sessions over HTTP, which outlive a connection."""
-
-    async def subscribe(
-        self, caller: Caller, session: bytes, uri: str, poll: ChangePoll
-    ) -> None: ...
-
-    async def unsubscribe(self, caller: Caller, session: bytes, uri: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -96,7 +76,7 @@ class ChangeNotifications:
     resources: ResourceHandlers
     subscriptions: Subscriptions
     limits: LimitsOptions
-    stored: StoredSubscriptions | None
+    stored: McpSessions | None
 
     async def listen(
         self, context: Context, params: SubscriptionsListenRequestParams
@@ -135,7 +115,7 @@ class ChangeNotifications:
         accepted = []
         for uri in dict.fromkeys(uris):
             try:
-                watch_resource(watch, uri, await self.resource(sender, uri))
+                watch.add_resource(uri, await self.resource(sender, uri))
             except MemsvcError as error:
                 log.debug("a resource is not heard of", code=error.code.value)
             else:
@@ -208,7 +188,7 @@ class ChangeNotifications:
                     self.subscriptions.opened(sender.caller.tenant)
                 )
                 session.tasks.start_soon(_notify, session, session.watch)
-            watch_resource(session.watch, params.uri, resource)
+            session.watch.add_resource(params.uri, resource)
         except MemsvcError as error:
             raise resource_error(error, context.protocol_version, params.uri) from None
         session.subscriptions[params.uri] = sender, context
@@ -229,7 +209,7 @@ class ChangeNotifications:
             session.watch.remove(params.uri)
         return EmptyResult()
 
-    def _stored_session(self, sender: RequestSender) -> tuple[StoredSubscriptions, bytes]:
+    def _stored_session(self, sender: RequestSender) -> tuple[McpSessions, bytes]:
         """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
         if self.stored is None or sender.session is None:
             raise invalid(
@@ -238,11 +218,6 @@ class ChangeNotifications:
                 " or use subscriptions/listen of protocol version 2026-07-28",
             )
         return self.stored, sender.session
-
-
-def watch_resource(watch: Watch, uri: str, resource: SubscribedResource) -> None:
-    """Watch for changes of a resource under this URI."""
-    watch.add(uri, resource.key, resource.poll if resource.needs_poll else None)
 
 
 async def _notify(session: McpSession, watch: Watch) -> None:
@@ -254,14 +229,6 @@ async def _notify(session: McpSession, watch: Watch) -> None:
         if not (await is_valid(sender) and await _send(context, event, in_response=False)):
             session.subscriptions.pop(uri, None)
             watch.remove(uri)
-
-
-async def is_valid(sender: RequestSender) -> bool:
-    """Return whether the key is still valid for the same caller; False when the look-up fails."""
-    try:
-        return await sender.current_caller() == sender.caller
-    except MemsvcError:
-        return False
 
 
 async def _send(context: Context, notification: ServerNotification, *, in_response: bool) -> bool:

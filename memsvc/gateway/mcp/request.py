@@ -105,6 +105,14 @@ class RequestSender:
     """Sends a request in the response, before the result, to a client that shows its user forms."""
 
 
+async def is_valid(sender: RequestSender) -> bool:
+    """Return whether the key is still valid for the same caller; False when the look-up fails."""
+    try:
+        return await sender.current_caller() == sender.caller
+    except MemsvcError:
+        return False
+
+
 SenderOf = Callable[[Context], RequestSender]
 """Function of a transport that returns the sender of a request."""
 

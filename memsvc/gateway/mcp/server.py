@@ -1,11 +1,15 @@
 """The MCP server of every transport: SDK requests become calls of dispatch, outcomes results."""
 
 import json
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
+from struct import pack
 from typing import Any, Final
 
+import orjson
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel.server import NotificationOptions, Server, lifespan
 from mcp.server.streamable_http import REQUEST_CANCELLED
@@ -27,18 +31,24 @@ from mcp_types import (
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
     TextResourceContents,
+    ToolAnnotations,
     UnsubscribeRequestParams,
 )
 from mcp_types import Completion as Found
+from mcp_types import Tool as ListedTool
+from mcp_types.methods import serialize_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.types import Message, Send
+from starlette.types import Scope as AsgiScope
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import SILENT, CallOutcome, ProgressCallback, Toolset
+from memsvc.core.tools import SILENT, CallOutcome, ProgressCallback, Tool, Toolset
 from memsvc.core.validation_messages import safe_text
-from memsvc.gateway.dispatch import NAME_CHARS_MAX, Dispatch
+from memsvc.gateway.dispatch import NAME_CHARS_MAX, Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.elicitation import Elicitation, InputRequiredError
 from memsvc.gateway.mcp.notifications import ChangeNotifications
@@ -58,7 +68,8 @@ from memsvc.gateway.mcp.request import (
 from memsvc.gateway.mcp.resource_handlers import PromptHandlers, ResourceHandlers
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.gateway.mcp.tool_list import ToolLists
+from memsvc.gateway.rest import GZIP_HEADER, VARY, takes_gzip, with_length
+from memsvc.gateway.schemas import input_schema, listed_output_schema
 
 SERVER_NAME = "memsvc"
 STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = (
@@ -224,17 +235,15 @@ class McpServer:
             outcome = await self._outcome_with_progress(context, sender, call)
         else:
             outcome = await self._outcome(context, sender, call, SILENT)
-        if isinstance(outcome.error, InputRequiredError):
-            return outcome.error.result()
-        if outcome.error is not None:
-            sender.on_error(outcome.error)
-        tool = self._dispatch.catalogue.get(call.name)
-        if tool is None or (
-            outcome.error is not None and not self._dispatch.is_visible(sender.caller, tool)
-        ):
+        error, tool = outcome.error, self._dispatch.catalogue.get(call.name)
+        if isinstance(error, InputRequiredError):
+            return error.result()
+        if error is not None:
+            sender.on_error(error)
+        if tool is None or (error and not self._dispatch.is_visible(sender.caller, tool)):
             return result_of(outcome)
-        if outcome.error is not None and tool.protocol_errors:
-            raise protocol_error(outcome.error)
+        if error is not None and tool.protocol_errors:
+            raise protocol_error(error)
         return result_of(outcome, tool.text_of(outcome))
 
     async def _outcome_with_progress(
@@ -255,6 +264,8 @@ class McpServer:
         call: CallToolRequestParams,
         progress: ProgressCallback,
     ) -> CallOutcome:
+        tool = self._dispatch.catalogue.get(call.name)
+        may_ask = tool is not None and tool.destructive
         return await self._dispatch.call(
             sender.caller,
             call.name,
@@ -263,7 +274,7 @@ class McpServer:
             request_id=sender.request_id,
             progress=progress,
             traceparent=traceparent_of(context),
-            elicit=self._elicitation.elicit_for(context, sender, call),
+            elicit=self._elicitation.elicit_for(context, sender, call) if may_ask else None,
         )
 
 
@@ -449,3 +460,113 @@ def _skill(uri: str, guide: Guide, content: str) -> dict[str, Any]:
 
 def _complete(**members: Any) -> dict[str, Any]:
     return {"resultType": "complete", **members, "ttlMs": LISTS_KEPT_MS, "cacheScope": "private"}
+
+
+TOOL_LIST: Final = "tools/list"
+LISTS_MAX: Final = 64
+"""Cached sets of tools: keys that hide the same tools share one."""
+LIST: Final = "memsvc.tool_list"
+"""Scope key of the list for the response."""
+_EMPTY: Final = b'"tools":[]'
+_GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
+
+
+def listed(tool: Tool) -> ListedTool:
+    """Return the tool as `tools/list` has it."""
+    return ListedTool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool),
+        output_schema=listed_output_schema(tool),
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+@frozen
+class SerializedList:
+    """The member `tools` of a response in its wire form, plain and as part of a deflate stream."""
+
+    plain: bytes
+    deflate_part: bytes
+
+    def between(self, before: bytes, after: bytes) -> bytes:
+        """Return the whole response."""
+        return before + self.plain + after
+
+    def as_gzip(self, before: bytes, after: bytes) -> bytes:
+        """Return the whole response as gzip (RFC 1952), without compressing this part again."""
+        checksum = zlib.crc32(after, zlib.crc32(self.plain, zlib.crc32(before)))
+        size = len(before) + len(self.plain) + len(after)
+        parts = (
+            _compress(before, zlib.Z_FULL_FLUSH),
+            self.deflate_part,
+            _compress(after, zlib.Z_FINISH),
+        )
+        return b"".join((_GZIP_HEAD, *parts, pack("<II", checksum, size)))
+
+
+def _compress(content: bytes, flush: int) -> bytes:
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return deflate.compress(content) + deflate.flush(flush)
+
+
+class ToolLists:
+    """`tools/list`, serialized and compressed once for each set of visible tools.
+
+    The SDK would validate and dump all schemas anew for each new client. Over HTTP it gets an empty
+    list, to answer in the protocol of the request, and the cached list is put in its place.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._serialized = lru_cache(LISTS_MAX)(self._serialize)
+
+    def answer(self, context: Context, tools: Sequence[Tool]) -> ListToolsResult:
+        """Return the list of these tools; an empty one where the response gets the cached list."""
+        if isinstance(context.request, Request) and LIST in context.request.scope:
+            names = tuple(tool.name for tool in tools)
+            context.request.scope[LIST] = self._serialized(names, context.protocol_version)
+            return ListToolsResult(tools=[])
+        return ListToolsResult(tools=list(map(listed, tools)))
+
+    def _serialize(self, names: tuple[str, ...], version: str) -> SerializedList:
+        tools = [listed(tool) for tool in map(self._catalogue.get, names) if tool is not None]
+        dumped = ListToolsResult(tools=tools).model_dump(
+            by_alias=True, mode="json", exclude_none=True
+        )
+        plain = b'"tools":' + orjson.dumps(
+            serialize_server_result(TOOL_LIST, version, dumped)["tools"]
+        )
+        return SerializedList(plain, _compress(plain, zlib.Z_FULL_FLUSH))
+
+
+def with_list(scope: AsgiScope, send: Send) -> Send:
+    """Return a `send` that replaces the empty list by the cached one, if this request gets one."""
+    scope[LIST] = None
+    use_gzip = takes_gzip(scope)
+    pending: list[Message] = []
+
+    async def send_filled(message: Message) -> None:
+        made = scope[LIST]
+        if not isinstance(made, SerializedList):
+            await send(message)
+        elif message["type"] == "http.response.start":
+            pending.append(message)
+        elif pending:
+            before, empty, after = message["body"].partition(_EMPTY)
+            if not empty or message.get("more_body", False):
+                raise RuntimeError("an answer to tools/list has no place for the list")
+            body = made.as_gzip(before, after) if use_gzip else made.between(before, after)
+            start = pending.pop()
+            more = (VARY, GZIP_HEADER) if use_gzip else (VARY,)
+            await send({**start, "headers": with_length(start["headers"], body, *more)})
+            await send({**message, "body": body})
+
+    return send_filled

@@ -1,4 +1,4 @@
-"""GET and DELETE of a session: its events, the rest of an answer, and its end."""
+"""GET and DELETE of a session: the stream of its events, the rest of an answer, and its end."""
 
 from collections.abc import AsyncIterator
 
@@ -67,7 +67,9 @@ class SessionEndpoint:
                 opening = str(answer_event)
                 events = self.answers.events_after(answer_event, sender.caller, session, watch)
             else:
-                stream = SessionStream(self.sessions, self.notifications, sender, watch, session)
+                stream = SessionStream(
+                    self.sessions, self.notifications.resource, sender, watch, session
+                )
                 pending = await stream.open(last)
                 opening = str(stream.event if last is None else last)
                 events = self._events(stream, pending)

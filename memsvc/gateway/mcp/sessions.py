@@ -9,10 +9,9 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import anyio
 import structlog
@@ -21,15 +20,17 @@ from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.notifications import ChangeNotifications, is_valid, watch_resource
-from memsvc.gateway.mcp.request import RequestSender
-from memsvc.gateway.mcp.subscriptions import HEARTBEAT, Watch
+from memsvc.gateway.mcp.request import RequestSender, is_valid
+from memsvc.gateway.mcp.subscriptions import HEARTBEAT, SubscribedResource, Watch
 from memsvc.store import mcp_sessions, server_secrets
-from memsvc.store.changes import ChangePoll, Changes, change_key, notify
+from memsvc.store.changes import ChangePoll, Changes, change_key
 from memsvc.store.database import Database, Tx
 from memsvc.store.mcp_sessions import SubscribedSession, question_uri, session_uri, stream_uri
 
 log = structlog.get_logger("memsvc.mcp")
+
+_Parameters = ParamSpec("_Parameters")
+_Done = TypeVar("_Done")
 
 SECRET: Final = "mcp sessions"  # noqa: S105 - the name of the secret that signs the ids
 OPEN_MAX: Final = 10_000
@@ -40,8 +41,6 @@ STATE_S_MAX: Final = 600
 """Seconds after a question in which a client may call again with the answer."""
 REMOVE_S_MAX: Final = 5.0
 """Seconds in which a question is removed that nobody waits for any longer."""
-_OWN: Final = "session"
-"""Name under which a stream watches its session, among the URIs of resources."""
 
 
 class McpSessions:
@@ -99,47 +98,45 @@ class McpSessions:
         """End a session, on every replica."""
         now, until = self._times()
         await server_secrets.close_session(self._database, session, until, now)
-        async with self._begin(caller) as tx:
-            await mcp_sessions.end(tx, session)
+        await self._run(caller, mcp_sessions.end, session)
         self._drop_open(session)
 
     async def subscribe(self, caller: Caller, session: bytes, uri: str, poll: ChangePoll) -> None:
         """Store a subscription that has seen the poll's stamp; errors as `mcp_sessions`."""
         now, until = self._times()
-        async with self._begin(caller) as tx:
-            await mcp_sessions.subscribe(
-                tx,
-                session,
-                uri,
-                _stamp_text(poll.last),
-                now=now,
-                expires_at=until,
-                sessions_max=self._limits.tenant_listeners_max,
-                uris_max=self._limits.listener_uris_max,
-            )
+        await self._run(
+            caller,
+            mcp_sessions.subscribe,
+            session,
+            uri,
+            stamp_text(poll.last),
+            now=now,
+            expires_at=until,
+            sessions_max=self._limits.tenant_listeners_max,
+            uris_max=self._limits.listener_uris_max,
+        )
 
     async def unsubscribe(self, caller: Caller, session: bytes, uri: str) -> None:
         """Remove a subscription; a URI without one is no error."""
-        async with self._begin(caller) as tx:
-            await mcp_sessions.unsubscribe(tx, session, uri)
+        await self._run(caller, mcp_sessions.unsubscribe, session, uri)
 
     async def resume(
         self, caller: Caller, session: bytes, stream: int, *, is_new: bool
     ) -> SubscribedSession | None:
         """Return what a stream has to go on with; None when nothing is subscribed to."""
         now, until = self._times()
-        async with self._begin(caller) as tx:
-            return await mcp_sessions.resume(
-                tx, session, stream, is_new=is_new, now=now, expires_at=until
-            )
+        return await self._run(
+            caller, mcp_sessions.resume, session, stream, is_new=is_new, now=now, expires_at=until
+        )
 
     async def add_event(
         self, caller: Caller, session: bytes, stream: int, uri: str, poll: ChangePoll
     ) -> int | None:
         """Return the number of the event of a resource's present state; None for no event."""
         [stamp] = await poll.stamps(poll.scope, [poll.resource])
-        async with self._begin(caller) as tx:
-            return await mcp_sessions.add_event(tx, session, stream, uri, _stamp_text(stamp))
+        return await self._run(
+            caller, mcp_sessions.add_event, session, stream, uri, stamp_text(stamp)
+        )
 
     async def ask(
         self,
@@ -165,8 +162,7 @@ class McpSessions:
             if send is not None:
                 await send()
             while answer is None and await watch.next_change(deadline) is not None:
-                async with self._begin(caller) as tx:
-                    answer = await mcp_sessions.pop_answer(tx, question)
+                answer = await self._run(caller, mcp_sessions.pop_answer, question)
         finally:
             watch.remove(question)
             if answer is None:
@@ -177,26 +173,28 @@ class McpSessions:
         self, caller: Caller, session: bytes, question: str, within_s: float, stream: str
     ) -> None:
         now = self._clock.now()
-        async with self._begin(caller) as tx:
-            await mcp_sessions.add_question(
-                tx, session, question, now=now, expires_at=now + timedelta(seconds=within_s)
-            )
-            if stream:
-                await notify(tx, stream_uri(stream))
+        await self._run(
+            caller,
+            mcp_sessions.add_question,
+            session,
+            question,
+            stream,
+            now=now,
+            expires_at=now + timedelta(seconds=within_s),
+        )
 
     async def _remove_question(self, caller: Caller, question: str) -> None:
         """Remove a question with any answer, also for an asker that is cancelled."""
         with anyio.move_on_after(REMOVE_S_MAX, shield=True):
             try:
-                async with self._begin(caller) as tx:
-                    await mcp_sessions.remove_question(tx, question)
+                await self._run(caller, mcp_sessions.remove_question, question)
             except MemsvcError as error:  # the sweep removes it
                 log.warning("a question was not removed", code=error.code.value)
 
     async def stream_questions(self, caller: Caller, session: bytes, stream: str) -> list[str]:
         """Return the open questions about a stream of this session."""
-        async with self._begin(caller) as tx:
-            return await mcp_sessions.questions(tx, session, f"{stream}-", self._clock.now())
+        now = self._clock.now()
+        return await self._run(caller, mcp_sessions.questions, session, f"{stream}-", now)
 
     def watch_stream(
         self, caller: Caller, stream: str, callback: Callable[[], None]
@@ -208,8 +206,8 @@ class McpSessions:
         self, caller: Caller, session: bytes, question: str, result: dict[str, Any]
     ) -> bool:
         """Store an answer for whichever replica waits; False where nobody waits for it."""
-        async with self._begin(caller) as tx:
-            return await mcp_sessions.answer(tx, session, question, result, self._clock.now())
+        now = self._clock.now()
+        return await self._run(caller, mcp_sessions.answer, session, question, result, now)
 
     async def new_state(self, caller: Caller, about: str) -> str:
         """Return a signed state for a client to send with the answer to a question about this."""
@@ -229,8 +227,16 @@ class McpSessions:
         """Return a number that is higher than those of streams opened before."""
         return int(self._clock.now().timestamp() * 1_000_000)
 
-    def _begin(self, caller: Caller) -> AbstractAsyncContextManager[Tx]:
-        return self._database.begin_tenant(Scope(caller.tenant, ALL_PROJECTS))
+    async def _run(
+        self,
+        caller: Caller,
+        operation: Callable[Concatenate[Tx, _Parameters], Awaitable[_Done]],
+        *arguments: _Parameters.args,
+        **options: _Parameters.kwargs,
+    ) -> _Done:
+        """Return the result of an operation of the store, in a transaction over the tenant."""
+        async with self._database.begin_tenant(Scope(caller.tenant, ALL_PROJECTS)) as tx:
+            return await operation(tx, *arguments, **options)
 
     def _times(self) -> tuple[datetime, datetime]:
         """Return now, and until when a session is kept: twice as long as a stream may last."""
@@ -277,8 +283,15 @@ def _hash(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode()).digest()
 
 
-def _stamp_text(stamp: object) -> str:
+def stamp_text(stamp: object) -> str:
+    """Return a short text of a resource's stamp, by which two are compared."""
     return hashlib.blake2b(repr(stamp).encode(), digest_size=16).hexdigest()
+
+
+_OWN: Final = "session"
+"""Name under which a stream watches its session, among the URIs of resources."""
+ResourceOf = Callable[[RequestSender, str], Awaitable[SubscribedResource]]
+"""Returns a resource that a caller may watch; the errors are those of reading it."""
 
 
 class SessionStream:
@@ -287,13 +300,13 @@ class SessionStream:
     def __init__(
         self,
         sessions: McpSessions,
-        notifications: ChangeNotifications,
+        resource_of: ResourceOf,
         sender: RequestSender,
         watch: Watch,
         session: bytes,
     ) -> None:
         self._sessions = sessions
-        self._notifications = notifications
+        self._resource_of = resource_of
         self._sender = sender
         self._watch = watch
         self._session = session
@@ -366,13 +379,13 @@ class SessionStream:
             del self._poll_by_uri[uri]
         for uri in stored.subscriptions.keys() - self._poll_by_uri.keys():
             try:
-                resource = await self._notifications.resource(self._sender, uri)
+                resource = await self._resource_of(self._sender, uri)
             except MemsvcError as error:
                 log.debug("a resource is not heard of", code=error.code.value)
                 continue
-            watch_resource(self._watch, uri, resource)
+            self._watch.add_resource(uri, resource)
             self._poll_by_uri[uri] = resource.poll
             # an announced change may have come before it was watched for
-            seen = stored.subscriptions[uri][0] == _stamp_text(resource.poll.last)
+            seen = stored.subscriptions[uri][0] == stamp_text(resource.poll.last)
             if not (seen and resource.needs_poll):
                 self._changed.append(uri)

@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
+from memsvc.core.frozen import frozen
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import ChangePoll, Changes
 
@@ -32,6 +33,18 @@ EMPTY_EVENT_SINCE: Final = "2025-11-25"
 _EVENT_ID_MAX: Final = 2**62
 WRITE_S_MAX: Final = 20.0
 """Seconds that a client may take to read an event before it is considered gone."""
+
+
+@frozen
+class SubscribedResource:
+    """The change key of a resource for one caller, and its state.
+
+    It is polled for if its changes are not announced.
+    """
+
+    key: str
+    poll: ChangePoll
+    needs_poll: bool
 
 
 class Watch:
@@ -56,6 +69,10 @@ class Watch:
         if len(self._stop_watch) >= self._uris_max:
             raise invalid(f"one client may wait for {self._uris_max} resources at the most")
         self._stop_watch[uri] = self._changes.watch(key, partial(self._notify, uri), look)
+
+    def add_resource(self, uri: str, resource: SubscribedResource) -> None:
+        """Watch for changes of a resource under this URI."""
+        self.add(uri, resource.key, resource.poll if resource.needs_poll else None)
 
     def remove(self, uri: str) -> None:
         """Stop watching this URI."""
