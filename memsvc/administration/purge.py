@@ -522,11 +522,10 @@ class Purge:
     async def _jobs(self, scope: Scope, run: PurgeRun, *, whole: bool) -> None:
         if run.dry_run:
             async with self.database.begin(scope, read_only=True, whole_tenant=whole) as tx:
-                run.counts[QUEUE] += await backlog.queued(tx, None if whole else scope.project)
+                run.counts[QUEUE] += await backlog.queued(tx)
             return
         async with run.begin(scope, whole=whole) as tx:
-            forget = backlog.forget_tenant if whole else backlog.forget_project
-            run.counts[QUEUE] += await forget(tx)
+            run.counts[QUEUE] += await backlog.forget_all(tx)
 
 
 def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:

@@ -3,7 +3,9 @@
 Nothing is global.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import partial
 from itertools import product
 from typing import Literal, get_args
 
@@ -52,118 +54,135 @@ class MetricsOptions(Options):
 OPEN_METRICS = MetricsOptions()
 
 
-@frozen
-class _MetricShape:
-    """A metric: its kind, its labels with all their values, and the buckets of a histogram."""
+_UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes"}
 
-    kind: Literal["counter", "histogram"]
+
+@frozen
+class MetricDescription:
+    """A published metric, for documentation too.
+
+    `labels` with all their values, empty where these are the existing tools or jobs; `buckets` are
+    the upper bounds of a histogram.
+    """
+
+    name: str
     help: str
-    labels: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     buckets: tuple[float, ...] = ()
+
+    @property
+    def kind(self) -> Literal["counter", "histogram", "gauge"]:
+        """Return its kind."""
+        if self.name in _GAUGES:
+            return "gauge"
+        return "histogram" if self.buckets else "counter"
+
+    @property
+    def unit(self) -> str:
+        """Return its unit, "" for counts."""
+        return next((unit for end, unit in _UNITS.items() if self.name.endswith(end)), "")
 
 
 _TOOL = "tool"
 _JOB = "job"
-_METRICS: dict[str, _MetricShape] = {
-    "mcp_memory_before_turn_total": _MetricShape(
-        "counter", "Calls of memory_before_turn", {"status": STATUSES}
+_METRICS = (
+    MetricDescription(
+        "mcp_memory_before_turn_total", "Calls of memory_before_turn", {"status": STATUSES}
     ),
-    "mcp_memory_after_turn_total": _MetricShape(
-        "counter", "Calls of memory_after_turn", {"status": STATUSES}
+    MetricDescription(
+        "mcp_memory_after_turn_total", "Calls of memory_after_turn", {"status": STATUSES}
     ),
-    "mcp_memory_after_turn_duration_ms": _MetricShape(
-        "histogram", "How long memory_after_turn took", {}, _MS
+    MetricDescription(
+        "mcp_memory_after_turn_duration_ms", "How long memory_after_turn took", {}, _MS
     ),
-    "mcp_memory_maintenance_total": _MetricShape(
-        "counter", "Maintenance runs", {"status": STATUSES}
+    MetricDescription("mcp_memory_maintenance_total", "Maintenance runs", {"status": STATUSES}),
+    MetricDescription("mcp_memory_compaction_total", "Compactions of a session"),
+    MetricDescription("mcp_memory_fact_write_total", "Facts written", {"tier": ("L0", "L1", "L2")}),
+    MetricDescription(
+        "mcp_memory_shadow_total",
+        "Turns compared with a client's own memory",
+        {"result": ("agree", "differ")},
     ),
-    "mcp_memory_compaction_total": _MetricShape("counter", "Compactions of a session", {}),
-    "mcp_memory_fact_write_total": _MetricShape(
-        "counter", "Facts written", {"tier": ("L0", "L1", "L2")}
+    MetricDescription(
+        "mcp_memory_idempotency_conflicts_total", "Turn ids that came again with another payload"
     ),
-    "mcp_memory_shadow_total": _MetricShape(
-        "counter", "Turns compared with a client's own memory", {"result": ("agree", "differ")}
+    MetricDescription(
+        "memsvc_calls_total", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}
     ),
-    "mcp_memory_idempotency_conflicts_total": _MetricShape(
-        "counter", "Turn ids that came again with another payload", {}
+    MetricDescription("memsvc_call_duration_ms", "How long a call took", {_TOOL: ()}, _MS),
+    MetricDescription("memsvc_lock_wait_ms", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
+    MetricDescription("memsvc_pool_wait_ms", "Wait for a database connection of the pool", {}, _MS),
+    MetricDescription("memsvc_round_trips", "Round trips of a transaction", {}, _COUNTS),
+    MetricDescription("memsvc_recall_candidates", "Entries that a recall ranked", {}, _CANDIDATES),
+    MetricDescription(
+        "memsvc_job_runs_total", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}
     ),
-    "memsvc_calls_total": _MetricShape(
-        "counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}
+    MetricDescription(
+        "memsvc_job_duration_ms", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS
     ),
-    "memsvc_call_duration_ms": _MetricShape("histogram", "How long a call took", {_TOOL: ()}, _MS),
-    "memsvc_lock_wait_ms": _MetricShape(
-        "histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS
+    MetricDescription(
+        "memsvc_embedding_calls_total",
+        "Calls of the embedder",
+        {"kind": _KINDS, "status": _CALL_STATUSES},
     ),
-    "memsvc_pool_wait_ms": _MetricShape(
-        "histogram", "Wait for a database connection of the pool", {}, _MS
+    MetricDescription(
+        "memsvc_embedding_duration_ms", "How long the embedder took", {"kind": _KINDS}, _MS
     ),
-    "memsvc_round_trips": _MetricShape("histogram", "Round trips of a transaction", {}, _COUNTS),
-    "memsvc_recall_candidates": _MetricShape(
-        "histogram", "Entries that a recall ranked", {}, _CANDIDATES
+    MetricDescription("memsvc_embedding_texts_total", "Texts that got a vector"),
+    MetricDescription("memsvc_embedding_cached_total", "Questions whose vector was at hand"),
+    MetricDescription(
+        "memsvc_embedding_failures_total", "Failures of the embedder", {"code": _CODES[1:]}
     ),
-    "memsvc_job_runs_total": _MetricShape(
-        "counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}
+    MetricDescription(
+        "memsvc_model_calls_total",
+        "Calls of the model",
+        {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES},
     ),
-    "memsvc_job_duration_ms": _MetricShape(
-        "histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS
+    MetricDescription(
+        "memsvc_model_duration_ms", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS
     ),
-    "memsvc_embedding_calls_total": _MetricShape(
-        "counter", "Calls of the embedder", {"kind": _KINDS, "status": _CALL_STATUSES}
+    MetricDescription(
+        "memsvc_model_tokens_total", "Tokens of the model", {"direction": ("input", "output")}
     ),
-    "memsvc_embedding_duration_ms": _MetricShape(
-        "histogram", "How long the embedder took", {"kind": _KINDS}, _MS
+    MetricDescription(
+        "memsvc_model_refusals_total", "Refusals of the key or the model by an endpoint"
     ),
-    "memsvc_embedding_texts_total": _MetricShape("counter", "Texts that got a vector", {}),
-    "memsvc_embedding_cached_total": _MetricShape(
-        "counter", "Questions whose vector was at hand", {}
+    MetricDescription(
+        "memsvc_extracted_facts_total", "Changes of facts by a model's word", {"outcome": _OUTCOMES}
     ),
-    "memsvc_embedding_failures_total": _MetricShape(
-        "counter", "Failures of the embedder", {"code": _CODES[1:]}
+    MetricDescription(
+        "memsvc_rerank_calls_total", "Calls of the reranker", {"status": _CALL_STATUSES}
     ),
-    "memsvc_model_calls_total": _MetricShape(
-        "counter", "Calls of the model", {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES}
+    MetricDescription("memsvc_rerank_duration_ms", "How long the reranker took", {}, _MS),
+    MetricDescription(
+        "memsvc_slow_calls_total", "Calls that took longer than audit.slow_ms", {_TOOL: ()}
     ),
-    "memsvc_model_duration_ms": _MetricShape(
-        "histogram", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS
+    MetricDescription(
+        "memsvc_trace_spans_total", "Ended spans of traces", {"outcome": ("sent", "lost")}
     ),
-    "memsvc_model_tokens_total": _MetricShape(
-        "counter", "Tokens of the model", {"direction": ("input", "output")}
+    MetricDescription(
+        "memsvc_refused_total",
+        "Calls and requests refused for want of room",
+        {"reason": REJECT_REASONS},
     ),
-    "memsvc_model_refusals_total": _MetricShape(
-        "counter", "Refusals of the key or the model by an endpoint", {}
+    MetricDescription(
+        "memsvc_slot_wait_ms", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS
     ),
-    "memsvc_extracted_facts_total": _MetricShape(
-        "counter", "Changes of facts by a model's word", {"outcome": _OUTCOMES}
+    MetricDescription(
+        "memsvc_loop_lag_ms", "How late the event loop wakes whoever sleeps", {}, _MS
     ),
-    "memsvc_rerank_calls_total": _MetricShape(
-        "counter", "Calls of the reranker", {"status": _CALL_STATUSES}
+    MetricDescription(
+        "memsvc_rates_told_total",
+        "Exchanges of rates with other replicas",
+        {"status": _CALL_STATUSES},
     ),
-    "memsvc_rerank_duration_ms": _MetricShape("histogram", "How long the reranker took", {}, _MS),
-    "memsvc_slow_calls_total": _MetricShape(
-        "counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}
+    MetricDescription(
+        "memsvc_audit_dropped_total", "Call records lost because they could not be written"
     ),
-    "memsvc_trace_spans_total": _MetricShape(
-        "counter", "Ended spans of traces", {"outcome": ("sent", "lost")}
+    MetricDescription(
+        "memsvc_traces_dropped_total", "Recall traces lost because they could not be written"
     ),
-    "memsvc_refused_total": _MetricShape(
-        "counter", "Calls and requests refused for want of room", {"reason": REJECT_REASONS}
-    ),
-    "memsvc_slot_wait_ms": _MetricShape(
-        "histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS
-    ),
-    "memsvc_loop_lag_ms": _MetricShape(
-        "histogram", "How late the event loop wakes whoever sleeps", {}, _MS
-    ),
-    "memsvc_rates_told_total": _MetricShape(
-        "counter", "Exchanges of rates with other replicas", {"status": _CALL_STATUSES}
-    ),
-    "memsvc_audit_dropped_total": _MetricShape(
-        "counter", "Call records lost because they could not be written", {}
-    ),
-    "memsvc_traces_dropped_total": _MetricShape(
-        "counter", "Recall traces lost because they could not be written", {}
-    ),
-}
+)
 _GAUGES = {
     "memsvc_audit_backlog": "Call records that wait to be written",
     "memsvc_pool_open": "Database connections open",
@@ -182,37 +201,12 @@ _GAUGES = {
     "memsvc_index_entries": "Entries in the search index, as the database estimates",
 }
 
-_UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes"}
-
-
-@frozen
-class MetricDescription:
-    """A published metric for documentation.
-
-    `labels` with all their values, empty where these are the existing tools or jobs; `unit` is ""
-    for counts; `buckets` are upper bounds.
-    """
-
-    name: str
-    kind: Literal["counter", "histogram", "gauge"]
-    help: str
-    unit: str
-    labels: Mapping[str, tuple[str, ...]]
-    buckets: tuple[float, ...] = ()
-
 
 def describe_metrics() -> Iterator[MetricDescription]:
     """Yield every published metric, in order."""
-    for name, shape in _METRICS.items():
-        yield MetricDescription(
-            name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets
-        )
+    yield from _METRICS
     for name, text in _GAUGES.items():
-        yield MetricDescription(name, "gauge", text, _unit(name), {})
-
-
-def _unit(name: str) -> str:
-    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
+        yield MetricDescription(name, text)
 
 
 _LabeledName = tuple[str, tuple[tuple[str, str], ...]]
@@ -248,20 +242,12 @@ class Metrics:
         self._gauge_metrics = {
             name: Gauge(name, text, registry=self._registry) for name, text in _GAUGES.items()
         }
-        for name, shape in _METRICS.items():
-            if shape.kind == "counter":
-                self._metrics[name] = Counter(
-                    name, shape.help, tuple(shape.labels), registry=self._registry
-                )
-            else:
-                self._metrics[name] = Histogram(
-                    name,
-                    shape.help,
-                    tuple(shape.labels),
-                    buckets=shape.buckets,
-                    registry=self._registry,
-                )
-            self._open(name, shape.labels)
+        for metric in _METRICS:
+            family = partial(Histogram, buckets=metric.buckets) if metric.buckets else Counter
+            self._metrics[metric.name] = family(
+                metric.name, metric.help, tuple(metric.labels), registry=self._registry
+            )
+            self._open(metric.name, metric.labels)
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
         """Open the series of these tools, and of calls without a tool.
@@ -273,18 +259,19 @@ class Metrics:
             names.append(tool.name)
             if tool.counter is not None:
                 self.add(tool.counter, 0, status="success")
-            if tool.duration_ms is not None and tool.duration_ms not in _METRICS:
+            if tool.duration_ms is not None and tool.duration_ms not in self._metrics:
                 raise KeyError(tool.duration_ms)
-        for name, shape in _METRICS.items():
-            if _TOOL in shape.labels:
-                self._open(name, {**shape.labels, _TOOL: tuple(names)})
+        self._open_all(_TOOL, names)
 
     def add_jobs(self, jobs: Iterable[Job]) -> None:
         """Open the series of these jobs."""
-        names = tuple(job.name for job in jobs)
-        for name, shape in _METRICS.items():
-            if _JOB in shape.labels:
-                self._open(name, {**shape.labels, _JOB: names})
+        self._open_all(_JOB, [job.name for job in jobs])
+
+    def _open_all(self, label: str, values: Sequence[str]) -> None:
+        """Open every series of the metrics with this label for these values of it."""
+        for metric in _METRICS:
+            if label in metric.labels:
+                self._open(metric.name, {**metric.labels, label: tuple(values)})
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Read a gauge by this function whenever the metrics are read."""

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import urlsplit
@@ -146,14 +147,8 @@ class OAuthScopes:
     @property
     def all(self) -> list[str]:
         """Every scope that has a meaning here."""
-        options = self.options
-        listed = (
-            options.required_scopes,
-            options.read_scopes,
-            options.write_scopes,
-            options.admin_scopes,
-        )
-        return list(dict.fromkeys(scope for scopes in listed for scope in scopes))
+        listed = (self.options.required_scopes, *map(self.of, Permission))
+        return list(dict.fromkeys(chain.from_iterable(listed)))
 
     @property
     def default(self) -> str:
@@ -166,13 +161,12 @@ class OAuthScopes:
 
     def of(self, permission: Permission) -> tuple[str, ...]:
         """Return the scopes of which any gives a permission."""
-        match permission:
-            case Permission.READ:
-                return self.options.read_scopes
-            case Permission.WRITE:
-                return self.options.write_scopes
-            case Permission.ADMIN:
-                return self.options.admin_scopes
+        options = self.options
+        return {
+            Permission.READ: options.read_scopes,
+            Permission.WRITE: options.write_scopes,
+            Permission.ADMIN: options.admin_scopes,
+        }[permission]
 
     def _for(self, permissions: Iterable[Permission]) -> str:
         scopes = [scope for permission in permissions for scope in self.of(permission)[:1]]
@@ -234,22 +228,15 @@ class TokenVerifier:
         """Return the claims of a token that is valid now."""
         if len(text) > self._options.token_chars_max:
             raise InvalidTokenError
-        token = read(text)
-        if token.algorithm not in self._options.algorithms:
-            raise InvalidTokenError
-        if token.type.lower() not in {
-            token_type.lower() for token_type in self._options.token_types
-        }:
+        token, types = read(text), map(str.lower, self._options.token_types)
+        if token.algorithm not in self._options.algorithms or token.type.lower() not in types:
             raise InvalidTokenError
         key = await self._keys.find(token.key_id)
-        if key is None:
-            if not self._keys.is_known:
-                raise unavailable(
-                    "the keys of the issuer of tokens were not to be had yet",
-                    retry_after_s=1.0,
-                )
-            raise InvalidTokenError
-        if key.algorithm != token.algorithm:
+        if key is None and not self._keys.is_known:
+            raise unavailable(
+                "the keys of the issuer of tokens were not to be had yet", retry_after_s=1.0
+            )
+        if key is None or key.algorithm != token.algorithm:
             raise InvalidTokenError
         claims = token.verify(key)
         self._check(claims)
@@ -259,17 +246,14 @@ class TokenVerifier:
         """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
         audience = claims.get("aud")
         claimed = audience if isinstance(audience, list) else [audience]
-        if claims.get("iss") != self._options.issuer:
-            raise InvalidTokenError
-        if not any(
-            claimed_one in (self._options.resource, *self._options.audiences)
-            for claimed_one in claimed
-        ):
-            raise InvalidTokenError
+        ours = (self._options.resource, *self._options.audiences)
         now, leeway_s = self._clock.now().timestamp(), self._options.leeway_s
-        if _time(claims, "exp") <= now - leeway_s:
-            raise InvalidTokenError
-        if any(_time(claims, name) > now + leeway_s for name in ("nbf", "iat") if name in claims):
+        if (
+            claims.get("iss") != self._options.issuer
+            or not any(one in ours for one in claimed)
+            or _time(claims, "exp") <= now - leeway_s
+            or any(_time(claims, name) > now + leeway_s for name in {"nbf", "iat"} & claims.keys())
+        ):
             raise InvalidTokenError
 
     def _caller(self, claims: dict[str, Any]) -> Caller:
@@ -283,10 +267,11 @@ class TokenVerifier:
         if missing or not permissions:
             raise InsufficientScopeError(self._scopes.default)
         client = _name(claims, "client_id") or _name(claims, "azp")
+        tenant = _name(claims, self._options.tenant_claim)
+        if not tenant:
+            raise InvalidTokenError
         return Caller(
-            tenant=tenant_of(
-                self._options.issuer, _required_name(claims, self._options.tenant_claim)
-            ),
+            tenant=tenant_of(self._options.issuer, tenant),
             key_label=f"oauth:{client}" if client else "oauth",
             permissions=permissions,
             projects=self._projects(claims),
@@ -313,14 +298,10 @@ class TokenVerifier:
 
 def _time(claims: dict[str, Any], name: str) -> float:
     """Return a timestamp of a claim, in seconds since 1970."""
-    value = claims.get(name)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 <= value <= EXPIRES_MAX
-    ):
+    value: Any = claims.get(name)
+    if type(value) not in (int, float) or not 0 <= value <= EXPIRES_MAX:
         raise InvalidTokenError
-    return value
+    return float(value)
 
 
 def _words(value: Any) -> frozenset[str]:
@@ -335,20 +316,9 @@ def _words(value: Any) -> frozenset[str]:
 def _name(claims: dict[str, Any], claim: str) -> str:
     """Return a name of a claim; "" for one that cannot be logged, or none."""
     value = claims.get(claim)
-    usable = (
-        isinstance(value, str)
-        and 0 < len(value) <= CLAIM_CHARS_MAX
-        and value.isprintable()
-        and value.strip()
-    )
-    return str(value) if usable else ""
-
-
-def _required_name(claims: dict[str, Any], claim: str) -> str:
-    name = _name(claims, claim)
-    if not name:
-        raise InvalidTokenError
-    return name
+    if not isinstance(value, str) or not value.isprintable() or not value.strip():
+        return ""
+    return value if len(value) <= CLAIM_CHARS_MAX else ""
 
 
 NESTED_MAX: Final = 200
@@ -394,12 +364,11 @@ def read(text: str) -> SignedToken:
     header = _object(_bytes(parts[0]))
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
     if (
-        not isinstance(algorithm, str)
-        or not isinstance(kind, str)
+        not (isinstance(algorithm, str) and isinstance(kind, str))
+        or not isinstance(key_id, str | None)
+        or len(key_id or "") > KEY_ID_CHARS_MAX
         or any(name in header for name in _UNSUPPORTED_HEADERS)
     ):
-        raise InvalidTokenError
-    if key_id is not None and not (isinstance(key_id, str) and len(key_id) <= KEY_ID_CHARS_MAX):
         raise InvalidTokenError
     return SignedToken(text, algorithm, key_id, kind)
 

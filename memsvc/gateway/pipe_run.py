@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from pydantic import Field
@@ -21,6 +21,7 @@ from memsvc.gateway.limits import LimitsOptions, check_json, is_too_deep
 from memsvc.gateway.pipeline_spec import (
     NAME_CHARS_IN_ERROR,
     PIPE_TOOL,
+    SPEC_FIELDS,
     ConcurrentStep,
     PipeLimits,
     Pipeline,
@@ -82,8 +83,7 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
     return encoded
 
 
-@frozen
-class _StepOutcome:
+class _StepOutcome(NamedTuple):
     """Outcome of a step: its record, and the error if it failed."""
 
     record: dict[str, Any]
@@ -118,16 +118,10 @@ class PipeRun:
         result = self._returned(pipeline, values)
         if error is None:
             return PipeResult(ok=True, error="", result=result, steps=values.steps)
-        details: dict[str, Any] = {
-            "ok": False,
-            "error": error.message,
-            "result": result,
-            "steps": values.steps,
-        }
+        details = {"ok": False, "error": error.message, "result": result, "steps": values.steps}
         recovery = error.recovery
-        if (
-            error.retryable and self._has_written
-        ):  # sending everything again would repeat what was done
+        # sending everything again would repeat what was done
+        if error.retryable and self._has_written:
             details["retryable"] = False
             recovery = "some steps were done already; send those that were not"
         raise MemsvcError(
@@ -206,10 +200,9 @@ class PipeRun:
         timer = _StepTimer(self._clock, step.id, "parallel")
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._step(child, seen)) for child in step.children]
-        outcomes = [task.result() for task in tasks]
+        records, errors = zip(*(task.result() for task in tasks), strict=True)
         return timer.finish(
-            _first(outcomes),
-            children={outcome.record["id"]: outcome.record for outcome in outcomes},
+            next(filter(None, errors), None), children={record["id"]: record for record in records}
         )
 
     async def _pipe(self, step: PipeStep, seen: PipeValues) -> _StepOutcome:
@@ -234,26 +227,21 @@ class PipeRun:
         if is_too_deep(encoded, RESULT_DEPTH_MAX):
             raise _too_deep()
         if len(encoded) + extra_bytes > self._bytes_left:
-            message = (
+            raise payload_too_large(
                 "left out: the results of this pipeline would take more than"
                 f" {self._bytes_max} bytes"
             )
-            raise payload_too_large(message)
         self._bytes_left -= len(encoded) + extra_bytes
 
 
 def _calls(steps: Sequence[PipelineStep]) -> int:
     """Return the number of tool calls in these steps."""
-    count = 0
-    for step in steps:
-        match step:
-            case ToolStep():
-                count += 1
-            case ConcurrentStep():
-                count += _calls(step.children)
-            case PipeStep():
-                count += _calls(step.pipe.steps)
-    return count
+    inner = [
+        step.pipe.steps if isinstance(step, PipeStep) else step.children
+        for step in steps
+        if not isinstance(step, ToolStep)
+    ]
+    return len(steps) - len(inner) + sum(map(_calls, inner))
 
 
 def _json(value: Any) -> bytes:
@@ -265,10 +253,6 @@ def _json(value: Any) -> bytes:
 
 def _too_deep() -> MemsvcError:
     return payload_too_large(f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
-
-
-def _first(outcomes: Sequence[_StepOutcome]) -> MemsvcError | None:
-    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
 
 
 class _StepTimer:
@@ -285,12 +269,8 @@ class _StepTimer:
         """Return the outcome of the step, which has ended now."""
         duration_ms = round((perf_counter() - self._started) * 1000, 3)
         message = "" if error is None else error.message
-        record = (
-            self._record
-            | {"duration_ms": duration_ms, "ok": error is None, "error": message}
-            | fields
-        )
-        return _StepOutcome(record, error)
+        ended = {"duration_ms": duration_ms, "ok": error is None, "error": message}
+        return _StepOutcome(self._record | ended | fields, error)
 
 
 def _tool_steps(args: Any) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
@@ -363,13 +343,9 @@ class PipeTool:
         text, {"$ref": "steps.ID.structured"} a value; inside a group:
         ${steps.GROUP.children.ID.text}, inside a pipe: ${steps.PIPE.steps.ID.text}. Nothing is
         undone when a step fails."""
-        fields = {
-            "vars": vars_,
-            "steps": steps,
-            "return": returned,
-            "continue_on_error": continue_on_error,
-        }
-        given = {name: value for name, value in fields.items() if value is not None}
+        values = (vars_, steps, returned, continue_on_error)
+        fields = zip(SPEC_FIELDS, values, strict=True)
+        given = {name: value for name, value in fields if value is not None}
         limits = PipeLimits(self.options.steps_max, self.options.depth_max)
         pipeline = read_pipeline(_spec(spec, given, self.limits), limits)
         return await PipeRun(calls, self.options, self.limits, self.clock).run(pipeline)

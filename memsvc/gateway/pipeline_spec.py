@@ -15,7 +15,7 @@ PIPE_TOOL: Final = "mcp_pipe"
 ID_CHARS_MAX: Final = 128
 NAME_CHARS_IN_ERROR: Final = 128
 
-_SPEC_FIELDS: Final = ("vars", "steps", "return", "continue_on_error")
+SPEC_FIELDS: Final = ("vars", "steps", "return", "continue_on_error")
 _MODES: Final = ("tool", "pipe", "parallel")
 _STEP_FIELDS: Final = ("id", "args", *_MODES)
 _REFERENCE: Final = re.compile(r"\$\{([^{}]+)\}")
@@ -115,8 +115,8 @@ class _SpecParser:
     def pipeline(self, spec: Any, outer: dict[str, Any], depth: int, where: str) -> Pipeline:
         if not isinstance(spec, Mapping):
             raise invalid(f"{where} must be an object")
-        if not spec.keys() <= {*_SPEC_FIELDS}:
-            raise invalid(f"{where}: it can only hold {', '.join(_SPEC_FIELDS)}")
+        if not spec.keys() <= {*SPEC_FIELDS}:
+            raise invalid(f"{where}: it can only hold {', '.join(SPEC_FIELDS)}")
         variables, go_on = spec.get("vars"), spec.get("continue_on_error")
         if not isinstance(variables, dict | None):
             raise invalid(f"{where}.vars must be an object")
@@ -205,12 +205,12 @@ class _Resolver:
     def value(self, value: Any) -> Any:
         match value:
             case str():
-                return _REFERENCE.sub(lambda match: self._text(match[1]), value)
+                return _REFERENCE.sub(self._text, value)
             case {"$ref": path} if len(value) == 1:
                 if not isinstance(path, str):
                     raise invalid("$ref must be a string")
                 found = self._at(path)
-                self._count(found if isinstance(found, str) else _json(found).decode())
+                self._text_of(found)
                 return found
             case dict():
                 return {name: self.value(inner) for name, inner in value.items()}
@@ -219,16 +219,17 @@ class _Resolver:
             case _:
                 return value
 
-    def _text(self, path: str) -> str:
-        found = self._at(path)
-        text = "" if found is None else found if isinstance(found, str) else _json(found).decode()
-        self._count(text)
-        return text
+    def _text(self, reference: re.Match[str]) -> str:
+        found = self._at(reference[1])
+        return "" if found is None else self._text_of(found)
 
-    def _count(self, text: str) -> None:
+    def _text_of(self, found: Any) -> str:
+        """Return a value as text, and count it."""
+        text = found if isinstance(found, str) else _json(found).decode()
         self._bytes += len(text)  # characters, of which there are no more than bytes
         if self._bytes > self._bytes_max:
             raise payload_too_large(f"references bring in more than {self._bytes_max} bytes")
+        return text
 
     def _at(self, path: str) -> Any:
         found: Any = self._roots

@@ -151,22 +151,21 @@ class SearchTools:
         self, scope: Scope, caller: Caller, calls: ToolCalls, kind: str, name: str
     ) -> str:
         """Return the text of a reference; NOT_FOUND for one to nothing that the caller sees."""
-        project = {"project": scope.project}
         first, _, second = name.partition("/")
         match kind:
             case "file":
-                args = project | {"path": name}
-                return str((await _call(calls, "file_read", args, found=True))["content"])
+                reader, args, field = "file_read", {"path": name}, "content"
             case "document":
-                args = project | {"id": name}
-                return str((await _call(calls, "read_document", args, found=True))["text"])
+                reader, args, field = "read_document", {"id": name}, "text"
             case "memory":
-                args = project | {"user_id": unquote(first), "memory_id": second}
-                return str((await _call(calls, "memories_get", args, found=True))["memory"])
+                args = {"user_id": unquote(first), "memory_id": second}
+                reader, field = "memories_get", "memory"
             case "turn" if self._may_use(caller, TURNS_TOOL) and self._may_use(caller, RECALL_TOOL):
                 return await self._turn(scope, unquote(first), unquote(second))
             case _:
                 raise not_found("there is no such kind")
+        args["project"] = scope.project
+        return str((await _call(calls, reader, args, found=True))[field])
 
     def _may_use(self, caller: Caller, name: str) -> bool:
         return name in self.tools and name not in caller.hidden_tools

@@ -225,43 +225,31 @@ async def _has_other_queued(tx: Tx, ref: Ref) -> bool:
     return bool(rows)
 
 
-async def forget_project(tx: Tx) -> int:
-    """Remove every job of a project and the times of its sweeps; return the number of jobs.
+_OF_SCOPE = "headers ->> 'tenant' = $1 AND ($2::text IS NULL OR headers ->> 'project' = $2)"
+
+
+def _scope_of(tx: Tx) -> tuple[str, str | None]:
+    return tx.scope.tenant.hex(), tx.scope.project if tx.bound > 1 else None
+
+
+async def forget_all(tx: Tx) -> int:
+    """Remove every job of a project, or tenant, and the times of its sweeps; return how many jobs.
 
     A running job is not stopped.
     """
-    await tx.execute("DELETE FROM job_refs WHERE tenant = $1 AND project = $2")
-    rows = await tx.unbound(
-        f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2"
-        " RETURNING id",
-        tx.scope.tenant.hex(),
-        tx.scope.project,
+    of_project = " AND project = $2" if tx.bound > 1 else ""
+    await tx.execute(f"DELETE FROM job_refs WHERE tenant = $1{of_project}")
+    return len(
+        await tx.unbound(f"DELETE FROM {QUEUE} WHERE {_OF_SCOPE} RETURNING id", *_scope_of(tx))
     )
-    return len(rows)
 
 
-async def forget_tenant(tx: Tx) -> int:
-    """Remove the jobs as `forget_project` does, for all projects of a tenant.
-
-    Takes a transaction of the whole tenant.
-    """
-    await tx.execute("DELETE FROM job_refs WHERE tenant = $1")
-    rows = await tx.unbound(
-        f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 RETURNING id", tx.scope.tenant.hex()
-    )
-    return len(rows)
-
-
-async def queued(tx: Tx, project: str | None) -> int:
+async def queued(tx: Tx) -> int:
     """Return the number of jobs of the tenant, or of one of its projects, in the queue."""
     (row,) = await tx.unbound(
-        f"SELECT count(*) AS jobs FROM {QUEUE} WHERE headers ->> 'tenant' = $1"
-        " AND ($2::text IS NULL OR headers ->> 'project' = $2)",
-        tx.scope.tenant.hex(),
-        project,
+        f"SELECT count(*) AS jobs FROM {QUEUE} WHERE {_OF_SCOPE}", *_scope_of(tx)
     )
-    jobs: int = row["jobs"]
-    return jobs
+    return int(row["jobs"])
 
 
 async def forget_jobs(

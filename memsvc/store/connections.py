@@ -276,23 +276,22 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
         parts = urlsplit(url)
     except ValueError:
         return _unavailable("its URL cannot be read", setting)
-    if isinstance(error, socket.gaierror):
-        return _unavailable(f"the name of its host cannot be resolved ({where})", setting)
-    if isinstance(error, ConnectionRefusedError):
-        return _unavailable(f"nothing listens at {where}", setting)
-    if isinstance(error, TimeoutError):
-        return _unavailable(f"no answer in time from {where}", setting)
-    if isinstance(error, pg.InvalidCatalogNameError):
-        return _unavailable(
-            f"there is no database {unquote(parts.path.lstrip('/'))} at {where}", setting
-        )
-    if isinstance(error, pg.InvalidAuthorizationSpecificationError):  # a wrong password is one, too
-        return _unavailable(
-            f"{where} refuses the role {unquote(parts.username or '')} or its password", setting
-        )
-    if isinstance(error, ValueError):  # the driver's word for options that it does not take
-        return _unavailable("its URL has options that the driver does not take", setting)
-    return _unavailable(f"{type(error).__name__} at {where}", setting)
+    match error:
+        case socket.gaierror():
+            reason = f"the name of its host cannot be resolved ({where})"
+        case ConnectionRefusedError():
+            reason = f"nothing listens at {where}"
+        case TimeoutError():
+            reason = f"no answer in time from {where}"
+        case pg.InvalidCatalogNameError():
+            reason = f"there is no database {unquote(parts.path.lstrip('/'))} at {where}"
+        case pg.InvalidAuthorizationSpecificationError():  # a wrong password is one, too
+            reason = f"{where} refuses the role {unquote(parts.username or '')} or its password"
+        case ValueError():  # the driver's word for options that it does not take
+            reason = "its URL has options that the driver does not take"
+        case _:
+            reason = f"{type(error).__name__} at {where}"
+    return _unavailable(reason, setting)
 
 
 def _unavailable(reason: str, setting: str) -> MemsvcError:

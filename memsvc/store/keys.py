@@ -187,6 +187,10 @@ async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
         key_id,
         now,
     )
+    return _changed(rows)
+
+
+def _changed(rows: list[Row]) -> ApiKey:
     if not rows:
         raise not_found("there is no such key")
     return key_of_row(rows[0])
@@ -238,9 +242,7 @@ async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     rows = await database.registry(
         with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant
     )
-    if not rows:
-        raise not_found("there is no such key")
-    return key_of_row(rows[0])
+    return _changed(rows)
 
 
 async def set_last_used(database: Database, uses: Mapping[UUID, datetime]) -> None:

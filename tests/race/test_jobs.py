@@ -118,7 +118,7 @@ async def test_of_two_claims_at_once_one_runs(database: Database, scope: Scope) 
         for each in (ref, other):
             await jobs.finish(database, each)
         async with database.begin(scope) as tx:
-            await backlog.forget_project(tx)
+            await backlog.forget_all(tx)
 
 
 @pytest.mark.parametrize("seed", range(3))

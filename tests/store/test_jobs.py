@@ -226,10 +226,10 @@ async def test_a_project_and_a_tenant_are_forgotten_with_their_jobs(
     for each in (scope, beside, third, other_scope):
         await queue(database, each, "a", "b")
     async with database.begin(scope) as tx:
-        assert await backlog.forget_project(tx) == 2
+        assert await backlog.forget_all(tx) == 2
     assert {ref.scope for ref in await listed(database)} == {beside, third, other_scope}
     async with database.begin_tenant(scope) as tx:
-        assert await backlog.forget_tenant(tx) == 4
+        assert await backlog.forget_all(tx) == 4
     assert {ref.scope for ref in await listed(database)} == {other_scope}
     assert await admin.fetchval("SELECT count(*) FROM job_refs") == 2
 
