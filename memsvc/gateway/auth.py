@@ -453,6 +453,7 @@ class Challenge:
         return f"Bearer {params}".rstrip()
 
 
+@frozen
 class RequireCaller:
     """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401.
 
@@ -461,34 +462,27 @@ class RequireCaller:
     conclude that there is one.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        authenticator: Authenticator,
-        public_paths: frozenset[str] = PUBLIC_PATHS,
-        challenge: Challenge | None = None,
-    ) -> None:
-        self.app = app
-        self._authenticator = authenticator
-        self._public_paths = public_paths
-        self._challenge = challenge or Challenge()
+    app: ASGIApp
+    authenticator: Authenticator
+    public_paths: frozenset[str] = PUBLIC_PATHS
+    challenge: Challenge = Challenge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_public = scope["type"] != "http" or scope["path"] in self._public_paths
+        is_public = scope["type"] != "http" or scope["path"] in self.public_paths
         if not is_public and _is_discovery(scope["path"]):
-            await self._challenge.not_found(scope)(scope, receive, send)
+            await self.challenge.not_found(scope)(scope, receive, send)
             return
         # OPTIONS has no key, and no route accepts it: 405, or 404
         if is_public or scope["method"] == "OPTIONS":
             await self.app(scope, receive, send)
             return
-        received = self._authenticator.received(scope)
+        received = self.authenticator.received(scope)
         try:
             if received is None:
-                raise UnknownKeyError(None, tokens=self._challenge.scopes is not None)
-            caller = await self._authenticator.authenticate(scope, received)
+                raise UnknownKeyError(None, tokens=self.challenge.scopes is not None)
+            caller = await self.authenticator.authenticate(scope, received)
         except MemsvcError as error:
-            await self._challenge.error(error, scope)(scope, receive, send)
+            await self.challenge.error(error, scope)(scope, receive, send)
             return
         scope[CALLER] = caller
-        await self.app(scope, receive, self._challenge.with_missing_scope(scope, send, caller))
+        await self.app(scope, receive, self.challenge.with_missing_scope(scope, send, caller))

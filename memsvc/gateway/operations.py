@@ -227,33 +227,24 @@ Handler = Callable[[Request, dict[str, Any]], Awaitable[ASGIApp]]
 """Returns the response to a request with these arguments."""
 
 
+@dataclass(frozen=True, eq=False)
 class OperationRoutes(BaseRoute):
     """All routes of operations at and below one path; those of some tools have handlers.
 
     They are matched on the raw path: the decoded one that other routes match has lost the borders
-    of segments.
+    of segments. `check` raises for segments before all else.
     """
 
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        path: str,
-        operations: Sequence[RestOperation],
-        handlers: Mapping[str, Handler],
-        segments_of: Callable[[Scope], list[str]] = segments_of,
-        check: Callable[[Sequence[str]], None] = lambda _: None,
-    ) -> None:
-        """Set how the path of a request is cut, and what checks its segments before all else."""
-        self.path = path
-        self._dispatch = dispatch
-        self._operations = operations
-        self._handlers = handlers
-        self._segments_of = segments_of
-        self._check = check
+    dispatch: Dispatch
+    path: str
+    operations: Sequence[RestOperation]
+    handlers: Mapping[str, Handler]
+    segments_of: Callable[[Scope], list[str]] = segments_of
+    check: Callable[[Sequence[str]], None] = lambda _: None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match every request at or below the path."""
-        matched = scope["type"] == "http" and is_below(self.path, self._segments_of(scope))
+        matched = scope["type"] == "http" and is_below(self.path, self.segments_of(scope))
         return (Match.FULL, {"endpoint": self}) if matched else (Match.NONE, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -261,10 +252,10 @@ class OperationRoutes(BaseRoute):
 
         404 and 405 are HTTPException, every other refusal is MemsvcError.
         """
-        request, segments = Request(scope, receive), self._segments_of(scope)
-        self._check(segments)
+        request, segments = Request(scope, receive), self.segments_of(scope)
+        self.check(segments)
         allowed: dict[str, None] = {}
-        for operation in self._operations:
+        for operation in self.operations:
             found = operation.matched(segments)
             if found is not None and operation.method == request.method:
                 response = await self._response(request, operation, found)
@@ -280,10 +271,10 @@ class OperationRoutes(BaseRoute):
         self, request: Request, operation: RestOperation, found: dict[str, str]
     ) -> ASGIApp:
         arguments = await operation.arguments(request, found)
-        handler = self._handlers.get(operation.tool)
+        handler = self.handlers.get(operation.tool)
         if handler is not None:
             return await handler(request, arguments)
-        return answer(request, await call(self._dispatch, request, operation.tool, arguments))
+        return answer(request, await call(self.dispatch, request, operation.tool, arguments))
 
 
 def is_below(path: str, segments: Sequence[str]) -> bool:

@@ -30,6 +30,7 @@ from memsvc.store.schema_turns import (
     tenant_index,
     tenant_table,
     text_column,
+    with_default,
 )
 from memsvc.store.tables import TABLES
 
@@ -37,7 +38,7 @@ __all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
 
 # Registry of tenants and keys: no content, no tenant policy, only hashes of keys. `bounded_since`
 # is when the quota of what is stored came for a tenant who was there before.
-tenants = Table(
+Table(
     "tenants",
     metadata,
     *columns(
@@ -47,7 +48,7 @@ tenants = Table(
     ),
 )
 
-api_keys = Table(
+Table(
     "api_keys",
     metadata,
     *columns(
@@ -69,7 +70,7 @@ api_keys = Table(
 
 # Closed sessions of the console, by a hash of what their cookies are bound to: of no tenant, and
 # short-lived.
-closed_sessions = Table(
+Table(
     "ended_sessions",
     metadata,
     *columns(session=Column(LargeBinary, primary_key=True), expires_at=Timestamp),
@@ -77,127 +78,103 @@ closed_sessions = Table(
 
 # One row a call, from every surface; arguments are shapes, never content. Partitioned by week by
 # memsvc_roll_calls (`store/call_parts`); calls without a partition go into `calls_rest`.
-calls = tenant_table(
+tenant_table(
     "calls",
-    *columns(
-        called_at=Timestamp,
-        call=Uuid,
-        surface=String(16),
-        tool=Text,
-        key_label=Text,
-        status=String(16),
-        code=Column(Text),
-        duration_ms=REAL,
-        arguments=JSONB,
-        request_id=Text,
-    ),
     Index(
         *("calls_failed", "tenant", "called_at", "call"),
         postgresql_where=text("status <> 'success'"),
     ),
+    called_at=Timestamp,
+    call=Uuid,
+    surface=String(16),
+    tool=Text,
+    key_label=Text,
+    status=String(16),
+    code=Column(Text),
+    duration_ms=REAL,
+    arguments=JSONB,
+    request_id=Text,
     postgresql_partition_by="RANGE (called_at)",
 )
 
 # What a tenant's project holds in files that its callers wrote: the row that a quota is kept on.
-projects = tenant_table(
+tenant_table(
     "projects",
-    *columns(size_bytes=BigInteger, created_at=Timestamp),
+    size_bytes=BigInteger,
+    created_at=Timestamp,
 )
 
 # What all projects of a tenant hold in such files: the row that the tenant's quota is kept on.
-usage = tenant_table("usage", *columns(size_bytes=BigInteger))
+tenant_table(
+    "usage",
+    size_bytes=BigInteger,
+)
 
 # A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts
 # its changes; entries of the index stand for its first `indexed_bytes`; `sha256` is of the content
 # where a write had it all.
-files = tenant_table(
+tenant_table(
     "files",
-    *columns(
-        incarnation=Uuid,
-        path=Name,
-        revision=BigInteger,
-        stream=BigInteger,
-        size_bytes=BigInteger,
-        is_text=Boolean,
-        indexed_bytes=Column(BigInteger, nullable=False, server_default=text("0")),
-        sha256=Column(LargeBinary),
-        owner=Text,
-        created_at=Timestamp,
-        updated_at=Timestamp,
-        deleted_at=Column(Timestamp),
-    ),
     tenant_index("files_path", "path", unique=True, where="deleted_at IS NULL"),
     # deleted files at a path, and those that wait to be purged
     tenant_index("files_deleted", "path", "deleted_at", where="deleted_at IS NOT NULL"),
     # deleted files that wait to be removed from the index
     tenant_index("files_to_forget", where="deleted_at IS NOT NULL AND indexed_bytes > 0"),
+    incarnation=Uuid,
+    path=Name,
+    revision=BigInteger,
+    stream=BigInteger,
+    size_bytes=BigInteger,
+    is_text=Boolean,
+    indexed_bytes=with_default(BigInteger, "0"),
+    sha256=Column(LargeBinary),
+    owner=Text,
+    created_at=Timestamp,
+    updated_at=Timestamp,
+    deleted_at=Column(Timestamp),
 )
 
 # Where a file's content began anew: every stream that the file ever had, with the oldest of its
 # revisions that can be read; below 0 when none can any more and its blocks are on their way out.
-streams = tenant_table(
+tenant_table(
     "streams",
-    *columns(
-        incarnation=Uuid,
-        first_revision=BigInteger,
-        stream=BigInteger,
-        created_at=Column(Timestamp),
-    ),
+    incarnation=Uuid,
+    first_revision=BigInteger,
+    stream=BigInteger,
+    created_at=Column(Timestamp),
 )
 
 # Immutable content. A version of a file is the blocks of one stream up to a revision, so that an
 # append stores only what is appended and its history costs nothing more. Old blocks are merged,
 # never changed otherwise.
-blocks = tenant_table(
+tenant_table(
     "blocks",
-    *columns(
-        stream=BigInteger,
-        start=BigInteger,
-        revision=BigInteger,
-        created_at=Timestamp,
-        content=LargeBinary,
-    ),
+    stream=BigInteger,
+    start=BigInteger,
+    revision=BigInteger,
+    created_at=Timestamp,
+    content=LargeBinary,
 )
 
 # The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash
 # of the name; a segment of its postings spans 2 ** segment_bits entries.
-indexes = tenant_table(
+tenant_table(
     "books",
-    *columns(
-        book=BigInteger,
-        name=Text,
-        analyser=SmallInteger,
-        segment_bits=Column(SmallInteger, nullable=False, server_default=text("10")),
-        next_entry=Integer,
-        folded_entry=Column(Integer, nullable=False, server_default=text("0")),
-        entries=Integer,
-        length=BigInteger,
-    ),
+    book=BigInteger,
+    name=Text,
+    analyser=SmallInteger,
+    segment_bits=with_default(SmallInteger, "10"),
+    next_entry=Integer,
+    folded_entry=with_default(Integer, "0"),
+    entries=Integer,
+    length=BigInteger,
 )
 
 # One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
 # A chunk of a document has the role `document` and the document's name as `ref`; `cues` are words
 # beside the text that find it; `feedback` is 1 where it helped and -1 where it was wrong.
-entries = tenant_table(
+tenant_table(
     "entries",
-    *columns(
-        book=BigInteger,
-        entry=Integer,
-        ref=Text,
-        role=text_column(),
-        speaker=text_column(),
-        said_at=Timestamp,
-        digest=BigInteger,
-        asks=Boolean,
-        length=SmallInteger,
-        tokens=Integer,
-        stream=BigInteger,
-        start=BigInteger,
-        size_bytes=Integer,
-        text=Text,
-        cues=text_column(),
-        feedback=Column(SmallInteger, nullable=False, server_default=text("0")),
-    ),
     tenant_index("entries_documents", "book", "ref", "start", where="role = 'document'"),
     # the digests of a session, whichever user's index they are in
     tenant_index(
@@ -206,175 +183,179 @@ entries = tenant_table(
         postgresql_ops={"ref": "text_pattern_ops"},
         where="role = 'digest'",
     ),
+    book=BigInteger,
+    entry=Integer,
+    ref=Text,
+    role=text_column(),
+    speaker=text_column(),
+    said_at=Timestamp,
+    digest=BigInteger,
+    asks=Boolean,
+    length=SmallInteger,
+    tokens=Integer,
+    stream=BigInteger,
+    start=BigInteger,
+    size_bytes=Integer,
+    text=Text,
+    cues=text_column(),
+    feedback=with_default(SmallInteger, "0"),
 )
 
 # The terms of an index's newest entries, from `folded_entry` on, which its postings do not have
 # yet: for each of them a hit as there.
-fresh_terms = tenant_table(
+tenant_table(
     "fresh_terms",
-    *columns(
-        book=BigInteger,
-        entry=Integer,
-        terms=ARRAY(Name),
-        hits=ARRAY(BigInteger),
-    ),
+    book=BigInteger,
+    entry=Integer,
+    terms=ARRAY(Name),
+    hits=ARRAY(BigInteger),
 )
 
 # Entries with a term: one row for each term and each segment of entries of an index, so that a
 # common term is few rows and a rare one is one. A hit is one number: the entry (32 bits), its count
 # of the term (16) and of all terms (16).
-term_table = tenant_table(
+tenant_table(
     "postings",
-    *columns(
-        book=BigInteger,
-        term=Name,
-        segment=Integer,
-        hits=ARRAY(BigInteger),
-    ),
+    book=BigInteger,
+    term=Name,
+    segment=Integer,
+    hits=ARRAY(BigInteger),
 )
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are
 # about: two jobs of one name and subject never wait at once, and never run at once. The queue
 # itself holds ids alone.
-job_refs = tenant_table(
+tenant_table(
     "job_refs",
-    *columns(
-        name=Text,
-        subject=Name,
-        started=Boolean,
-        job=BigInteger,
-        queued_at=Timestamp,
-    ),
+    name=Text,
+    subject=Name,
+    started=Boolean,
+    job=BigInteger,
+    queued_at=Timestamp,
 )
 
 # What a model says a file is about, as the file was when its stream had so many bytes. `generation`
 # is a hash of all that the text depends on: it is not asked for twice.
-summaries = tenant_table(
+tenant_table(
     "summaries",
-    *columns(
-        incarnation=Uuid,
-        stream=BigInteger,
-        size_bytes=BigInteger,
-        generation=LargeBinary,
-        words=SmallInteger,
-        text=Text,
-        model=Text,
-        updated_at=Timestamp,
-    ),
     tenant_index("summaries_stream", "stream", unique=True),
+    incarnation=Uuid,
+    stream=BigInteger,
+    size_bytes=BigInteger,
+    generation=LargeBinary,
+    words=SmallInteger,
+    text=Text,
+    model=Text,
+    updated_at=Timestamp,
 )
 
 # Uses of a tenant's daily limits, by purpose and day.
-allowance = tenant_table(
+tenant_table(
     "allowances",
-    *columns(purpose=Text, day=Date, times=Integer),
+    purpose=Text,
+    day=Date,
+    times=Integer,
 )
 
 # How far ahead of now what a tenant uses is, for buckets that are busy: shared by the replicas of
 # the service. Seconds since 1970 by the database's clock; `used_s` is what was told last.
-rates = tenant_table(
+tenant_table(
     "rates",
-    *columns(bucket=Name, empty_at=DOUBLE_PRECISION, used_s=DOUBLE_PRECISION),
+    bucket=Name,
+    empty_at=DOUBLE_PRECISION,
+    used_s=DOUBLE_PRECISION,
 )
 
 # What MCP clients subscribed to: by URI the last state that was sent, and the number of that event.
 # Events are numbered within the session; `stream` is when the stream that gets them was opened.
-mcp_sessions = tenant_table(
+tenant_table(
     "mcp_sessions",
-    *columns(
-        session_hash=LargeBinary,
-        stream=BigInteger,
-        event=BigInteger,
-        subscriptions=JSONB,
-        expires_at=Timestamp,
-    ),
+    session_hash=LargeBinary,
+    stream=BigInteger,
+    event=BigInteger,
+    subscriptions=JSONB,
+    expires_at=Timestamp,
 )
 
 # What is waited for just now: the answer of a session's user, or, of the process that has them, the
 # events of a stream. Such an answer has content. It goes with who waits, else by the sweep.
-mcp_questions = tenant_table(
+tenant_table(
     "mcp_questions",
-    *columns(
-        question=Name,
-        session_hash=LargeBinary,
-        answer=Column(JSONB),
-        expires_at=Timestamp,
-    ),
+    question=Name,
+    session_hash=LargeBinary,
+    answer=Column(JSONB),
+    expires_at=Timestamp,
 )
 
 # A tree of the documents of an index, with how many nodes it has: the row that a limit is kept on.
-tree_table = tenant_table(
+tenant_table(
     "outlines",
-    *columns(book=BigInteger, nodes=Integer),
+    book=BigInteger,
+    nodes=Integer,
 )
 
 # One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So
 # a change of what one document links touches the row of that document, and those of the nodes that
 # come, go or move.
-document_nodes = tenant_table(
+tenant_table(
     "outline_nodes",
-    *columns(
-        book=BigInteger,
-        node=Name,
-        parent=Column(Name),
-        children=ARRAY(Name),
-    ),
+    book=BigInteger,
+    node=Name,
+    parent=Column(Name),
+    children=ARRAY(Name),
 )
 
 
 # The archive that a project was restored from, so that the same one, sent again, is known.
-restored_exports = tenant_table(
+tenant_table(
     "restores",
-    *columns(archive=Uuid, restored_at=Timestamp),
+    archive=Uuid,
+    restored_at=Timestamp,
 )
 
 
 # What is being purged takes no writes until that is done, whoever does it: a project (`unit` 0; the
 # project `*` is the whole tenant), or what is written under one lock (`unit` is its key). `purge`
 # is whoever is at work on it.
-fences = tenant_table(
+tenant_table(
     "purges",
-    *columns(unit=BigInteger, purge=Uuid, begun_at=Timestamp),
+    unit=BigInteger,
+    purge=Uuid,
+    begun_at=Timestamp,
 )
 
 
 # A memory is a fact of its user's index, now this one and then its successor; their records begin
 # with its id. The row says which identity these facts have and what the client keeps with them. It
 # stays when the memory ends.
-memories = tenant_table(
+tenant_table(
     "memories",
-    *columns(
-        book=BigInteger,
-        memory=Name,
-        fact_id=Text,
-        key=Text,
-        slot=Text,
-        metadata=JSONB,
-        created_at=Timestamp,
-    ),
+    book=BigInteger,
+    memory=Name,
+    fact_id=Text,
+    key=Text,
+    slot=Text,
+    metadata=JSONB,
+    created_at=Timestamp,
 )
 
 # What was found in a project, in the order in which it was committed: entries of an index, never
 # their text.
-memory_events = tenant_table(
+tenant_table(
     "memory_findings",
-    *columns(
-        number=BigInteger,
-        book=BigInteger,
-        first_entry=Integer,
-        entries=Integer,
-        found_at=Timestamp,
-    ),
+    number=BigInteger,
+    book=BigInteger,
+    first_entry=Integer,
+    entries=Integer,
+    found_at=Timestamp,
 )
 
 # Settings of a project that differ from the options, and its number of findings.
-memory_settings = tenant_table(
+tenant_table(
     "memory_settings",
-    *columns(
-        wanted=Column(JSONB, nullable=False, server_default=text("'{}'::jsonb")),
-        prompt=Column(Text),
-        findings=Column(BigInteger, nullable=False, server_default=text("0")),
-    ),
+    wanted=with_default(JSONB, "'{}'::jsonb"),
+    prompt=Column(Text),
+    findings=with_default(BigInteger, "0"),
 )
 
 
@@ -385,30 +366,8 @@ _LIVE = "status <> 'archived'"
 # or `active`) and gone when it was forgotten. `digest` is of the text: no two live blocks of an
 # index have the same. `alpha` and `beta` are what outcomes taught of it, `confidence` their share;
 # times with the unit `h` are on the clock of the index.
-blocks_table = tenant_table(
+tenant_table(
     "notions",
-    *columns(
-        book=BigInteger,
-        notion=Name,
-        entry=Integer,
-        digest=Name,
-        status=String(16),
-        archive_reason=Column(String(16)),
-        superseded_by=Column(Name),
-        category=Name,
-        tier=String(16),
-        alpha=DOUBLE_PRECISION,
-        beta=DOUBLE_PRECISION,
-        confidence=DOUBLE_PRECISION,
-        evidence=DOUBLE_PRECISION,
-        reinforcements=Integer,
-        decay_per_h=DOUBLE_PRECISION,
-        reinforced_h=DOUBLE_PRECISION,
-        created_h=DOUBLE_PRECISION,
-        created_at=Timestamp,
-        alignment=Column(DOUBLE_PRECISION),
-        scored_by=text_column(),
-    ),
     tenant_index("notions_digest", "book", "digest", unique=True, where=_LIVE),
     tenant_index("notions_pending", "book", "created_at", "notion", where="status = 'inbox'"),
     tenant_index("notions_recent", "book", "tier", "reinforced_h", where=_LIVE),
@@ -417,81 +376,95 @@ blocks_table = tenant_table(
     # archived blocks, by when they were remembered
     tenant_index("notions_archived", "book", "created_at", "notion", where="status = 'archived'"),
     tenant_index("notions_superseded", "book", "superseded_by", where="superseded_by IS NOT NULL"),
+    book=BigInteger,
+    notion=Name,
+    entry=Integer,
+    digest=Name,
+    status=String(16),
+    archive_reason=Column(String(16)),
+    superseded_by=Column(Name),
+    category=Name,
+    tier=String(16),
+    alpha=DOUBLE_PRECISION,
+    beta=DOUBLE_PRECISION,
+    confidence=DOUBLE_PRECISION,
+    evidence=DOUBLE_PRECISION,
+    reinforcements=Integer,
+    decay_per_h=DOUBLE_PRECISION,
+    reinforced_h=DOUBLE_PRECISION,
+    created_h=DOUBLE_PRECISION,
+    created_at=Timestamp,
+    alignment=Column(DOUBLE_PRECISION),
+    scored_by=text_column(),
 )
 
 # The tags of live blocks.
-block_tags_table = tenant_table(
+tenant_table(
     "notion_tags",
-    *columns(book=BigInteger, tag=Name, notion=Name),
     tenant_index("notion_tags_of", "book", "notion"),
+    book=BigInteger,
+    tag=Name,
+    notion=Name,
 )
 
 # Relations between blocks, `low` < `high`. `origin` says who found one: similarity, outcome or
 # agent.
-edges = tenant_table(
+tenant_table(
     "edges",
-    *columns(
-        book=BigInteger,
-        low=Name,
-        high=Name,
-        weight=DOUBLE_PRECISION,
-        relation=Name,
-        origin=String(16),
-        reinforcements=Integer,
-        touched_h=DOUBLE_PRECISION,
-        note=text_column(),
-    ),
     tenant_index("edges_back", "book", "high", "low"),
+    book=BigInteger,
+    low=Name,
+    high=Name,
+    weight=DOUBLE_PRECISION,
+    relation=Name,
+    origin=String(16),
+    reinforcements=Integer,
+    touched_h=DOUBLE_PRECISION,
+    note=text_column(),
 )
 
 # Blocks that contradict each other, `low` < `high`: one of them is displayed, not both.
-contradictions = tenant_table(
+tenant_table(
     "contradictions",
-    *columns(
-        book=BigInteger,
-        low=Name,
-        high=Name,
-        kind=String(16),
-        score=DOUBLE_PRECISION,
-        found_at=Timestamp,
-    ),
     tenant_index("contradictions_back", "book", "high", "low"),
+    book=BigInteger,
+    low=Name,
+    high=Name,
+    kind=String(16),
+    score=DOUBLE_PRECISION,
+    found_at=Timestamp,
 )
 
 # Outcomes of uses of a block, one row each, with the confidence before and after.
-outcomes = tenant_table(
+tenant_table(
     "outcomes",
-    *columns(
-        book=BigInteger,
-        notion=Name,
-        number=Integer,
-        signal=DOUBLE_PRECISION,
-        weight=DOUBLE_PRECISION,
-        source=Text,
-        before=DOUBLE_PRECISION,
-        after=DOUBLE_PRECISION,
-        told_at=Timestamp,
-    ),
+    book=BigInteger,
+    notion=Name,
+    number=Integer,
+    signal=DOUBLE_PRECISION,
+    weight=DOUBLE_PRECISION,
+    source=Text,
+    before=DOUBLE_PRECISION,
+    after=DOUBLE_PRECISION,
+    told_at=Timestamp,
 )
 
 # The clock of an index, which runs while it is used, and its counters; written by whoever holds the
 # index's lock.
-usage_clock_table = tenant_table(
+tenant_table(
     "activity",
-    *columns(
-        book=BigInteger,
-        active_h=DOUBLE_PRECISION,
-        seen_at=Timestamp,
-        session_from_h=DOUBLE_PRECISION,
-        inbox=Integer,
-        active=Integer,
-        archived=Integer,
-        revision=BigInteger,
-        consolidated_at=Column(Timestamp),
-        curated_h=Column(DOUBLE_PRECISION),
-        session_tokens=JSONB,
-        lifetime_tokens=JSONB,
-    ),
+    book=BigInteger,
+    active_h=DOUBLE_PRECISION,
+    seen_at=Timestamp,
+    session_from_h=DOUBLE_PRECISION,
+    inbox=Integer,
+    active=Integer,
+    archived=Integer,
+    revision=BigInteger,
+    consolidated_at=Column(Timestamp),
+    curated_h=Column(DOUBLE_PRECISION),
+    session_tokens=JSONB,
+    lifetime_tokens=JSONB,
 )
 
 TENANT_TABLES: tuple[str, ...] = tuple(

@@ -25,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from memsvc.core.errors import Code, MemsvcError, permission_denied
+from memsvc.core.frozen import frozen
 from memsvc.gateway.call_accounting import Elicit
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.request import Context, RequestSender, is_valid
@@ -61,31 +62,26 @@ class InputRequiredError(MemsvcError):
         }
 
 
+@frozen
 class Elicitation:
     """Asks the users of clients, over whichever transport, where they can be asked.
 
     Without `sessions` and `subscriptions`, only clients of connections that last can.
     """
 
-    def __init__(
-        self,
-        limits: LimitsOptions,
-        sessions: McpSessions | None,
-        subscriptions: Subscriptions | None,
-    ) -> None:
-        self._confirm_s = limits.confirm_s_max
-        self._sessions = sessions
-        self._subscriptions = subscriptions
+    limits: LimitsOptions
+    sessions: McpSessions | None
+    subscriptions: Subscriptions | None
 
     def elicit_for(
         self, context: Context, sender: RequestSender, call: CallToolRequestParams
     ) -> Elicit | None:
         """Return what asks the user of this call's client; None for a client that cannot ask."""
-        if not self._confirm_s:
+        if not self.limits.confirm_s_max:
             return None
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             takes_forms = has_forms(context.session.client_capabilities)
-            return partial(self._require, sender, call) if takes_forms and self._sessions else None
+            return partial(self._require, sender, call) if takes_forms and self.sessions else None
         if sender.send_request is None and not (
             context.session.can_send_request and has_forms(context.session.client_capabilities)
         ):
@@ -94,7 +90,7 @@ class Elicitation:
 
     async def _require(self, sender: RequestSender, call: CallToolRequestParams, text: str) -> None:
         """Take the answer that came with the call, or require one."""
-        sessions, caller = self._sessions, sender.caller
+        sessions, caller = self.sessions, sender.caller
         if sessions is None:
             raise RuntimeError("nothing signs the state of a question")
         arguments = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
@@ -124,7 +120,7 @@ class Elicitation:
         try:
             if sender.send_request is not None:
                 return await self._elicit_over_http(sender, request)
-            with anyio.fail_after(self._confirm_s):
+            with anyio.fail_after(self.limits.confirm_s_max):
                 return await context.session.send_request(
                     request,
                     ElicitResult,
@@ -133,7 +129,7 @@ class Elicitation:
         except (MCPError, ValidationError, TimeoutError):
             raise MemsvcError(
                 Code.NOT_ACCEPTED,
-                f"the user was asked and gave no answer within {self._confirm_s:g} s;"
+                f"the user was asked and gave no answer within {self.limits.confirm_s_max:g} s;"
                 " nothing was done",
                 recovery=f"call again when the user can answer; where they never can, {_ELSEWHERE}",
             ) from None
@@ -142,7 +138,7 @@ class Elicitation:
         self, sender: RequestSender, request: ElicitRequest
     ) -> ElicitResult:
         """Ask in the response to a call, and wait for the answer at any replica; TimeoutError."""
-        sessions, subscriptions, session = self._sessions, self._subscriptions, sender.session
+        sessions, subscriptions, session = self.sessions, self.subscriptions, sender.session
         if sender.send_request is None or not (sessions and subscriptions and session):
             raise TimeoutError
         question = secrets.token_hex(16)
@@ -153,7 +149,7 @@ class Elicitation:
             sender.watch_validity(watch.close),
         ):
             answer = await sessions.ask(
-                sender.caller, session, question, watch, self._confirm_s, send=send
+                sender.caller, session, question, watch, self.limits.confirm_s_max, send=send
             )
         if answer is None:
             raise TimeoutError

@@ -1,6 +1,7 @@
 """MCP over standard input and output, for hosts that start servers: one client, one key."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.errors import MemsvcError, permission_denied
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.gateway.limits import check_json
 from memsvc.gateway.mcp.connection import Connection
@@ -75,7 +77,9 @@ class StdioEndpoint:
                 sender = await self._sender()
             except MemsvcError as error:
                 if isinstance(message, JSONRPCRequest):
-                    await outbound.send(SessionMessage(_failure(message.id, error)))
+                    code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
+                    failure = _error(error.message, message.id, code, error.body())
+                    await outbound.send(SessionMessage(failure))
                 continue
             yield SessionMessage(message, ServerMessageMetadata(request_context=sender))
 
@@ -88,59 +92,54 @@ class StdioEndpoint:
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise _InvalidLineError(
-                None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes"
-            )
+            raise _InvalidLineError(f"Invalid Request: a message may have {size_max} bytes")
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
             return jsonrpc_message_adapter.validate_json(line, by_name=False)
         except MemsvcError as error:
-            raise _InvalidLineError(
-                None, INVALID_REQUEST, f"Invalid Request: {error.message}"
-            ) from None
+            raise _InvalidLineError(f"Invalid Request: {error.message}") from None
         except ValidationError:
             pass  # its text contains the input
         try:
             sent = orjson.loads(line)
         except orjson.JSONDecodeError:
             raise _InvalidLineError(
-                None, PARSE_ERROR, "Parse error: this line is not JSON"
+                "Parse error: this line is not JSON", code=PARSE_ERROR
             ) from None
         request_id = sent.get("id") if isinstance(sent, dict) else None
         valid_id = request_id if isinstance(request_id, str) or type(request_id) is int else None
-        raise _InvalidLineError(
-            valid_id, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
-        )
+        raise _InvalidLineError("Invalid Request: this is no JSON-RPC 2.0 message", valid_id)
 
 
 class _InvalidLineError(Exception):
     """A line that is no message, with the answer to its sender."""
 
-    def __init__(self, request_id: str | int | None, code: int, message: str) -> None:
+    def __init__(
+        self, message: str, request_id: str | int | None = None, code: int = INVALID_REQUEST
+    ) -> None:
         super().__init__(message)
-        self.answer = JSONRPCError(
-            jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message)
-        )
+        self.answer = _error(message, request_id, code)
 
 
-def _failure(request_id: str | int, error: MemsvcError) -> JSONRPCError:
-    code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
-    return JSONRPCError(
-        jsonrpc="2.0",
-        id=request_id,
-        error=ErrorData(code=code, message=error.message, data=error.body()),
-    )
+def _error(
+    message: str,
+    request_id: str | int | None,
+    code: int,
+    data: dict[str, Any] | None = None,
+) -> JSONRPCError:
+    error = ErrorData(code=code, message=message, data=data)
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
+@frozen
 class _Inbound:
     """Messages as a stream that the SDK can read."""
 
-    def __init__(self, messages: AsyncIterator[SessionMessage]) -> None:
-        self._messages = messages
+    messages: AsyncIterator[SessionMessage]
 
     async def receive(self) -> SessionMessage:
         try:
-            return await anext(self._messages)
+            return await anext(self.messages)
         except StopAsyncIteration:
             raise anyio.EndOfStream from None
 
@@ -148,16 +147,16 @@ class _Inbound:
         """Do nothing: the streams belong to the process."""
 
 
+@frozen
 class _Outbound:
     """Standard output as a stream that the SDK can write."""
 
-    def __init__(self, streams: StandardStreams) -> None:
-        self._streams = streams
+    streams: StandardStreams
 
     async def send(self, message: SessionMessage) -> None:
         text: str = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
-            await self._streams.write(text.encode())
+            await self.streams.write(text.encode())
         except OSError:
             raise anyio.BrokenResourceError from None
 
