@@ -26,7 +26,7 @@ from memsvc.core.word_similarity import (
     shared_part,
     words_and_pairs,
 )
-from memsvc.store import audit
+from memsvc.store import recalls
 from memsvc.store.database import Database
 from memsvc.store.recalls import EntryPlace, RecallPosition
 
@@ -240,7 +240,7 @@ async def audit_project(database: Database, scope: Scope, into: Audit) -> None:
     end: tuple[str, RecallPosition] | None = None
     while True:
         async with database.begin_read(scope) as tx:
-            shown, end = await audit.shown_after(tx, end, limit=PAGE_ROWS)
+            shown, end = await recalls.shown_after(tx, end, limit=PAGE_ROWS)
         for place, at in shown:
             into.note_shown(_name(scope, place), at)
         if end is None:
@@ -248,7 +248,7 @@ async def audit_project(database: Database, scope: Scope, into: Audit) -> None:
     after: EntryPlace | None = None
     while True:
         async with database.begin_read(scope) as tx:
-            page = await audit.entries_after(tx, after, limit=PAGE_ROWS)
+            page = await recalls.entries_after(tx, after, limit=PAGE_ROWS)
         for one in page:
             kind = one.index.partition("/")[0]
             into.add(

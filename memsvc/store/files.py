@@ -43,7 +43,7 @@ class File:
         return f"{self.incarnation.hex}:{self.revision}"
 
 
-_COLUMNS = (
+COLUMNS = (
     "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at,"
     " updated_at, indexed_bytes, sha256"
 )
@@ -74,7 +74,7 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
             f" WHERE {here}) FOR UPDATE"
         )
     row = await tx.fetchrow(
-        f"SELECT {_COLUMNS}, deleted_at IS NULL AS live FROM files WHERE {here}", path
+        f"SELECT {COLUMNS}, deleted_at IS NULL AS live FROM files WHERE {here}", path
     )
     if row is None:
         return None
@@ -87,7 +87,7 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
 async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
     """Return the version of each live file at these paths."""
     rows = await tx.fetch(
-        f"SELECT {_COLUMNS} FROM files WHERE tenant = $1 AND project = $2 AND path = ANY ($3) AND"
+        f"SELECT {COLUMNS} FROM files WHERE tenant = $1 AND project = $2 AND path = ANY ($3) AND"
         " deleted_at IS NULL",
         paths,
     )
@@ -98,7 +98,7 @@ async def find_by_id(tx: Tx, file_id: uuid.UUID) -> File | None:
     """Return the live file of this incarnation, wherever it is now, locked for the transaction."""
     row = await tx.fetchrow(
         f"""
-        SELECT {_COLUMNS} FROM files
+        SELECT {COLUMNS} FROM files
         WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND deleted_at IS NULL FOR UPDATE
         """,
         file_id,

@@ -1,12 +1,14 @@
 """Migration of a database to a schema revision, once, however many servers start together."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import Any, Final
 
 import asyncpg
+import orjson
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -15,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from memsvc.core.errors import conflict, resource_busy, unavailable
+from memsvc.core.errors import MemsvcError, conflict, resource_busy, unavailable
 from memsvc.core.frozen import frozen
 from memsvc.package_files import migrations_dir
 from memsvc.store import policies, queue
@@ -429,3 +431,25 @@ def missing_since(connection: Connection, before: frozenset[str]) -> list[str]:
     return sorted(
         name for name in before - remaining if "." not in name or name.partition(".")[0] in tables
     )
+
+
+def main() -> None:
+    """Migrate for a server: what to do is on standard input, the result on standard output."""
+    request = orjson.loads(sys.stdin.buffer.read())
+    try:
+        applied = asyncio.run(
+            migrate(
+                request["admin_url"],
+                request["app_role"],
+                app_password=request["app_password"],
+                statement_timeout_ms=request["statement_timeout_ms"],
+            )
+        )
+        result: dict[str, object] = {"applied": applied}
+    except MemsvcError as error:
+        result = error.body()
+    sys.stdout.buffer.write(orjson.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -94,7 +94,7 @@ async def migrate_in_process(
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "memsvc.store.migration_process",
+        "memsvc.store.migrate",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -1,7 +1,8 @@
-"""Small texts that a style keeps as files: several found, written or deleted in one round trip.
+"""Files that styles keep under roots where callers cannot write, several in one round trip.
 
-No tree lock is needed: nobody else makes or removes files under a style's root. A style writes its
-files under a lock of its own.
+Small texts are found, written and deleted whole; to logs a style appends its own lines. No tree
+lock is needed: nobody else makes or removes files under a style's root. A style writes its files
+under a lock of its own.
 """
 
 import hashlib
@@ -10,13 +11,20 @@ import uuid
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
+from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
-from memsvc.store.files import File
+from memsvc.store.files import COLUMNS, File
 
-_COLUMNS = (
-    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at,"
-    " updated_at, indexed_bytes, sha256"
-)
+
+def _sorted(contents: Mapping[str, bytes]) -> tuple[list[str], list[bytes]]:
+    """Return paths and texts, in the order in which everybody takes them."""
+    paths = sorted(contents)
+    return paths, [contents[path] for path in paths]
+
+
+def _new_ids(paths: Collection[str]) -> tuple[list[uuid.UUID], list[int]]:
+    """Return ids of new files, and of their contents."""
+    return [uuid.uuid4() for _ in paths], [secrets.randbits(63) for _ in paths]
 
 
 async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
@@ -24,7 +32,7 @@ async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
     rows = await tx.fetch(
         f"""
         SELECT f.* FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
-            SELECT {_COLUMNS} FROM files
+            SELECT {COLUMNS} FROM files
             WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C"
                 AND deleted_at IS NULL OFFSET 0) AS f
         """,
@@ -40,18 +48,10 @@ async def put(
 
     Missing files are made; what others held stays as their history.
     """
-    paths = sorted(contents)
-    rows = await tx.call(
-        "put_style_files",
-        paths,
-        [uuid.uuid4() for _ in paths],
-        [secrets.randbits(63) for _ in paths],
-        [contents[path] for path in paths],
-        [hashlib.sha256(contents[path]).digest() for path in paths],
-        owner,
-        now,
-    )
-    return {row["path"]: File(**{name: row[name] for name in _COLUMNS.split(", ")}) for row in rows}
+    paths, texts = _sorted(contents)
+    digests = [hashlib.sha256(text).digest() for text in texts]
+    rows = await tx.call("put_style_files", paths, *_new_ids(paths), texts, digests, owner, now)
+    return {row["path"]: File(**{name: row[name] for name in COLUMNS.split(", ")}) for row in rows}
 
 
 async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.UUID]:
@@ -72,4 +72,58 @@ async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.
         """,
         list(paths),
         now,
+    )
+
+
+@frozen
+class LogPosition:
+    """Position of written bytes: a stream and an offset in it."""
+
+    stream: int
+    start: int
+
+
+async def append(
+    tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime
+) -> dict[str, LogPosition]:
+    """Append text to several logs, creating missing ones; return where each text was put.
+
+    One round trip and one block a log, however long log and text are. No tree lock is needed:
+    nobody else makes or removes files under a style's root.
+    """
+    paths, texts = _sorted(contents)
+    rows = await tx.call("append_logs", paths, *_new_ids(paths), texts, owner, now)
+    return {row["log"]: LogPosition(row["log_stream"], row["log_start"]) for row in rows}
+
+
+async def replace(tx: Tx, contents: Mapping[str, bytes], *, now: datetime) -> None:
+    """Replace the texts of several small existing logs. The old ones are their history."""
+    paths, texts = _sorted(contents)
+    rows = await tx.fetch(
+        """
+        UPDATE files AS f SET revision = f.revision + 1, stream = asked.stream,
+            size_bytes = asked.size_bytes, updated_at = $6, is_text = true, indexed_bytes = 0,
+            sha256 = NULL
+        FROM unnest($3::text[], $4::int8[], $5::int8[]) AS asked (path, stream, size_bytes)
+        WHERE f.tenant = $1 AND f.project = $2 AND f.path = asked.path AND f.deleted_at IS NULL
+        RETURNING f.path, f.incarnation, f.revision, f.stream
+        """,
+        paths,
+        _new_ids(paths)[1],
+        list(map(len, texts)),
+        now,
+    )
+    await tx.execute_each(
+        """
+        INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        """,
+        [(row["incarnation"], row["revision"], row["stream"], now) for row in rows],
+    )
+    await tx.execute_each(
+        """
+        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
+        VALUES ($1, $2, $3, 0, $4, $5, $6)
+        """,
+        [(row["stream"], row["revision"], now, contents[row["path"]]) for row in rows],
     )

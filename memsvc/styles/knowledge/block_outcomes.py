@@ -14,10 +14,9 @@ from memsvc.core.decay import DECAY_PER_H, DecayTier
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
-from memsvc.store import block_outcomes, edges, knowledge_blocks
-from memsvc.store.block_outcomes import BlockConfidence
+from memsvc.store import edges, knowledge_blocks
 from memsvc.store.edges import Edge
-from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.store.knowledge_blocks import BlockConfidence, KnowledgeBlock
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_edges import OUTCOME
 from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, BlockIndex, BlockWrite
@@ -71,7 +70,7 @@ class OutcomeService:
             if not blocks:
                 return _report(skipped=skipped)
             updates = [_confidence_update(block, signal, weight) for block in blocks]
-            await block_outcomes.add_outcome(
+            await knowledge_blocks.add_outcome(
                 writing.tx,
                 updates,
                 signal=signal,

@@ -10,7 +10,7 @@ from memsvc.core.decay import DECAY_PER_H, edge_decay_per_h, hours_to, remaining
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
-from memsvc.store import block_outcomes, edges, knowledge_blocks
+from memsvc.store import edges, knowledge_blocks
 from memsvc.store.edges import Edge, EdgeTiers
 from memsvc.store.knowledge_blocks import KnowledgeBlock, UsageClock
 from memsvc.styles.knowledge import texts
@@ -192,7 +192,7 @@ class BlockDetailsReader:
                 raise not_found(block_id)
             top_edges = (await edges.of(tx, block_id))[::-1][:EDGES_MAX]
             conflicts = await edges.conflicts_of(tx, block_id, limit=CONFLICTS_MAX)
-            outcomes = await block_outcomes.outcomes_of(tx, block_id, limit=OUTCOMES_MAX)
+            outcomes = await knowledge_blocks.outcomes_of(tx, block_id, limit=OUTCOMES_MAX)
             superseded = (await knowledge_blocks.superseded_by(tx, block_id))[:SUPERSEDED_MAX]
             neighbours = [_other_end(edge, block_id) for edge in top_edges]
             replacement = [block.superseded_by] if block.superseded_by else []

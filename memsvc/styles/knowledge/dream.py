@@ -13,11 +13,10 @@ from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
 from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
-from memsvc.store import block_outcomes, edges, jobs, knowledge_blocks, search, vectors
-from memsvc.store.block_outcomes import ActiveBlockValues
+from memsvc.store import edges, jobs, knowledge_blocks, search, vectors
 from memsvc.store.database import Tx
 from memsvc.store.edges import Conflict, Edge
-from memsvc.store.knowledge_blocks import INDEX_ID, KnowledgeBlock
+from memsvc.store.knowledge_blocks import INDEX_ID, ActiveBlockValues, KnowledgeBlock
 from memsvc.store.search import IndexQuery, QueryEmbedding
 from memsvc.styles.knowledge.block_edges import SIMILARITY, edge_score
 from memsvc.styles.knowledge.block_index import (
@@ -310,7 +309,7 @@ class DreamService:
         await knowledge_blocks.tag(writing.tx, duplicate.block_id, block.tags)
         tier = tier_of(tags, duplicate.category)
         if tier is not duplicate.tier:
-            await block_outcomes.set_tier(
+            await knowledge_blocks.set_tier(
                 writing.tx,
                 duplicate.block_id,
                 tier,
@@ -346,7 +345,7 @@ class DreamService:
             verdict.scored_by,
         )
         await self._keep_vector(writing, pending)
-        await block_outcomes.promote(writing.tx, values, writing.use.active_h)
+        await knowledge_blocks.promote(writing.tx, values, writing.use.active_h)
         await knowledge_blocks.tag(writing.tx, block.block_id, verdict.tags)
         contradiction_count, duplicate_count = await self._note_conflicts(
             writing, block, pending, verdict, others

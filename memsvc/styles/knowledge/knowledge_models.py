@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from memsvc.core.decay import DecayTier
 from memsvc.core.errors import invalid
 from memsvc.core.tool_methods import result, tool
-from memsvc.store.block_outcomes import BlockOutcome
+from memsvc.store.knowledge_blocks import BlockOutcome
 
 CONTENT_CHARS_MAX: Final = 20_000
 KEYWORDS_CHARS_MAX: Final = 1_000

@@ -20,8 +20,8 @@ from memsvc.core.items import (
 from memsvc.core.rules.changes import Change
 from memsvc.core.rules.extraction import ItemMatches
 from memsvc.core.secrets import without_secrets
-from memsvc.store.append_log import LogPosition
 from memsvc.store.index import NewEntry
+from memsvc.store.style_files import LogPosition
 from memsvc.styles.turns import file_layout
 
 TOOL_TEXT_CHARS_MAX = 2000

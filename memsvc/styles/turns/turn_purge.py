@@ -17,7 +17,6 @@ from memsvc.core.ports import Clock
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
 from memsvc.store import digests, facts, file_gc, files, guard, index, ownership, tenant_purge
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.index import index_id_of
@@ -25,6 +24,7 @@ from memsvc.store.insights import Insight
 from memsvc.store.locks import TREE_LOCK, index_lock, session_lock
 from memsvc.store.ownership import OwnerData, PurgeStep, counted
 from memsvc.store.search import IndexQuery, search
+from memsvc.store.style_files import append
 from memsvc.store.tenant_purge import TableRows
 from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.turns import file_layout, turn_index

@@ -17,11 +17,11 @@ from memsvc.core.rules.changes import questioned
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.store import context, facts, guard, index, sessions
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.sessions import StoredTurn
+from memsvc.store.style_files import append
 from memsvc.styles.turns import block, budget, file_layout, history, turn_index
 from memsvc.styles.turns.facts.extraction import (
     claims_of,

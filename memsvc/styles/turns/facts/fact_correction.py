@@ -27,10 +27,10 @@ from memsvc.core.scope import Scope
 from memsvc.core.secrets import is_secret
 from memsvc.core.untrusted import plain_line
 from memsvc.store import fact_history, facts, index, jobs, sessions
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.style_files import append
 from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import extract

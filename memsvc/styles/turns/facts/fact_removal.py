@@ -8,11 +8,11 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store import digests, fact_history, facts, index, jobs, sessions
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.index import IndexedTurnItem
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation

@@ -18,11 +18,11 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
 from memsvc.store import context, jobs, sessions
-from memsvc.store.append_log import append
 from memsvc.store.context import ContextSize, IndexedItem, StoredItem, SummaryPosition
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
 from memsvc.store.sessions import StoredSession
+from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, history, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions

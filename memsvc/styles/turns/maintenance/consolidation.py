@@ -17,12 +17,12 @@ from memsvc.core.facts import Fact, FactState, FactTier, Identity, Statement, no
 from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.store import context, facts, insights, sessions
-from memsvc.store.append_log import append
 from memsvc.store.context import IndexedItem
 from memsvc.store.database import Tx
 from memsvc.store.insights import Insight, NewInsight
 from memsvc.store.locks import Lock, index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
+from memsvc.store.style_files import append
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.file_layout import OWNER, insights_file, timestamp, turn_of

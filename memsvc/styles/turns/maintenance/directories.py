@@ -12,7 +12,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import ancestors, check_path
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
-from memsvc.store import append_log, facts, sessions, tree
+from memsvc.store import facts, sessions, style_files, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
@@ -336,9 +336,9 @@ async def refresh(tx: Tx, session: str, *, age_max: timedelta, now: datetime) ->
         contents[f"{path}/{name}"] = text.encode() + b"\n"
     missing = {path: content for path, content in contents.items() if path not in written_at}
     if missing:
-        await append_log.append(tx, missing, owner=OWNER, now=now)
+        await style_files.append(tx, missing, owner=OWNER, now=now)
     if len(missing) < len(contents):
-        await append_log.replace(
+        await style_files.replace(
             tx, {path: contents[path] for path in contents.keys() - missing}, now=now
         )
     return len(stale)

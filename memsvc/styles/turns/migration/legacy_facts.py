@@ -22,9 +22,9 @@ from memsvc.core.facts import (
 )
 from memsvc.core.rules import topics
 from memsvc.store import derived, facts, index
-from memsvc.store.append_log import append
 from memsvc.store.database import Tx
 from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.migration.legacy import (
     InvalidRecord,

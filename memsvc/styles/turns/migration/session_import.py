@@ -21,11 +21,11 @@ from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import ProgressCallback
 from memsvc.store import derived, guard, index, sessions
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.style_files import append
 from memsvc.styles.turns import budget, file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.follow_up import FollowUp

@@ -20,8 +20,8 @@ from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.store import fact_history, files, tree
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
+from memsvc.store.style_files import append
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root

@@ -26,13 +26,13 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import derived, derived_index, facts, files, index, tree
-from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import same_value
 from memsvc.store.derived_index import compare_index
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX
+from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.file_layout import session_root
