@@ -29,7 +29,6 @@ from pydantic import Field, field_validator
 
 from memsvc.core.call_context import NO_TRACER, CallContext, TraceSpan, WaitTimer, current_call
 from memsvc.core.errors import Code, InDoubtError, resource_busy
-from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
@@ -296,13 +295,16 @@ class Database:
             with transaction(call):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
-                    supports_timeout = (
-                        connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
-                    )
-                    has_timeout = supports_timeout and not (purging or long_running)
-                    setup = TransactionSetup(locks, timeout_ms, purging, exclusive, has_timeout)
-                    head = (
-                        setup.read_statement(scope) if read_only else setup.write_statement(scope)
+                    version = connection.get_server_version().major
+                    may_end = version >= TRANSACTION_TIMEOUT_SINCE and not long_running
+                    head = begin_statement(
+                        scope,
+                        locks=locks,
+                        lock_timeout_ms=timeout_ms,
+                        read_only=read_only,
+                        purging=purging,
+                        exclusive=exclusive,
+                        has_timeout=may_end and not purging,
                     )
                     try:
                         started = perf_counter()
@@ -397,47 +399,39 @@ WRITES_S_MAX: Final = 120
 """How long a writing transaction may hold its locks, unless it is `lasting`."""
 
 
-@frozen
-class TransactionSetup:
-    """Needs of a transaction: locks in their order, and how long to wait for them.
+def begin_statement(
+    scope: Scope,
+    *,
+    locks: Sequence[Lock] = (),
+    lock_timeout_ms: int,
+    read_only: bool = False,
+    purging: bool = False,
+    exclusive: bool = False,
+    has_timeout: bool = False,
+) -> str:
+    """Return the SQL that begins a transaction, with locks in their order.
 
-    One that is `purging` writes what is closed to others; one that is `exclusive` begins when
-    nobody else is writing the project or, where that is `*`, the tenant.
+    One that is `read_only` has one snapshot; one that is `purging` writes what is closed to others;
+    one that is `exclusive` begins when nobody else is writing the project or, where that is `*`,
+    the tenant.
 
-    One that is `has_timeout` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one
-    whose client vanished between the messages of one statement, which the driver sends apart when
-    it prepares it: neither idle nor running, it would keep its locks. Needs PostgreSQL 17.
+    A writing one that `has_timeout` is ended by PostgreSQL after WRITES_S_MAX. No other timeout
+    ends one whose client vanished between the messages of one statement, which the driver sends
+    apart when it prepares it: neither idle nor running, it would keep its locks. Needs PostgreSQL
+    17.
     """
-
-    locks: Sequence[Lock]
-    lock_timeout_ms: int
-    purging: bool = False
-    exclusive: bool = False
-    has_timeout: bool = False
-
-    def read_statement(self, scope: Scope) -> str:
-        """Return the SQL that begins a read-only transaction with one snapshot."""
-        timeout_ms = self.lock_timeout_ms if self.locks else 0
-        return (
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ"
-            f" ONLY;{_settings(scope, timeout_ms)}{self._lock_statements(scope)}"
-        )
-
-    def write_statement(self, scope: Scope) -> str:
-        """Return the SQL that begins a writing transaction."""
-        timeout_s = WRITES_S_MAX if self.has_timeout else 0
-        head = f"BEGIN;{_settings(scope, self.lock_timeout_ms, timeout_s)}"
-        if self.purging:
-            return head + self._lock_statements(scope)
-        lock_keys = [lock.key(scope) for lock in self.locks]
-        return (
-            head + f"SELECT admit_writer({_text(scope.project)}, {_keys(shared_locks(scope))},"
-            f" {_keys(lock_keys)});"
-        )
-
-    def _lock_statements(self, scope: Scope) -> str:
-        keys = [whole_lock(scope)] * self.exclusive + [lock.key(scope) for lock in self.locks]
-        return "".join(f"SELECT pg_advisory_xact_lock({key});" for key in keys)
+    keys = [lock.key(scope) for lock in locks]
+    if read_only:
+        settings = _settings(scope, lock_timeout_ms if locks else 0)
+        head = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{settings}"
+    else:
+        timeout_s = WRITES_S_MAX if has_timeout else 0
+        head = f"BEGIN;{_settings(scope, lock_timeout_ms, timeout_s)}"
+    if read_only or purging:
+        keys = [whole_lock(scope)] * exclusive + keys
+        return head + "".join(f"SELECT pg_advisory_xact_lock({key});" for key in keys)
+    project = "'" + scope.project.replace("'", "''") + "'"
+    return f"{head}SELECT admit_writer({project}, {_keys(shared_locks(scope))}, {_keys(keys)});"
 
 
 def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0) -> str:
@@ -452,11 +446,6 @@ def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0
         f"set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s})"
     )
     return f"SELECT {set_tenant_call}, set_config('enable_seqscan', 'off', true);"
-
-
-def _text(text: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _keys(keys: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from memsvc.store.database import (
     TRANSACTION_TIMEOUT_SINCE,
     Database,
     DatabaseOptions,
-    TransactionSetup,
+    begin_statement,
 )
 from memsvc.store.locks import TREE_LOCK, session_lock
 from tests.fakes import FakeClock, RecordingMeter
@@ -130,10 +130,16 @@ async def test_the_tenant_is_gone_when_the_transaction_is(
 @pytest.mark.parametrize("purging", [False, True])
 def test_a_transaction_begins_without_a_set_of_its_own(scope: Scope, purging: bool) -> None:
     """Citus repeats on the nodes the whole message that one stands in."""
-    beginning = TransactionSetup(
-        [TREE_LOCK], 1000, purging=purging, exclusive=purging, has_timeout=True
-    )
-    for head in (beginning.read_statement(scope), beginning.write_statement(scope)):
+    for read_only in (True, False):
+        head = begin_statement(
+            scope,
+            locks=[TREE_LOCK],
+            lock_timeout_ms=1000,
+            read_only=read_only,
+            purging=purging,
+            exclusive=purging,
+            has_timeout=True,
+        )
         assert {type(raw.stmt).__name__ for raw in parse_sql(head)} == {
             "TransactionStmt",
             "SelectStmt",
@@ -224,7 +230,7 @@ async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks
         if vanished.get_server_version().major < TRANSACTION_TIMEOUT_SINCE:
             pytest.skip("this PostgreSQL cannot end a transaction as a whole")
         await vanished.execute(
-            TransactionSetup([lock], 1000, has_timeout=True).write_statement(scope)
+            begin_statement(scope, locks=[lock], lock_timeout_ms=1000, has_timeout=True)
         )
         await vanished.prepare("SELECT $1::int")  # parsed and described; no more is ever sent
         async with database.begin(scope, locks=[lock], lock_timeout_ms=20_000, long_running=True):
