@@ -42,7 +42,7 @@ from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.limits import LimitsOptions, SseOptions
 from memsvc.gateway.metrics import MetricsOptions
-from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.gateway.pipeline_spec import PipeOptions
 from memsvc.gateway.server_card import ServerCardOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions

@@ -14,7 +14,7 @@ from memsvc.core.tools import Job, Published
 from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.gateway.pipeline_spec import PipeOptions
 from memsvc.gateway.rate_limits import StorageQuota
 from memsvc.runtime import Models, Services, published
 from memsvc.settings import Settings, ToolSettings

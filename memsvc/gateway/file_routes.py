@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from io import FileIO
 from tempfile import TemporaryFile
@@ -15,7 +15,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, ArchiveTransfers
 from memsvc.core.errors import (
@@ -34,6 +34,7 @@ from memsvc.core.tools import FileContent, OpenFile
 from memsvc.gateway.call_accounting import Raw
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import BodyTimeoutError, LimitsOptions
+from memsvc.gateway.mcp.subscriptions import sent_in_time
 from memsvc.gateway.operations import (
     PROJECT,
     Handler,
@@ -152,14 +153,9 @@ class ArchiveEndpoint:
                 body = StreamingResponse(
                     sent.chunks(), headers=headers, media_type=archive.media_type
                 )
-                with suppress(
-                    _SendTimeoutError
-                ):  # treated as a disconnect: others wait for the slot
-                    await body(
-                        request.scope,
-                        request.receive,
-                        _with_timeout(send, self.archives.idle_s_max),
-                    )
+                # one who does not read counts as gone: others wait for the slot
+                with sent_in_time(send, self.archives.idle_s_max) as send_in_time:
+                    await body(request.scope, request.receive, send_in_time)
                 disconnected = not sent.complete
             if disconnected:
                 raise _disconnected()
@@ -204,23 +200,6 @@ class _FileChunks:
         while chunk := await anyio.to_thread.run_sync(self._file.read, SEND_BYTES):
             yield chunk
         self.complete = True
-
-
-class _SendTimeoutError(Exception):
-    """The client does not read what is sent."""
-
-
-def _with_timeout(send: Send, idle_s_max: float) -> Send:
-    """Return a `send` that gives the client this long to read each message."""
-
-    async def send_in_time(message: Message) -> None:
-        try:
-            async with asyncio.timeout(idle_s_max):
-                await send(message)
-        except TimeoutError as error:
-            raise _SendTimeoutError from error
-
-    return send_in_time
 
 
 @asynccontextmanager

@@ -11,7 +11,6 @@ from pydantic_core import from_json
 
 from memsvc.core.errors import MemsvcError, invalid, payload_too_large, unavailable
 from memsvc.core.frozen import frozen
-from memsvc.core.options import Options
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission
 from memsvc.core.tool_methods import tool
@@ -23,9 +22,9 @@ from memsvc.gateway.pipeline_spec import (
     PIPE_TOOL,
     SPEC_FIELDS,
     ConcurrentStep,
-    PipeLimits,
     Pipeline,
     PipelineStep,
+    PipeOptions,
     PipeStep,
     PipeValues,
     ToolStep,
@@ -35,25 +34,6 @@ from memsvc.gateway.pipeline_spec import (
 
 RESULT_DEPTH_MAX: Final = 128
 """Levels of a step's or pipeline's result, so that every JSON parser can read the whole."""
-
-
-class PipeOptions(Options):
-    """Limits of mcp_pipe. Arguments of its steps may be as large as a request."""
-
-    enabled: bool = Field(True, description="whether this tool is there")
-    steps_max: int = Field(
-        50, ge=1, le=1000, description="steps in all, those inside other steps included"
-    )
-    depth_max: int = Field(
-        5, ge=0, le=10, description="how deep pipelines and parallel groups may stand in each other"
-    )
-    parallel_max: int = Field(
-        8, ge=1, le=100, description="calls of one pipeline that run at the same time"
-    )
-    timeout_s: float = Field(60.0, gt=0, le=3600, description="how long one pipeline may take")
-    result_bytes_max: int = Field(
-        8 * 1024 * 1024, ge=1024, description="what the steps may answer together, in bytes"
-    )
 
 
 class PipeResult(Result):
@@ -346,8 +326,7 @@ class PipeTool:
         values = (vars_, steps, returned, continue_on_error)
         fields = zip(SPEC_FIELDS, values, strict=True)
         given = {name: value for name, value in fields if value is not None}
-        limits = PipeLimits(self.options.steps_max, self.options.depth_max)
-        pipeline = read_pipeline(_spec(spec, given, self.limits), limits)
+        pipeline = read_pipeline(_spec(spec, given, self.limits), self.options)
         return await PipeRun(calls, self.options, self.limits, self.clock).run(pipeline)
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+from pydantic import Field
 
 from memsvc.core.errors import invalid, payload_too_large
 from memsvc.core.frozen import frozen
+from memsvc.core.options import Options
 from memsvc.core.validation_messages import safe_text
 
 PIPE_TOOL: Final = "mcp_pipe"
@@ -22,12 +24,23 @@ _REFERENCE: Final = re.compile(r"\$\{([^{}]+)\}")
 _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 
 
-@frozen
-class PipeLimits:
-    """Limits of a pipeline: steps in all, and nesting of pipelines and parallel groups."""
+class PipeOptions(Options):
+    """Limits of mcp_pipe. Arguments of its steps may be as large as a request."""
 
-    steps_max: int
-    depth_max: int
+    enabled: bool = Field(True, description="whether this tool is there")
+    steps_max: int = Field(
+        50, ge=1, le=1000, description="steps in all, those inside other steps included"
+    )
+    depth_max: int = Field(
+        5, ge=0, le=10, description="how deep pipelines and parallel groups may stand in each other"
+    )
+    parallel_max: int = Field(
+        8, ge=1, le=100, description="calls of one pipeline that run at the same time"
+    )
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="how long one pipeline may take")
+    result_bytes_max: int = Field(
+        8 * 1024 * 1024, ge=1024, description="what the steps may answer together, in bytes"
+    )
 
 
 @frozen
@@ -82,7 +95,7 @@ class PipeValues:
         self.last = record
 
 
-def read_pipeline(spec: Any, limits: PipeLimits) -> Pipeline:
+def read_pipeline(spec: Any, limits: PipeOptions) -> Pipeline:
     """Parse a pipeline; INVALID_ARGUMENT, before anything is run, if any part of it is wrong.
 
     A step is `id` and exactly one of `tool` with `args`, `parallel`, `pipe`. A nested pipeline
@@ -108,7 +121,7 @@ def resolve(value: Any, seen: PipeValues, bytes_max: int) -> Any:
 class _SpecParser:
     """Parser of one spec, which counts its steps."""
 
-    def __init__(self, limits: PipeLimits) -> None:
+    def __init__(self, limits: PipeOptions) -> None:
         self._limits = limits
         self._steps = 0
 

@@ -66,49 +66,32 @@ async def search(
     the terms are left out, unless by their meaning. Neighbours come without scores of their own.
     The mark of changes finds entries only after all others.
     """
-    found, _ = await _search(tx, queries, terms, embedding, None)
+    found, _ = await search_visited(tx, queries, terms, embedding, None)
     return found
 
 
-async def search_as(
-    tx: Tx,
-    queries: Sequence[IndexQuery],
-    terms: Sequence[str],
-    embedding: QueryEmbedding | None,
-    *,
-    user: str,
-    session: str,
-) -> tuple[dict[int, IndexMatches], list[str]]:
-    """Search as `search`, and name other sessions of this user alone, the latest active first.
+@frozen
+class VisitedSessions:
+    """Which sessions of one user alone a search is to name.
 
-    It takes one round trip.
+    The others than this one, the latest active first, or those among some.
     """
-    return await _search(tx, queries, terms, embedding, ("active", user, session))
+
+    user: str
+    sessions: str | list[str]
 
 
-async def search_of(
+async def search_visited(
     tx: Tx,
     queries: Sequence[IndexQuery],
     terms: Sequence[str],
     embedding: QueryEmbedding | None,
-    *,
-    user: str,
-    sessions: list[str],
+    visited: VisitedSessions | None,
 ) -> tuple[dict[int, IndexMatches], list[str]]:
-    """Search as `search`, and name which of some sessions are of this user alone.
+    """Search as `search`, and name sessions of a user, in one round trip.
 
-    It takes one round trip. Nothing of the other sessions' indexes may be displayed.
+    Nothing of other sessions' indexes may be displayed.
     """
-    return await _search(tx, queries, terms, embedding, ("among", user, sessions))
-
-
-async def _search(
-    tx: Tx,
-    queries: Sequence[IndexQuery],
-    terms: Sequence[str],
-    embedding: QueryEmbedding | None,
-    visitor: tuple[_Kind, str, str | list[str]] | None,
-) -> tuple[dict[int, IndexMatches], list[str]]:
     arguments: list[Any] = [
         [query.index_id for query in queries],
         [query.best for query in queries],
@@ -118,8 +101,10 @@ async def _search(
         float(LONG_LENGTH),
         [query.expand_count for query in queries],
     ]
-    if visitor is not None:
-        arguments += visitor[1:]
+    kind: _Kind = "none"
+    if visited is not None:
+        arguments += (visited.user, visited.sessions)
+        kind = "active" if isinstance(visited.sessions, str) else "among"
     if embedding is not None:
         best_by_embedding = [query.best_by_embedding for query in queries]
         arguments += [
@@ -128,9 +113,7 @@ async def _search(
             model_number(embedding.model),
             len(embedding.vector),
         ]
-    rows = await tx.fetch(
-        _STATEMENTS[embedding is not None, visitor[0] if visitor else "none"], *arguments
-    )
+    rows = await tx.fetch(_STATEMENTS[embedding is not None, kind], *arguments)
     sessions: list[str] = (rows[0]["sessions"] or []) if rows else []
     return {row["book"]: _found(row, terms) for row in rows if row["entries"]}, sessions
 
@@ -147,13 +130,7 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
         for entry, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
         if isfinite(cosine)
     }
-    columns = (
-        row[name]
-        for name in (
-            *("entries", "length", "speaker", "role", "said_at", "asks", "ref"),
-            "feedback",
-        )
-    )
+    names = ("entries", "length", "speaker", "role", "said_at", "asks", "ref", "feedback")
     candidates = [
         Candidate(
             entry,
@@ -168,7 +145,7 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
             feedback=feedback,
         )
         for entry, length, speaker, role, message_at, is_question, ref, feedback in zip(
-            *columns, strict=True
+            *(row[name] for name in names), strict=True
         )
     ]
     counts = {

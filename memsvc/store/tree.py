@@ -8,31 +8,6 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range, prefix_range
 from memsvc.store.database import Row, Tx, columns_of
 
-
-async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
-    """Return when anything inside a directory was last written; None when it does not exist."""
-    updated_at: datetime | None = await tx.fetchval(
-        """
-        SELECT max(updated_at) FROM files
-        WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
-        """,
-        *children_range(directory),
-    )
-    return updated_at
-
-
-async def is_directory(tx: Tx, path: str) -> bool:
-    """Return whether any file is inside this path."""
-    return await tx.fetch_bool(
-        """
-        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3
-            AND path < $4
-                       AND deleted_at IS NULL)
-        """,
-        *children_range(path),
-    )
-
-
 # Where a walk goes on behind a file: past the whole subtree, where the file stands deeper than is
 # asked for. A column and no condition: under row level security not every PostgreSQL looks for what
 # calls functions by an index.

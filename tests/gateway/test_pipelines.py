@@ -7,7 +7,7 @@ import pytest
 from memsvc.core.errors import MemsvcError
 from memsvc.gateway.pipeline_spec import (
     ConcurrentStep,
-    PipeLimits,
+    PipeOptions,
     PipeStep,
     PipeValues,
     ToolStep,
@@ -15,7 +15,7 @@ from memsvc.gateway.pipeline_spec import (
     resolve,
 )
 
-LIMITS = PipeLimits(steps_max=50, depth_max=5)
+LIMITS = PipeOptions(steps_max=50, depth_max=5)
 
 
 def step(name: Any = "a", **held: Any) -> dict[str, Any]:

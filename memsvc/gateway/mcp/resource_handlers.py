@@ -325,6 +325,32 @@ class ToolResource:
         )
 
 
+PAGE: Final = 50
+STEPS_MAX: Final = 12
+"""Tool calls of one page: after as many it ends, however little it found."""
+PROJECTS_TOOL: Final = "file_projects"
+CURSOR_CHARS_MAX: Final = 4096
+
+
+@frozen
+class _Position:
+    """Position of a listing: in this project, at this kind of resource, after this place."""
+
+    project: str
+    kind: int = 0
+    after: str = ""
+
+    def cursor(self) -> str:
+        return encode_cursor(self.project, self.kind, self.after)
+
+    @classmethod
+    def of(cls, cursor: str, kinds: int) -> "_Position":
+        place = cls(*decode_cursor(cursor[:CURSOR_CHARS_MAX], str, int, str))
+        if not 0 <= place.kind < kinds:
+            raise invalid_cursor()
+        return place
+
+
 class ResourceHandlers:
     """Resources of the catalogue, as each caller may see them."""
 
@@ -336,9 +362,8 @@ class ResourceHandlers:
             for tool in dispatch.catalogue
             if tool.resource is not None and tool.name not in dispatch.disabled
         ]
-        self._list = ResourceList(
-            dispatch, [tool_resource.resource for tool_resource in self.tool_resources]
-        )
+        resources = [one.resource for one in self.tool_resources]
+        self._kinds = [(one, one.listing) for one in resources if one.listing is not None]
 
     def find(self, caller: Caller, uri: str) -> tuple[ToolResource, dict[str, str]]:
         """Return the resource of a URI and the arguments in it.
@@ -371,7 +396,7 @@ class ResourceHandlers:
     ) -> ListResourcesResult:
         """List a page of what the caller may read."""
         try:
-            return await self._list.page(
+            return await self._page(
                 self._sender_of(context), None if params is None else params.cursor
             )
         except MemsvcError as error:
@@ -397,83 +422,7 @@ class ResourceHandlers:
             contents=[_contents(params.uri, tool_resource, arguments, outcome)]
         )
 
-
-def _contents(
-    uri: str, tool_resource: ToolResource, arguments: dict[str, str], outcome: CallOutcome
-) -> TextResourceContents | BlobResourceContents:
-    resource = tool_resource.resource
-    if not resource.text:
-        return TextResourceContents(uri=uri, mime_type=resource.mime_type, text=outcome.text)
-    text = (
-        outcome.member(resource.text)
-        if isinstance(resource.text, str)
-        else resource.text(outcome.body)
-    )
-    name = "" if tool_resource.template.rest is None else arguments[tool_resource.template.rest]
-    if resource.encoding is not None and outcome.body[resource.encoding] == "base64":
-        return BlobResourceContents(
-            uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text
-        )
-    return TextResourceContents(
-        uri=uri, mime_type=resource.mime_type or type_of(name) or TEXT, text=text
-    )
-
-
-def type_of(name: str) -> str | None:
-    """Return the media type of a name's extension, if it is known."""
-    return _TYPES.guess_type(name.rpartition("/")[2], strict=True)[0]
-
-
-def _listed(tool_resource: ToolResource) -> SdkTemplate:
-    resource = tool_resource.resource
-    description = resource.description
-    if "project" not in tool_resource.template.variables:
-        description = f"{description} {PROJECT_NOTE}"
-    return SdkTemplate(
-        name=resource.name,
-        title=resource.title,
-        description=description,
-        uri_template=resource.template,
-        mime_type=resource.mime_type,
-    )
-
-
-PAGE: Final = 50
-STEPS_MAX: Final = 12
-"""Tool calls of one page: after as many it ends, however little it found."""
-PROJECTS_TOOL: Final = "file_projects"
-CURSOR_CHARS_MAX: Final = 4096
-
-
-@frozen
-class _Position:
-    """Position of a listing: in this project, at this kind of resource, after this place."""
-
-    project: str
-    kind: int = 0
-    after: str = ""
-
-    def cursor(self) -> str:
-        return encode_cursor(self.project, self.kind, self.after)
-
-    @classmethod
-    def of(cls, cursor: str, kinds: int) -> "_Position":
-        place = cls(*decode_cursor(cursor[:CURSOR_CHARS_MAX], str, int, str))
-        if not 0 <= place.kind < kinds:
-            raise invalid_cursor()
-        return place
-
-
-class ResourceList:
-    """Listing of these resources."""
-
-    def __init__(self, dispatch: Dispatch, resources: Sequence[Resource]) -> None:
-        self._dispatch = dispatch
-        self._kinds = [
-            (resource, resource.listing) for resource in resources if resource.listing is not None
-        ]
-
-    async def page(self, sender: RequestSender, cursor: str | None) -> ListResourcesResult:
+    async def _page(self, sender: RequestSender, cursor: str | None) -> ListResourcesResult:
         """Return the next resources that the caller may read; INVALID_ARGUMENT for a bad cursor."""
         if not self._kinds:
             return ListResourcesResult(resources=[])
@@ -538,6 +487,46 @@ class ResourceList:
         if outcome.error.code is not Code.NOT_FOUND:
             raise outcome.error
         return None if project else _Position(DEFAULT_PROJECT)
+
+
+def _contents(
+    uri: str, tool_resource: ToolResource, arguments: dict[str, str], outcome: CallOutcome
+) -> TextResourceContents | BlobResourceContents:
+    resource = tool_resource.resource
+    if not resource.text:
+        return TextResourceContents(uri=uri, mime_type=resource.mime_type, text=outcome.text)
+    text = (
+        outcome.member(resource.text)
+        if isinstance(resource.text, str)
+        else resource.text(outcome.body)
+    )
+    name = "" if tool_resource.template.rest is None else arguments[tool_resource.template.rest]
+    if resource.encoding is not None and outcome.body[resource.encoding] == "base64":
+        return BlobResourceContents(
+            uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text
+        )
+    return TextResourceContents(
+        uri=uri, mime_type=resource.mime_type or type_of(name) or TEXT, text=text
+    )
+
+
+def type_of(name: str) -> str | None:
+    """Return the media type of a name's extension, if it is known."""
+    return _TYPES.guess_type(name.rpartition("/")[2], strict=True)[0]
+
+
+def _listed(tool_resource: ToolResource) -> SdkTemplate:
+    resource = tool_resource.resource
+    description = resource.description
+    if "project" not in tool_resource.template.variables:
+        description = f"{description} {PROJECT_NOTE}"
+    return SdkTemplate(
+        name=resource.name,
+        title=resource.title,
+        description=description,
+        uri_template=resource.template,
+        mime_type=resource.mime_type,
+    )
 
 
 def _list_entry(resource: Resource, project: str, readable: ListedResource) -> SdkResource:

@@ -271,7 +271,7 @@ class FileStore:
                 return file_entry(
                     replace(file, sha256=await content_hash(tx, file)) if hashed else file
                 )
-            updated_at = await tree.directory_updated_at(tx, path)
+            updated_at = (await tree.directories(tx, [path])).get(path)
         inside = [
             child.updated_at
             for view in self.views

@@ -206,7 +206,7 @@ class FileWriter:
             deleted, size_bytes = await files.delete(
                 tx, path, recursive=deep, now=now, keep_style_files=True, index_bytes_max=at_once
             )
-            if not deleted and await tree.is_directory(tx, path):
+            if not deleted and await tree.are_directories(tx, [path]):
                 raise MemsvcError(
                     Code.NOT_EMPTY,
                     "the directory is not empty",
@@ -260,7 +260,7 @@ class FileWriter:
         destination_when.validate()
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await store.find(tx, source, for_update=True)
-            if file is None and not await tree.is_directory(tx, source):
+            if file is None and not await tree.are_directories(tx, [source]):
                 raise not_found(f"there is no file or directory {source}")
             await when.check(tx, file)
             if source == destination:

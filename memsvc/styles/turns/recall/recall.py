@@ -18,7 +18,7 @@ from memsvc.store import recalls as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
 from memsvc.store.recalls import EntryPlace, RecalledFilter
-from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding
+from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding, VisitedSessions
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
@@ -178,14 +178,15 @@ class TurnRecall:
             found, changes = without_change_terms(await search.search(tx, first, query, embedding))
             return RecallMatches(found, [], changes)
         digests = recall_request.digest_query(request.user)
-        found, active = await search.search_as(
-            tx, [*first, digests], query, embedding, user=request.user, session=request.session
+        visited = VisitedSessions(request.user, request.session)
+        found, active = await search.search_visited(
+            tx, [*first, digests], query, embedding, visited
         )
         other_sessions = recall_request.others(
             request.session, active, found.pop(digests.index_id, None)
         )
         if other_sessions:
-            other_matches, user_sessions = await search.search_of(
+            other_matches, user_sessions = await search.search_visited(
                 tx,
                 [
                     recall_request.other_session_query(name, len(other_sessions))
@@ -193,8 +194,7 @@ class TurnRecall:
                 ],
                 query,
                 embedding,
-                user=request.user,
-                sessions=other_sessions,
+                VisitedSessions(request.user, other_sessions),
             )
             other_sessions = [
                 name for name in other_sessions if name in user_sessions
