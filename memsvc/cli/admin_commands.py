@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from pydantic import ValidationError
+from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
@@ -36,23 +36,19 @@ ALL: Final = "*"
 
 def purge(
     *,
-    level: Annotated[
-        str, typer.Argument(help="What goes: tenant, project, user, session or path.")
-    ],
-    name: Annotated[str, typer.Argument(help="The user, the session or the path.")] = "",
-    project: Annotated[
-        str, typer.Option(help="The project; * for a user's data in all projects.")
-    ] = "",
+    level: Annotated[str, Argument(help="What goes: tenant, project, user, session or path.")],
+    name: Annotated[str, Argument(help="The user, the session or the path.")] = "",
+    project: Annotated[str, Option(help="The project; * for a user's data in all projects.")] = "",
     confirm: Annotated[
-        str, typer.Option(help="The name of what goes, once more; a dry run tells it.")
+        str, Option(help="The name of what goes, once more; a dry run tells it.")
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only count what would go.")] = False,
     tenant: Annotated[
-        str | None, typer.Option(help="Whose, as 64 hexadecimal digits; needs no key.")
+        str | None, Option(help="Whose, as 64 hexadecimal digits; needs no key.")
     ] = None,
     keys: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--keys",
             help="With a tenant, named by --tenant: its keys go too, and open nothing more.",
         ),

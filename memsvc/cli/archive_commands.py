@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
 import httpx
-import typer
+from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -31,7 +31,7 @@ TIMEOUT_S: Final = 600.0
 """How long the server may be silent: it reads and writes a large archive before it answers."""
 
 Archive = Annotated[
-    Path, typer.Argument(help="The archive; - for standard output or input.", allow_dash=True)
+    Path, Argument(help="The archive; - for standard output or input.", allow_dash=True)
 ]
 
 
@@ -49,10 +49,10 @@ def archive_target(
 async def export_archive(
     call: RemoteTools,
     archive: Archive,
-    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
-    calls: Annotated[bool, typer.Option("--calls", help="With the call log, to read.")] = False,
+    project: Annotated[str | None, Option(help="Only this project.")] = None,
+    calls: Annotated[bool, Option("--calls", help="With the call log, to read.")] = False,
     gzip: Annotated[
-        bool, typer.Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")
+        bool, Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")
     ] = False,
 ) -> CommandOutput:
     """Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.
@@ -90,11 +90,9 @@ async def export_archive(
 async def restore_archive(
     call: RemoteTools,
     archive: Archive,
-    into: Annotated[
-        str | None, typer.Option(help="Where the only project of the archive goes.")
-    ] = None,
+    into: Annotated[str | None, Option(help="Where the only project of the archive goes.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only say whether it could be restored.")
+        bool, Option("--check", help="Only say whether it could be restored.")
     ] = False,
 ) -> CommandOutput:
     """Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
-import typer
+from typer import Argument, Option
 
 from memsvc.administration.audit import FINDINGS, Audit, audit_project, exported_memories
 from memsvc.cli.options import Owner, owner_of, scopes_of, settings_of, with_database
@@ -19,17 +19,15 @@ TEXT_CHARS: Final = 200
 def audit(
     export: Annotated[
         Path | None,
-        typer.Argument(help="mem0's JSON or server-memory's JSON lines; else what is stored here."),
+        Argument(help="mem0's JSON or server-memory's JSON lines; else what is stored here."),
     ] = None,
-    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    project: Annotated[str | None, Option(help="Only this project.")] = None,
     tenant: Owner = None,
     max_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Exit code 1 where more is junk, as a share.")
+        float, Option(min=0, max=1, help="Exit code 1 where more is junk, as a share.")
     ] = 1.0,
-    limit: Annotated[int, typer.Option(min=0, help="Ids to list of each finding.")] = 10,
-    show: Annotated[
-        bool, typer.Option("--show", help="List their texts too, secrets masked.")
-    ] = False,
+    limit: Annotated[int, Option(min=0, help="Ids to list of each finding.")] = 10,
+    show: Annotated[bool, Option("--show", help="List their texts too, secrets masked.")] = False,
     as_json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,

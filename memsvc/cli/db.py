@@ -6,14 +6,22 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from memsvc import database_setup
 from memsvc.adapters.backup_folder import Backup, backups_in, log_end, missing_segments
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.postgres_backups import Backups, stop_archive
-from memsvc.cli.options import settings_of
-from memsvc.cli.tool_client import CommandOutput, Config, DataDir, Json, show
+from memsvc.cli.options import settings_of, using_settings
+from memsvc.cli.tool_client import (
+    CommandOutput,
+    Config,
+    DataDir,
+    Json,
+    command_group,
+    show,
+    with_options,
+)
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import parse_timestamp
@@ -21,17 +29,17 @@ from memsvc.folder_key import KEY_FILE
 from memsvc.settings import Settings
 
 
+@using_settings
 def distribute(
+    settings: Settings,
     *,
     shards: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Parts of each table; else what the cluster is set to."),
+        Option(min=1, max=1024, help="Parts of each table; else what the cluster is set to."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print every statement and run none.")
+        bool, Option("--dry-run", help="Print every statement and run none.")
     ] = False,
-    config: Config = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Distribute the tables of a migrated database over the nodes of its Citus cluster, by tenant.
 
@@ -45,7 +53,6 @@ def distribute(
         for statement in step.statements:
             print(f"{statement};", flush=True)
 
-    settings = settings_of(config, data_dir=data_dir)
     with database_setup.database_urls(settings) as urls:
         role, _ = database_setup.role_of(urls.app)
         if not urls.admin or role is None:
@@ -63,20 +70,29 @@ def distribute(
 
 
 Folder = Annotated[
-    Path, typer.Argument(help="The folder of backups, on another disk than the data folder.")
+    Path, Argument(help="The folder of backups, on another disk than the data folder.")
 ]
 BYTES_PER_MB: Final = 2**20
 
 
+def _embedded_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
+    settings = settings_of(config, data_dir=data_dir)
+    if settings.database.url:
+        raise invalid(
+            "database.url names a server that memsvc does not run",
+            recovery="back that one up with deploy/backup/postgres.sh, or as its provider says",
+        )
+    return settings
+
+
 def archive(
+    settings: Settings,
     folder: Annotated[
-        Path | None, typer.Argument(help="A new folder, on another disk than the data folder.")
+        Path | None, Argument(help="A new folder, on another disk than the data folder.")
     ] = None,
     off: Annotated[
-        bool, typer.Option("--off", help="Keep no log any more; what was kept stays.")
+        bool, Option("--off", help="Keep no log any more; what was kept stays.")
     ] = False,
-    config: Config = None,
-    data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Keep the log of the embedded PostgreSQL from now on, and take a first backup.
@@ -87,7 +103,6 @@ def archive(
     if off == (folder is not None):
         raise invalid("name a folder, or say --off")
     if folder is None:
-        settings = _settings(config, data_dir)
         stopped = stop_archive(
             settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
         )
@@ -98,23 +113,20 @@ def archive(
             as_json=as_json,
         )
         return
-    show(_backup_output(_backups(folder, config, data_dir).archive()), as_json=as_json)
+    show(_backup_output(_backups(folder, settings).archive()), as_json=as_json)
 
 
 def backup(
+    settings: Settings,
     folder: Folder,
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="Then drop all but so many backups.")
-    ] = None,
-    config: Config = None,
-    data_dir: DataDir = None,
+    keep: Annotated[int | None, Option(min=1, help="Then drop all but so many backups.")] = None,
     as_json: Json = False,
 ) -> None:
     """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
 
     In the folder that `memsvc db archive` named, --keep also drops the log that no backup needs.
     """
-    taken, dropped = _backups(folder, config, data_dir).backup(keep)
+    taken, dropped = _backups(folder, settings).backup(keep)
     output = _backup_output(taken)
     counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
     dropped_lines = (
@@ -144,12 +156,11 @@ def backups(folder: Folder, as_json: Json = False) -> None:
 
 
 def restore(
+    settings: Settings,
     folder: Folder,
     at: Annotated[
-        str, typer.Option(help="The moment, as 2026-01-31T12:00:00Z; else the latest that is kept.")
+        str, Option(help="The moment, as 2026-01-31T12:00:00Z; else the latest that is kept.")
     ] = "",
-    config: Config = None,
-    data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Restore the database of an empty data folder from a backup, as of a point in time.
@@ -158,7 +169,7 @@ def restore(
     on the data folder.
     """
     timestamp = parse_timestamp(at, "--at")
-    used = _backups(folder, config, data_dir).restore(timestamp)
+    used = _backups(folder, settings).restore(timestamp)
     if at:
         summary = f"restored as of {at}"
     elif until := log_end(folder):
@@ -179,18 +190,7 @@ class _BackupRow:
     missing: int
 
 
-def _settings(config: Path | None, data_dir: Path | None) -> Settings:
-    settings = settings_of(config, data_dir=data_dir)
-    if settings.database.url:
-        raise invalid(
-            "database.url names a server that memsvc does not run",
-            recovery="back that one up with deploy/backup/postgres.sh, or as its provider says",
-        )
-    return settings
-
-
-def _backups(folder: Path, config: Path | None, data_dir: Path | None) -> Backups:
-    settings = _settings(config, data_dir)
+def _backups(folder: Path, settings: Settings) -> Backups:
     timeout_ms = settings.database.statement_timeout_ms
     return Backups(
         folder,
@@ -223,11 +223,12 @@ def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
         yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"
 
 
-commands = typer.Typer(
-    help="The database as a whole: kept, brought back, distributed.", no_args_is_help=True
+commands = command_group(
+    {
+        "archive": with_options(archive, _embedded_settings),
+        "backup": with_options(backup, _embedded_settings),
+        "backups": backups,
+        "restore": with_options(restore, _embedded_settings),
+        "distribute": distribute,
+    }
 )
-commands.command("archive")(archive)
-commands.command("backup")(backup)
-commands.command("backups")(backups)
-commands.command("restore")(restore)
-commands.command("distribute")(distribute)

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-import typer
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer import Argument
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
@@ -23,7 +23,7 @@ from memsvc.settings import PREFIX, SHORT_NAMES, Settings, keys, section_of
 
 
 def docs(
-    checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path(),
+    checkout: Annotated[Path, Argument(help="The checkout to write to.")] = Path(),
 ) -> None:
     """Write config/memsvc.yaml and the pages on settings, tools, errors and metrics."""
     for path, text in (

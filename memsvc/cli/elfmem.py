@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from memsvc.cli.main import fail
 from memsvc.cli.tool_client import (
@@ -27,9 +27,9 @@ from memsvc.core.errors import MemsvcError, SettingsError, invalid
 from memsvc.styles.knowledge.guide import guide as documentation
 from memsvc.variables import URL_VARIABLE
 
-Db = Annotated[str | None, typer.Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
+Db = Annotated[str | None, Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")
+    Path | None, Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")
 ]
 BLOCK_HELP: Final = "The id of a block."
 BLOCK: Final = argument("block_id", BLOCK_HELP)
@@ -38,10 +38,10 @@ EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 
 async def remember(
     call: RemoteTools,
-    content: Annotated[str, typer.Argument(help="What to remember.")],
-    tags: Annotated[str | None, typer.Option(help="Commas between them.")] = None,
-    category: Annotated[str | None, typer.Option(help="What kind of block it is.")] = None,
-    cue: Annotated[str | None, typer.Option(help="When it should come to mind.")] = None,
+    content: Annotated[str, Argument(help="What to remember.")],
+    tags: Annotated[str | None, Option(help="Commas between them.")] = None,
+    category: Annotated[str | None, Option(help="What kind of block it is.")] = None,
+    cue: Annotated[str | None, Option(help="When it should come to mind.")] = None,
 ) -> CommandOutput:
     """Store knowledge for future retrieval."""
     args = {"content": content, "tags": _words(tags), "category": category, "cue": cue}
@@ -58,11 +58,11 @@ async def remember(
 async def outcome(
     call: RemoteTools,
     block_ids: Annotated[
-        str, typer.Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")
+        str, Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")
     ],
-    signal: Annotated[float, typer.Argument(help="From 0 (it misled) to 1 (it helped).")],
-    weight: Annotated[float, typer.Option(help="How much this observation counts.")] = 1.0,
-    source: Annotated[str, typer.Option(help="A label for the audit.")] = "",
+    signal: Annotated[float, Argument(help="From 0 (it misled) to 1 (it helped).")],
+    weight: Annotated[float, Option(help="How much this observation counts.")] = 1.0,
+    source: Annotated[str, Option(help="A label for the audit.")] = "",
 ) -> CommandOutput:
     """Record domain outcome signal [0.0-1.0] to update block confidence."""
     ids = _words(block_ids) or []
@@ -72,9 +72,7 @@ async def outcome(
 
 
 def guide(
-    method: Annotated[
-        str | None, typer.Argument(help="An operation; the overview if not given.")
-    ] = None,
+    method: Annotated[str | None, Argument(help="An operation; the overview if not given.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show documentation for a specific operation, or the full overview; no database is needed."""

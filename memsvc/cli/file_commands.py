@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.console import Console
 from rich.progress import Progress
+from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -26,17 +26,15 @@ from memsvc.core.errors import Code, MemsvcError, not_found
 CHUNK_BYTES: Final = 256 * 1024
 
 PATH_HELP: Final = "A path of the file store, such as /notes/a.md."
-FilePath = Annotated[str, typer.Argument(help=PATH_HELP)]
+FilePath = Annotated[str, Argument(help=PATH_HELP)]
 FILE: Final = argument("path", PATH_HELP)
 
 
 async def ls(
     call: RemoteTools,
-    path: Annotated[str, typer.Argument(help="A directory or file.")] = "/",
-    depth: Annotated[int, typer.Option(min=0, max=64, help="Levels; 0 is the path itself.")] = 1,
-    summaries: Annotated[
-        bool, typer.Option("--summaries", help="Say what each file is about.")
-    ] = False,
+    path: Annotated[str, Argument(help="A directory or file.")] = "/",
+    depth: Annotated[int, Option(min=0, max=64, help="Levels; 0 is the path itself.")] = 1,
+    summaries: Annotated[bool, Option("--summaries", help="Say what each file is about.")] = False,
 ) -> CommandOutput:
     """List a directory: type, bytes, time of the last write and path of each entry."""
     entries = await call.list_all(
@@ -67,12 +65,10 @@ async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
 async def put(
     call: RemoteTools,
     path: FilePath,
-    source: Annotated[
-        Path, typer.Argument(help="A local file; - for standard input.", allow_dash=True)
-    ],
-    append: Annotated[bool, typer.Option("--append", help="Add to the end of the file.")] = False,
+    source: Annotated[Path, Argument(help="A local file; - for standard input.", allow_dash=True)],
+    append: Annotated[bool, Option("--append", help="Add to the end of the file.")] = False,
     create_only: Annotated[
-        bool, typer.Option("--create-only", help="Fail if the file is there.")
+        bool, Option("--create-only", help="Fail if the file is there.")
     ] = False,
 ) -> CommandOutput:
     """Write a local file, or standard input, to a path."""

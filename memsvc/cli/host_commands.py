@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from memsvc.core.errors import invalid
 from memsvc.hosts.hook import run_hook
@@ -21,9 +21,9 @@ FOLDER_KEY = Path(".memsvc/api-key")
 
 
 def hook(
-    event: Annotated[str, typer.Argument(help="session-start, prompt, stop or pre-compact.")],
+    event: Annotated[str, Argument(help="session-start, prompt, stop or pre-compact.")],
     host: Annotated[
-        str, typer.Option(help="claude-code, codex, cursor, gemini or opencode.")
+        str, Option(help="claude-code, codex, cursor, gemini or opencode.")
     ] = "claude-code",
 ) -> None:
     """Answer a hook of a host, whose JSON is on standard input; it never fails."""
@@ -31,28 +31,26 @@ def hook(
 
 
 def install(
-    host: Annotated[HostName, typer.Argument(help="The host.")],
-    scope: Annotated[Scope, typer.Option(help="For all of the user's work, or here.")] = "user",
-    url: Annotated[
-        str | None, typer.Option(envvar=URL_VARIABLE, help="The running server.")
-    ] = None,
+    host: Annotated[HostName, Argument(help="The host.")],
+    scope: Annotated[Scope, Option(help="For all of the user's work, or here.")] = "user",
+    url: Annotated[str | None, Option(envvar=URL_VARIABLE, help="The running server.")] = None,
     key: Annotated[
         str | None,
-        typer.Option(envvar=KEY_VARIABLE, show_envvar=True, help="Its key; never printed."),
+        Option(envvar=KEY_VARIABLE, show_envvar=True, help="Its key; never printed."),
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(envvar=USER_VARIABLE, help="Whose memory it is; else the account's name."),
+        Option(envvar=USER_VARIABLE, help="Whose memory it is; else the account's name."),
     ] = None,
     project: Annotated[
         str | None,
-        typer.Option(envvar=PROJECT_VARIABLE, help="The project; else one for each repository."),
+        Option(envvar=PROJECT_VARIABLE, help="The project; else one for each repository."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say which files would change.")
+        bool, Option("--dry-run", help="Only say which files would change.")
     ] = False,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Undo what was installed, and nothing else.")
+        bool, Option("--remove", help="Undo what was installed, and nothing else.")
     ] = False,
 ) -> None:
     """Give a host memory: connect it, and add hooks or instructions to its configuration."""

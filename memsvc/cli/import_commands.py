@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-import typer
 from rich.console import Console
 from rich.progress import Progress
+from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli.options import Owner, owner_of, settings_of, with_database
-from memsvc.cli.tool_client import Config, DataDir
+from memsvc.cli.options import Owner, owner_of, using_settings, with_database
+from memsvc.cli.tool_client import Json, Project
 from memsvc.core.errors import invalid, invalid_path, not_found, unavailable
 from memsvc.core.paths import check_identifier, check_project, decode_segment
 from memsvc.core.scope import DEFAULT_PROJECT, Scope
@@ -130,32 +130,21 @@ def _content(path: Path) -> bytes:
         raise unavailable(f"{path.name}: cannot be read: {error.strerror}") from error
 
 
-Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
-Project = Annotated[str, typer.Option(help="The project.")]
-
-
+@using_settings
 def import_folder(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder that holds memory/, or one session's folder.")
-    ],
+    settings: Settings,
+    folder: Annotated[Path, Argument(help="A folder that holds memory/, or one session's folder.")],
     project: Project = DEFAULT_PROJECT,
-    session: Annotated[
-        str | None, typer.Option(help="The name that a single session gets.")
-    ] = None,
+    session: Annotated[str | None, Option(help="The name that a single session gets.")] = None,
     tenant: Owner = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be imported.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be imported.")] = False,
     as_json: Json = False,
-    config: Config = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Import sessions that a client-side SDK kept as folders; run again, it resumes.
 
     Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
     asked for one.
     """
-    settings = settings_of(config, data_dir=data_dir)
     found = find_sessions(folder)
     if session is not None and len(found) > 1:
         raise invalid("--session names one session, and there are several in this folder")
@@ -247,18 +236,17 @@ def _print_report(
     print(f"conflicts\t{sum(len(one.conflicts) for one in done.values())}")
 
 
+@using_settings
 def shadow_report(
+    settings: Settings,
     project: Project = DEFAULT_PROJECT,
     tenant: Owner = None,
     as_json: Json = False,
-    config: Config = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Report how far clients' own memory and this one agreed, as memory_shadow_compare found.
 
     Exit code 1 where nothing was ever compared.
     """
-    settings = settings_of(config, data_dir=data_dir)
 
     async def work(database: Database) -> dict[str, Any]:
         scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))

@@ -3,39 +3,32 @@
 from typing import Annotated, Any
 
 import orjson
-import typer
+from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.options import settings_of, tenant_of, with_database
-from memsvc.cli.tool_client import Config, DataDir
+from memsvc.cli.options import tenant_of, using_settings, with_database
+from memsvc.cli.tool_client import Json, command_group
+from memsvc.settings import Settings
 from memsvc.store import backlog
 from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
 
-commands = typer.Typer(
-    help="Jobs: what waits in the queue, runs, or has failed for good.", no_args_is_help=True
-)
-
-Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
-Numbers = Annotated[
-    list[int], typer.Argument(help="Jobs by their number in the list.", metavar="JOB...")
-]
+Numbers = Annotated[list[int], Argument(help="Jobs by their number in the list.", metavar="JOB...")]
 COLUMNS = ("id", "state", "name", "project", "subject", "failures", "code", "queued_at", "tenant")
 
 
-@commands.command("list")
+@using_settings
 def list_jobs(
-    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="So many at the most.")] = 1000,
+    settings: Settings,
+    state: Annotated[JobState | None, Option(help="Only jobs in this state.")] = None,
+    tenant: Annotated[str | None, Option(help="Only jobs of this tenant.")] = None,
+    limit: Annotated[int, Option(min=1, max=100_000, help="So many at the most.")] = 1000,
     as_json: Json = False,
-    config: Config = None,
-    data_dir: DataDir = None,
 ) -> None:
     """List the jobs of the queue, newest first, one a line, columns separated by tabs."""
     owner = None if tenant is None else tenant_of(tenant)
     found = with_database(
-        settings_of(config, data_dir=data_dir),
+        settings,
         lambda database: backlog.list_jobs(database, owner, state=state, limit=limit),
     )
     jobs = [_row(job) for job in found]
@@ -47,10 +40,8 @@ def list_jobs(
         print(*("" if job[column] is None else job[column] for column in COLUMNS), sep="\t")
 
 
-@commands.command("retry")
-def retry(
-    jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None
-) -> None:
+@using_settings
+def retry(settings: Settings, jobs: Numbers, as_json: Json = False) -> None:
     """Retry jobs that have failed."""
 
     async def retry_each(database: Database) -> None:
@@ -58,13 +49,11 @@ def retry(
             await backlog.retry(database, job, SystemClock().now())
             _print_state(as_json, job, "waiting")
 
-    with_database(settings_of(config, data_dir=data_dir), retry_each)
+    with_database(settings, retry_each)
 
 
-@commands.command("drop")
-def drop(
-    jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None
-) -> None:
+@using_settings
+def drop(settings: Settings, jobs: Numbers, as_json: Json = False) -> None:
     """Remove jobs that wait or have failed from the queue; a later write queues another one."""
 
     async def drop_each(database: Database) -> None:
@@ -72,7 +61,7 @@ def drop(
             await backlog.drop(database, job)
             _print_state(as_json, job, "dropped")
 
-    with_database(settings_of(config, data_dir=data_dir), drop_each)
+    with_database(settings, drop_each)
 
 
 def _row(job: QueuedJob) -> dict[str, Any]:
@@ -98,3 +87,6 @@ def _print_state(as_json: bool, job: int, state: str) -> None:
 
 def _print_json(value: Any) -> None:
     print(orjson.dumps(value).decode())
+
+
+commands = command_group({"list": list_jobs, "retry": retry, "drop": drop})

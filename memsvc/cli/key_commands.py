@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
-import typer
+from typer import Option, prompt
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.cli.options import settings_of, tenant_of, with_database
@@ -21,6 +21,7 @@ from memsvc.cli.tool_client import (
     DataDir,
     RemoteTools,
     Url,
+    command_group,
     connected,
     server_of,
 )
@@ -32,33 +33,26 @@ from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.variables import URL_VARIABLE
 
-commands = typer.Typer(
-    help="API keys: who may call, and whose data they open.", no_args_is_help=True
-)
-
 COLUMNS = ("key id", "label", "state", "permissions", "projects", "last used")
 
 
-@commands.command("create")
 def create_key(
-    label: Annotated[str, typer.Option(help="What the call log shows for this key.")] = "key",
+    label: Annotated[str, Option(help="What the call log shows for this key.")] = "key",
     tenant: Annotated[
-        str | None, typer.Option(help="Open this tenant's data; else a new tenant's.")
+        str | None, Option(help="Open this tenant's data; else a new tenant's.")
     ] = None,
     permission: Annotated[
-        list[Permission] | None, typer.Option(help="Repeatable; all if not given.")
+        list[Permission] | None, Option(help="Repeatable; all if not given.")
     ] = None,
-    project: Annotated[
-        list[str] | None, typer.Option(help="Confine to projects; repeatable.")
-    ] = None,
+    project: Annotated[list[str] | None, Option(help="Confine to projects; repeatable.")] = None,
     hide_tool: Annotated[
-        list[str] | None, typer.Option(help="Hide a tool from this key; repeatable.")
+        list[str] | None, Option(help="Hide a tool from this key; repeatable.")
     ] = None,
     toolset: Annotated[
-        list[str] | None, typer.Option(help="List these tools to its clients; repeatable.")
+        list[str] | None, Option(help="List these tools to its clients; repeatable.")
     ] = None,
     expires_days: Annotated[
-        int | None, typer.Option(min=1, max=36500, help="Valid for so many days.")
+        int | None, Option(min=1, max=36500, help="Valid for so many days.")
     ] = None,
     url: Url = None,
     config: Config = None,
@@ -110,7 +104,6 @@ def create_key(
     )
 
 
-@commands.command("list")
 def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) -> None:
     """List the keys, one a line, columns separated by tabs; their texts are not stored."""
     if server := server_of(url, data_dir, config):
@@ -147,13 +140,12 @@ def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) 
         )
 
 
-@commands.command("revoke")
 def revoke_key(
     key_id: UUID,
     url: Url = None,
     even_last: Annotated[
         bool,
-        typer.Option(
+        Option(
             help="With a server: also the last key that could manage the tenant's keys for good."
         ),
     ] = False,
@@ -173,11 +165,10 @@ def revoke_key(
     print(f"revoked {key.key_id} ({key.label})")
 
 
-@commands.command("rotate")
 def rotate_key(
     key_id: UUID,
     overlap_hours: Annotated[
-        float, typer.Option(min=0, max=8760, help="How long the old key goes on opening.")
+        float, Option(min=0, max=8760, help="How long the old key goes on opening.")
     ] = 24.0,
     url: Url = None,
     config: Config = None,
@@ -201,10 +192,9 @@ def rotate_key(
     print(f"the old key expires {_format_time(old_until)} UTC at the latest")
 
 
-@commands.command("adopt")
 def bind_key(
     key_id: UUID,
-    tenant: Annotated[str, typer.Option(help="The tenant, as 64 hexadecimal digits.")] = "",
+    tenant: Annotated[str, Option(help="The tenant, as 64 hexadecimal digits.")] = "",
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -221,9 +211,7 @@ def bind_key(
     if tenant:
         owner = tenant_of(tenant)
     else:
-        owner = keys.hash_key(
-            typer.prompt("The key that was used in open mode", hide_input=True).strip()
-        )
+        owner = keys.hash_key(prompt("The key that was used in open mode", hide_input=True).strip())
     key = with_database(
         settings_of(config, data_dir=data_dir),
         lambda database: keys.set_tenant(database, key_id, owner),
@@ -256,3 +244,14 @@ def _made_in(settings: Settings) -> str:
         else f"data folder {settings.data_dir.absolute()}"
     )
     return f"made    in {where}"
+
+
+commands = command_group(
+    {
+        "create": create_key,
+        "list": list_keys,
+        "revoke": revoke_key,
+        "rotate": rotate_key,
+        "adopt": bind_key,
+    }
+)

@@ -5,12 +5,12 @@ from collections import Counter
 from typing import Annotated, Any
 
 import orjson
-import typer
+from typer import Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli.options import Owner, owner_of, scopes_of, settings_of, with_database
-from memsvc.cli.tool_client import Config, DataDir
+from memsvc.cli.options import Owner, owner_of, scopes_of, using_settings, with_database
+from memsvc.cli.tool_client import Json
 from memsvc.core.errors import invalid, not_found
 from memsvc.core.paths import check_identifier
 from memsvc.core.scope import Scope
@@ -29,20 +29,20 @@ from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 MAINTENANCE = "memory_run_maintenance"
 
 
+@using_settings
 def maintain(
-    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
-    session: Annotated[str | None, typer.Option(help="Only this session; needs --project.")] = None,
+    settings: Settings,
+    project: Annotated[str | None, Option(help="Only this project.")] = None,
+    session: Annotated[str | None, Option(help="Only this session; needs --project.")] = None,
     tenant: Owner = None,
-    all_tenants: Annotated[bool, typer.Option("--all", help="The memory of all tenants.")] = False,
+    all_tenants: Annotated[bool, Option("--all", help="The memory of all tenants.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Only compare; exit code 1 where anything differs.")
+        bool, Option("--check", help="Only compare; exit code 1 where anything differs.")
     ] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Put right what differs from the files first.")
+        bool, Option("--rebuild", help="Put right what differs from the files first.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with JSON.")] = False,
-    config: Config = None,
-    data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Maintain sessions; with --check or --rebuild, compare derived rows with their source files.
 
@@ -55,7 +55,6 @@ def maintain(
         raise invalid("--session needs --project")
     if all_tenants and tenant is not None:
         raise invalid("--all are all tenants: it goes without --tenant")
-    settings = settings_of(config, data_dir=data_dir)
 
     async def work(database: Database) -> list[dict[str, Any]]:
         owners = (

@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embeddings import embedder
 from memsvc.adapters.models import reranker
 from memsvc.adapters.options import EMBEDDINGS_OFF, RERANK_OFF, EmbeddingOptions, RerankOptions
 from memsvc.cli.options import settings_file, settings_of, with_database
-from memsvc.cli.tool_client import Config, DataDir
+from memsvc.cli.tool_client import Config, DataDir, command_group
 from memsvc.core.errors import invalid, unavailable
 from memsvc.core.ports import Embedder
 from memsvc.core.scope import Scope
@@ -50,25 +50,21 @@ RERANK_DEFAULTS: Final = {
 }
 RESTART: Final = "A server that runs reads its settings when it starts: restart it."
 
-embeddings = typer.Typer(help="Search by meaning: turned on and off.", no_args_is_help=True)
-rerank = typer.Typer(help="A model that reorders what was found: on and off.", no_args_is_help=True)
-
-Model = Annotated[str | None, typer.Option(help="Model to ask for, by the endpoint's name for it.")]
+Model = Annotated[str | None, Option(help="Model to ask for, by the endpoint's name for it.")]
 KeyVariable = Annotated[
-    str | None, typer.Option("--key-env", help="Environment variable that holds the key.")
+    str | None, Option("--key-env", help="Environment variable that holds the key.")
 ]
-KeyFile = Annotated[Path | None, typer.Option(help="File that holds the key.")]
+KeyFile = Annotated[Path | None, Option(help="File that holds the key.")]
 
 
-@embeddings.command("use")
 def use_embeddings(
     source: Annotated[
         str,
-        typer.Argument(metavar="openai|ollama|URL|FOLDER", help="What makes the vectors."),
+        Argument(metavar="openai|ollama|URL|FOLDER", help="What makes the vectors."),
     ],
     model: Model = None,
     dimensions: Annotated[
-        int | None, typer.Option(min=1, help="Length of a vector; else as the model has it.")
+        int | None, Option(min=1, help="Length of a vector; else as the model has it.")
     ] = None,
     key_variable: KeyVariable = None,
     key_file: KeyFile = None,
@@ -125,7 +121,6 @@ def _without_prefixes(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not name.endswith("_prefix")}
 
 
-@embeddings.command("off")
 def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
     """Turn search by meaning off; vectors that are stored stay for the next time."""
     with _updated_settings(EMBEDDINGS, {"provider": ""}, config, data_dir) as (_, write):
@@ -133,10 +128,9 @@ def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
     print(f"embeddings: {EMBEDDINGS_OFF}")
 
 
-@rerank.command("use")
 def use_reranker(
     source: Annotated[
-        str, typer.Argument(metavar="cohere|URL", help="An endpoint that speaks Cohere's rerank.")
+        str, Argument(metavar="cohere|URL", help="An endpoint that speaks Cohere's rerank.")
     ],
     model: Model = None,
     key_variable: KeyVariable = None,
@@ -165,7 +159,6 @@ async def check_reranker(options: RerankOptions) -> str:
         return f"{options.model} answers with scores {', '.join(f'{one:.2f}' for one in scores)}"
 
 
-@rerank.command("off")
 def reranker_off(config: Config = None, data_dir: DataDir = None) -> None:
     """Turn the reordering by a model off."""
     with _updated_settings(RERANK, {"endpoint": ""}, config, data_dir) as (_, write):
@@ -282,3 +275,7 @@ class _Progress:
         if name == COUNTED:
             self.done += int(amount)
             print(f"{self.done:,} of {self.total:,} texts", file=sys.stderr, flush=True)
+
+
+embeddings = command_group({"use": use_embeddings, "off": embeddings_off})
+rerank = command_group({"use": use_reranker, "off": reranker_off})

@@ -4,28 +4,30 @@ import asyncio
 from contextlib import suppress
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from memsvc import database_setup, serve, serve_worker
-from memsvc.cli.options import settings_of
+from memsvc.cli.options import settings_of, using_settings
 from memsvc.cli.tool_client import Config, DataDir
 from memsvc.core.errors import invalid
+from memsvc.settings import Settings
 from memsvc.store.revisions import Revisions
 
 
 def serve_command(
     config: Config = None,
     data_dir: DataDir = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    host: Annotated[str | None, Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, Option(help="Port to listen on.")] = None,
 ) -> None:
     """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
     serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line)
 
 
-def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
+@using_settings
+def worker_command(settings: Settings) -> None:
     """Run jobs, and nothing else, on the same settings as the server."""
-    serve_worker.run(settings_of(config, data_dir=data_dir), _print_line)
+    serve_worker.run(settings, _print_line)
 
 
 def _print_line(text: str) -> None:
@@ -33,24 +35,21 @@ def _print_line(text: str) -> None:
         print(text, flush=True)
 
 
+@using_settings
 def migrate(
-    config: Config = None,
-    data_dir: DataDir = None,
+    settings: Settings,
     down_to: Annotated[
-        str | None, typer.Option(help="Go back to this older revision, or to `base`.")
+        str | None, Option(help="Go back to this older revision, or to `base`.")
     ] = None,
     even_with_loss: Annotated[
         bool,
-        typer.Option(
-            "--even-with-loss", help="Go back though tables or columns go that hold something."
-        ),
+        Option("--even-with-loss", help="Go back though tables or columns go that hold something."),
     ] = False,
 ) -> None:
     """Bring the database to the newest revision, or back to an older one.
 
     Going back is refused where data would be lost, which the error names.
     """
-    settings = settings_of(config, data_dir=data_dir)
     with database_setup.database_urls(settings) as urls:
         if not urls.admin:
             raise invalid(

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
 from memsvc import bridge, serve_stdio
 from memsvc.cli.options import settings_of
@@ -15,7 +15,7 @@ from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 REFUSED_STATUS = 2
 
 LogLevel = Annotated[
-    str, typer.Option(envvar="MEMSVC_LOG_LEVEL", help="The least that is logged, on stderr.")
+    str, Option(envvar="MEMSVC_LOG_LEVEL", help="The least that is logged, on stderr.")
 ]
 
 
@@ -25,7 +25,7 @@ def stdio(
     log_level: LogLevel = "warning",
     tools: Annotated[
         str,
-        typer.Option(help="Toolsets that are listed, such as agent,knowledge or all."),
+        Option(help="Toolsets that are listed, such as agent,knowledge or all."),
     ] = "",
 ) -> None:
     """Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.
@@ -45,4 +45,4 @@ def stdio(
         if error.code is not Code.PERMISSION_DENIED:
             raise
         print(f"Error: {error.message}", f"Recovery: {error.recovery}", sep="\n", file=sys.stderr)
-        raise typer.Exit(REFUSED_STATUS) from None
+        raise Exit(REFUSED_STATUS) from None

@@ -3,14 +3,14 @@
 import os
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from memsvc.standalone import serve_notebook
 
 
 def structured_memory(
     all_tools: Annotated[
-        bool, typer.Option("--all-tools", help="Offer all tools of the notebook.")
+        bool, Option("--all-tools", help="Offer all tools of the notebook.")
     ] = False,
 ) -> None:
     """Serve the notebook over standard input and output, as structured-memory does.

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 import orjson
-import typer
+from typer import Argument, Option, Typer
 
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.frozen import frozen
@@ -28,15 +28,15 @@ SCORE_DIGITS: Final = 4
 PAGE_MAX: Final = 500
 _annotated: Any = Annotated
 
-Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
+Config = Annotated[Path | None, Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")
+    Path | None, Option(help="Folder of the embedded PostgreSQL and of the first API key.")
 ]
-Project = Annotated[str, typer.Option(help="The project.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
+Project = Annotated[str, Option(help="The project.")]
+Json = Annotated[bool, Option("--json", help="Answer with JSON.")]
 Url = Annotated[
     str | None,
-    typer.Option(
+    Option(
         envvar=URL_VARIABLE,
         help="A running server, such as http://host:8080; else the data folder is used.",
     ),
@@ -251,7 +251,7 @@ def argument(
     metavar: str | None = None,
 ) -> ToolOption:
     """Return an argument of a command, required unless it has a default."""
-    annotation = _annotated[str, typer.Argument(help=help_text, metavar=metavar)]
+    annotation = _annotated[str, Argument(help=help_text, metavar=metavar)]
     return _tool_option(name, default, annotation, to)
 
 
@@ -266,7 +266,7 @@ def option(
     **more: Any,
 ) -> ToolOption:
     """Return an option of a command, with these `flags` if not the name; `more` is typer's."""
-    annotation = typer.Option(*flags, help=help_text, **more)
+    annotation = Option(*flags, help=help_text, **more)
     hint = kind | None if default is None else kind
     return _tool_option(name, default, _annotated[hint, annotation], to)
 
@@ -312,9 +312,9 @@ def command_group(
     commands: Mapping[str, Callable[..., Any]],
     target_of_options: Callable[..., CommandTarget] = target_of,
     **more: Any,
-) -> typer.Typer:
+) -> Typer:
     """Return a group of these commands, of which those that await use tools; see `as_command`."""
-    group = typer.Typer(no_args_is_help=True, **more)
+    group = Typer(no_args_is_help=True, **more)
     for name, function in commands.items():
         uses_tools = inspect.iscoroutinefunction(function)
         group.command(name)(as_command(function, target_of_options) if uses_tools else function)
@@ -326,24 +326,32 @@ def as_command(
 ) -> Callable[..., None]:
     """Return the function that typer makes a command of; it prints what `function` returns.
 
-    Its parameters are those of `function` but the first, which is the `RemoteTools`, and those of
-    `target_of_options`.
+    Its options are the parameters of `function` but the first, the `RemoteTools`, and those
+    of `target_of_options`.
     """
-    [_, *tool_parameters], target_parameters = (
-        inspect.signature(one).parameters.values() for one in (function, target_of_options)
-    )
 
-    def command(**kwargs: Any) -> None:
-        target = target_of_options(
-            **{parameter.name: kwargs.pop(parameter.name) for parameter in target_parameters}
-        )
-        answer = asyncio.run(run_calls(target, partial(function, **kwargs)))
+    def run(target: CommandTarget, /, **options: Any) -> None:
+        answer = asyncio.run(run_calls(target, partial(function, **options)))
         show(answer, as_json=target.as_json, project=target.project)
 
-    parameters = [
-        parameter.replace(kind=parameter.KEYWORD_ONLY)
-        for parameter in (*tool_parameters, *target_parameters)
-    ]
+    return with_options(run, target_of_options, function)
+
+
+def with_options(
+    run: Callable[..., None], make: Callable[..., Any], function: Callable[..., Any] | None = None
+) -> Callable[..., None]:
+    """Return a command that runs with what `make` makes of options of its own.
+
+    Its options are the parameters of `run`, or of the `function` that it runs, but the first, and
+    those of `make`.
+    """
+    function = function or run
+    [_, *own], made = (inspect.signature(one).parameters.values() for one in (function, make))
+
+    def command(**options: Any) -> None:
+        run(make(**{parameter.name: options.pop(parameter.name) for parameter in made}), **options)
+
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *made)]
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # the help is Rich markup, where brackets are tags

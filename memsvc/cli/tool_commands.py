@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
-import typer
+from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -31,16 +31,14 @@ from memsvc.core.scope import ALL_PROJECTS
 
 USER: Final = argument("user", "The user.", to="user_id")
 MEMORY: Final = argument("memory", "The id of a memory.", to="memory_id")
-User = Annotated[str, typer.Argument(help="The user.")]
+User = Annotated[str, Argument(help="The user.")]
 
 
 async def add_memories(
     call: RemoteTools,
     user: User,
-    text: Annotated[str | None, typer.Argument(help="What the user said.")] = None,
-    messages: Annotated[
-        Path | None, typer.Option(help="A JSON file: a list of {role, content}.")
-    ] = None,
+    text: Annotated[str | None, Argument(help="What the user said.")] = None,
+    messages: Annotated[Path | None, Option(help="A JSON file: a list of {role, content}.")] = None,
 ) -> CommandOutput:
     """Extract memories from a conversation and store them."""
     if (text is None) == (messages is None):
@@ -63,8 +61,8 @@ async def add_memories(
 async def remove_memories(
     call: RemoteTools,
     user: User,
-    memory: Annotated[str | None, typer.Argument(help="The id of a memory.")] = None,
-    all_memories: Annotated[bool, typer.Option("--all", help="Every memory of the user.")] = False,
+    memory: Annotated[str | None, Argument(help="The id of a memory.")] = None,
+    all_memories: Annotated[bool, Option("--all", help="Every memory of the user.")] = False,
 ) -> CommandOutput:
     """Delete a memory, or with --all every memory of a user."""
     if (memory is None) is not all_memories:
@@ -111,10 +109,8 @@ VERSION: Final = argument("version")
 
 async def write_document(
     call: RemoteTools,
-    document: Annotated[str, typer.Argument(help=DOCUMENT_HELP, metavar="ID")],
-    source: Annotated[
-        Path, typer.Argument(help="A local file; - for standard input.", allow_dash=True)
-    ],
+    document: Annotated[str, Argument(help=DOCUMENT_HELP, metavar="ID")],
+    source: Annotated[Path, Argument(help="A local file; - for standard input.", allow_dash=True)],
 ) -> CommandOutput:
     """Replace a document with a local file; new [[links]] make documents, dropped ones delete."""
     try:
@@ -197,9 +193,9 @@ BOARD: Final = (
 async def update_board(
     call: RemoteTools,
     user: User,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
-    content: Annotated[str, typer.Argument(help="What was said.")],
-    role: Annotated[str, typer.Option(help="Who said it.")] = "user",
+    conversation: Annotated[str, Argument(help="The conversation.")],
+    content: Annotated[str, Argument(help="What was said.")],
+    role: Annotated[str, Option(help="Who said it.")] = "user",
 ) -> CommandOutput:
     """Update a board with a message."""
     entries = [{"role": role, "content": content}]
@@ -255,9 +251,7 @@ CALL_COLUMNS: Final = (
 
 def all_projects_target(
     *,
-    project: Annotated[
-        str, typer.Option(help="Only calls of this project; * for all.")
-    ] = ALL_PROJECTS,
+    project: Annotated[str, Option(help="Only calls of this project; * for all.")] = ALL_PROJECTS,
     as_json: Json = False,
     url: Url = None,
     config: Config = None,

@@ -5,17 +5,17 @@ from io import BytesIO
 from typing import Annotated, Any
 
 import orjson
-import typer
 import zstandard
+from typer import Argument, Option
 
 from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, command_group
 from memsvc.core.errors import not_found
 from memsvc.core.items import role_of, text_of
 from memsvc.core.paths import decode_segment, encode_segment
 
-Session = Annotated[str, typer.Argument(help="The session.")]
+Session = Annotated[str, Argument(help="The session.")]
 User = Annotated[
-    str | None, typer.Option("--user", help="The person whose facts and other sessions count too.")
+    str | None, Option("--user", help="The person whose facts and other sessions count too.")
 ]
 
 
@@ -38,7 +38,7 @@ async def ls(call: RemoteTools) -> CommandOutput:
 async def show(
     call: RemoteTools,
     session: Session,
-    last: Annotated[int, typer.Option(min=1, help="So many of the last items.")] = 100,
+    last: Annotated[int, Option(min=1, help="So many of the last items.")] = 100,
 ) -> CommandOutput:
     """Show the messages of a session, oldest first: time, turn, role and text of each item."""
     items: list[dict[str, Any]] = []
@@ -59,7 +59,7 @@ async def facts(
     session: Session,
     user: User = None,
     past: Annotated[
-        bool, typer.Option("--past", help="Also what was replaced, taken back or is past its day.")
+        bool, Option("--past", help="Also what was replaced, taken back or is past its day.")
     ] = False,
 ) -> CommandOutput:
     """List the facts from a session and its user."""
@@ -76,14 +76,14 @@ async def facts(
 async def correct(
     call: RemoteTools,
     session: Session,
-    record: Annotated[str, typer.Argument(help="The record_id of the value, as `facts` lists it.")],
+    record: Annotated[str, Argument(help="The record_id of the value, as `facts` lists it.")],
     user: User = None,
     statement: Annotated[
-        str | None, typer.Option(help="What is true, in a sentence of the user's.")
+        str | None, Option(help="What is true, in a sentence of the user's.")
     ] = None,
-    value: Annotated[str | None, typer.Option(help="Only the value that is true.")] = None,
+    value: Annotated[str | None, Option(help="Only the value that is true.")] = None,
     restore: Annotated[
-        bool, typer.Option("--restore", help="The value holds, again or without a doubt.")
+        bool, Option("--restore", help="The value holds, again or without a doubt.")
     ] = False,
 ) -> CommandOutput:
     """Put a fact right; the old value stays as history."""
@@ -100,7 +100,7 @@ async def correct(
 async def recall(
     call: RemoteTools,
     session: Session,
-    question: Annotated[str, typer.Argument(help="What a person would say next.")],
+    question: Annotated[str, Argument(help="What a person would say next.")],
     user: User = None,
 ) -> CommandOutput:
     """Show what the model would get for a question: memory, history and the question, and why."""

@@ -147,11 +147,7 @@ async def boards(page: Page) -> Response:
 
 async def board(page: Page) -> Response:
     """Show a board, its history, and the difference from a past version."""
-    user, conversation, version = (
-        page.given_text("user"),
-        page.given_text("id"),
-        page.given_text("version"),
-    )
+    user, conversation, version = page.given_texts("user", "id", "version")
     board_key = {"user_id": user, "conversation_id": conversation}
     board = await page.call("whiteboard_get", **board_key)
     history = await page.call(

@@ -22,9 +22,7 @@ async def listed(page: Page) -> Response:
 
     Write times of directories are shown on request only: they need a scan of all that is in them.
     """
-    path, q, with_times = (
-        page.given_text("path"),
-        page.given_text("q"),
+    path, q, with_times = page.given_texts("path", "q")
         page.given_text("dated") == "1",
     )
     if q:
@@ -96,7 +94,7 @@ async def show(page: Page) -> Response:
 
 async def version(page: Page) -> Response:
     """Show a file at a version, and the difference from now."""
-    path, name = page.given_text("path"), page.given_text("id")
+    path, name = page.given_texts("path", "id")
     then = await page.call("file_read_version", path=path, history_id=name)
     stat = await page.call("file_stat", path=path)
     now = (

@@ -13,7 +13,7 @@ from memsvc.console.page import Page, filled, parse_number
 
 async def sessions(page: Page) -> Response:
     """List the sessions of the project, latest first, found by part of a name or by user."""
-    q, user = page.given_text("q"), page.given_text("user")
+    q, user = page.given_texts("q", "user")
     found = await page.call(
         "memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor")
     )
@@ -57,7 +57,7 @@ async def timeline(page: Page) -> Response:
 
 async def recall(page: Page) -> Response:
     """Show what the prompts of a turn had from memory and what not, with reasons."""
-    session, turn = page.given_text("id"), page.given_text("turn")
+    session, turn = page.given_texts("id", "turn")
     if not session:
         return page.go("sessions")
     found = await page.call("memory_list_recalls", session_id=session, turn_id=turn, limit=5)
@@ -85,7 +85,7 @@ VALUES_MAX: Final = 500
 
 async def facts(page: Page) -> Response:
     """List the facts of a session and of its user, the latest first, with their states."""
-    session, user = page.given_text("session"), page.given_text("user")
+    session, user = page.given_texts("session", "user")
     if not (session or user):
         found = await page.call("memory_list_sessions", limit=20)
         return page.render("facts_of.html", sessions=found["sessions"])
@@ -113,7 +113,7 @@ async def facts(page: Page) -> Response:
 
 async def fact_history(page: Page) -> Response:
     """Show the values that a fact had, the latest first, with replacements and sources."""
-    fact, session, user = page.given_text("id"), page.given_text("session"), page.given_text("user")
+    fact, session, user = page.given_texts("id", "session", "user")
     if not fact:
         return page.go("facts")
     scope = _reach(session, user)
@@ -174,7 +174,7 @@ def _reach(session: str, user: str) -> str:
 
 
 def _query_args(page: Page) -> dict[str, Any]:
-    session, user = page.given_text("session"), page.given_text("user")
+    session, user = page.given_texts("session", "user")
     scope = page.given_text("reach", _reach(session, user))
     return {
         "session_id": session,
@@ -206,14 +206,10 @@ async def listed(page: Page) -> Response:
 
     The state of the memory is shown with them.
     """
-    q, frame = page.given_text("q"), page.given_text("frame")
+    q, frame = page.given_texts("q", "frame")
     if q or frame:
         return await _recalled(page, q, frame or "attention")
-    tag, category, where = (
-        page.given_text("tag"),
-        page.given_text("category"),
-        page.given_text("where"),
-    )
+    tag, category, where = page.given_texts("tag", "category", "where")
     if where == "inbox":
         found = await page.call("elfmem_inbox", max_count=BLOCKS_MAX)
     elif where == "archived":
@@ -355,7 +351,7 @@ MEMORIES_MAX: Final = 100
 
 async def memories(page: Page) -> Response:
     """List the memories of a user, newest first, or those that a search finds."""
-    user, query = page.given_text("user"), page.given_text("q")
+    user, query = page.given_texts("user", "q")
     found = []
     if user:
         args = {"user_id": user, "limit": MEMORIES_MAX}
@@ -376,7 +372,7 @@ async def memories(page: Page) -> Response:
 
 async def memory_history(page: Page) -> Response:
     """Show the changes of a memory and their origins."""
-    user, memory = page.given_text("user"), page.given_text("id")
+    user, memory = page.given_texts("user", "id")
     found = await page.call("memories_history", user_id=user, memory_id=memory)
     return page.render(
         "memory.html",
