@@ -11,12 +11,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memsvc.console.dependencies import ConsoleDependencies, ConsoleOptions, SignedIn
+from memsvc.console.dependencies import ConsoleDependencies, SignedIn
 from memsvc.console.routes import console_app
 from memsvc.core.background import report_loop_delay
 from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.frozen import frozen
-from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Published, Toolset
 from memsvc.core.urls import CONSOLE_PATH
@@ -375,16 +374,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
             instructions=instructions(),
             version=version(),
             checks=checks,
-            console=console(
-                settings.console,
-                dispatch=parts.dispatch,
-                authenticator=parts.authenticator,
-                database=database,
-                checks=checks,
-                clock=clock,
-                version=version(),
-                notices=off_notices(settings),
-            ),
+            console=_console(parts, checks),
             draining=draining,
             states={"model": lambda: not models.refused()} if models.has_llm else {},
             published=parts.published,
@@ -427,19 +417,15 @@ SURFACE = "console"
 SECRET = "console"  # noqa: S105 - the name of the secret that seals cookies
 
 
-def console(
-    options: ConsoleOptions,
-    *,
-    dispatch: Dispatch,
-    authenticator: Authenticator,
-    database: Database,
-    checks: Mapping[str, Check],
-    clock: Clock,
-    version: str,
-    notices: tuple[str, ...],
-) -> ASGIApp | None:
+def _console(parts: Runtime, checks: Mapping[str, Check]) -> ASGIApp | None:
     """Return the app at /console, or None when it is switched off."""
-    if not options.enabled:
+    settings, database, clock = (
+        parts.services.settings,
+        parts.services.database,
+        parts.services.clock,
+    )
+    authenticator, admission = parts.authenticator, parts.dispatch.admission
+    if not settings.console.enabled:
         return None
 
     async def sign_in(scope: Scope, text: str) -> SignedIn:
@@ -447,7 +433,7 @@ def console(
         return SignedIn(caller, keys.hash_key(text))
 
     def body_slot(caller: Caller) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if dispatch.admission is None else dispatch.admission.body(caller)
+        return nullcontext() if admission is None else admission.body(caller)
 
     async def health() -> dict[str, bool]:
         return {name: await run_check(check) for name, check in checks.items()}
@@ -457,7 +443,7 @@ def console(
             sign_in=sign_in,
             resolve_caller=authenticator.caller_of_hash,
             body_slot=body_slot,
-            calls=lambda caller, request_id: dispatch.calls(
+            calls=lambda caller, request_id: parts.dispatch.calls(
                 caller, surface=SURFACE, request_id=request_id
             ),
             schema=input_schema,
@@ -468,8 +454,8 @@ def console(
             ),
             is_closed=lambda session: server_secrets.is_session_closed(database, session),
             clock=clock,
-            version=version,
-            notices=notices,
+            version=version(),
+            notices=off_notices(settings),
         ),
-        options,
+        settings.console,
     )

@@ -16,7 +16,6 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embeddings import embedder
 from memsvc.adapters.models import (
     InstrumentedEmbedder,
-    InstrumentedLlm,
     InstrumentedReranker,
     llm,
     reranker,
@@ -306,18 +305,14 @@ async def opened_models(
                 " since its installation"
             )
             embedding = None
-        all_models = (model, turn_model, memories_model)
-        general, of_turns, of_memories = (
-            InstrumentedLlm(one) if one else None for one in all_models
-        )
-        configured_models = [one for one in all_models if one is not None]
+        all_models = [one for one in (model, turn_model, memories_model) if one is not None]
         yield Models(
             embedding,
             InstrumentedReranker(rerank_client, meter) if rerank_client else None,
-            general,
-            of_turns,
-            of_memories,
-            refused=lambda: any(one.refused for one in configured_models),
+            model,
+            turn_model,
+            memories_model,
+            refused=lambda: any(one.refused for one in all_models),
         )
 
 

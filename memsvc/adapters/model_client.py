@@ -27,6 +27,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from memsvc.adapters.options import ModelOptions
+from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError, ModelRefusalError, unavailable
 from memsvc.core.ports import Meter, Output
 
@@ -96,16 +97,17 @@ class ModelClient:
         """
         request = ModelRequest.user_text_prompt(text, instructions=instructions)
         response = await self._request(
+            "complete",
             model_request(
                 self._model,
                 [request],
                 model_settings=_settings(output_tokens_max),
                 instrument=False,
-            )
+            ),
         )
         self._count(response.usage)
         if not response.text or not response.text.strip():
-            raise self._bad_answer("answered without a text")
+            raise self._wrong("answered without a text", ModelOutputError)
         return response.text
 
     async def extract(
@@ -117,29 +119,31 @@ class ModelClient:
         """
         agent = Agent(self._model, output_type=output, instructions=instructions, retries=1)
         result = await self._request(
-            agent.run(text, model_settings=_settings(output_tokens_max)), checks_output=True
+            "extract", agent.run(text, model_settings=_settings(output_tokens_max))
         )
         self._count(result.usage)
         return result.output
 
-    async def _request(self, request: Awaitable[Answer], *, checks_output: bool = False) -> Answer:
-        """Return the answer; with `checks_output` one of another form is a `ModelOutputError`."""
-        try:
-            with anyio.fail_after(self._timeout_ms / 1000):
-                answer = await request
-            self.refused = False
-            return answer
-        except TimeoutError as error:
-            raise self._unavailable(f"did not answer in {self._timeout_ms} ms") from error
-        except ModelAPIError as error:
-            raise self._translate(error) from error
-        # the clients read answers of any shape unchecked, and break in as many ways
-        except Exception as error:
-            if checks_output and isinstance(error, UnexpectedModelBehavior):
-                raise self._bad_answer("answered something else than was asked for") from error
-            raise self._wrong(
-                f"answered what its client cannot read ({type(error).__name__})"
-            ) from error
+    async def _request(self, name: str, request: Awaitable[Answer]) -> Answer:
+        """Return the answer, measured; one of another form is a `ModelOutputError`."""
+        with current_call().timer("model", "model", name, model=self.model):
+            try:
+                with anyio.fail_after(self._timeout_ms / 1000):
+                    answer = await request
+                self.refused = False
+                return answer
+            except TimeoutError as error:
+                raise self._unavailable(f"did not answer in {self._timeout_ms} ms") from error
+            except ModelAPIError as error:
+                raise self._translate(error) from error
+            # the clients read answers of any shape unchecked, and break in as many ways
+            except Exception as error:
+                if name == "extract" and isinstance(error, UnexpectedModelBehavior):
+                    what = "answered something else than was asked for"
+                    raise self._wrong(what, ModelOutputError) from error
+                raise self._wrong(
+                    f"answered what its client cannot read ({type(error).__name__})"
+                ) from error
 
     def _translate(self, error: ModelAPIError) -> MemsvcError:
         status = error.status_code if isinstance(error, ModelHTTPError) else None
@@ -161,13 +165,9 @@ class ModelClient:
         if isinstance(error, ModelContextWindowExceededError) or (
             status == 400 and _CONTENT_REASON.search(str(body)[:ANSWER_CHARS_READ])
         ):
-            return self._bad_answer("refuses the text")
+            return self._wrong("refuses the text", ModelOutputError)
         if status == 400:
-            return ModelRefusalError(
-                Code.INTERNAL_ERROR,
-                f"the {self._section} endpoint {reason}",
-                recovery=f"check the settings under {self._section}",
-            )
+            return self._wrong(reason, ModelRefusalError)
         return self._wrong(reason if status else "answered with an error")
 
     def _settings_error(self, reason: str) -> ModelRefusalError:
@@ -190,15 +190,8 @@ class ModelClient:
     def _unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
         return unavailable(f"the {self._section} endpoint {what}", retry_after_s=retry_after_s)
 
-    def _wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
-        return MemsvcError(
-            Code.INTERNAL_ERROR,
-            f"the {self._section} endpoint {what}",
-            recovery=recovery or f"check the settings under {self._section}",
-        )
-
-    def _bad_answer(self, what: str) -> ModelOutputError:
-        return ModelOutputError(
+    def _wrong(self, what: str, kind: type[MemsvcError] = MemsvcError) -> MemsvcError:
+        return kind(
             Code.INTERNAL_ERROR,
             f"the {self._section} endpoint {what}",
             recovery=f"check the settings under {self._section}",

@@ -14,7 +14,7 @@ from memsvc.adapters.options import KEYS, ModelOptions, RerankOptions, read_key
 from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.frozen import frozen
-from memsvc.core.ports import Embedder, Llm, Meter, Output, Reranker
+from memsvc.core.ports import Embedder, Meter, Reranker
 
 if TYPE_CHECKING:
     from memsvc.adapters.model_client import ModelClient
@@ -129,28 +129,6 @@ def _scores(answer: Any, count: int) -> list[float] | None:
 
 def _sent(text: str) -> str:
     return text[:TEXT_CHARS_MAX].encode(errors="replace").decode()
-
-
-class InstrumentedLlm:
-    """The same model, measured."""
-
-    def __init__(self, llm: Llm) -> None:
-        self.model = llm.model
-        self._llm = llm
-
-    async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
-        """Return what the model writes."""
-        with current_call().timer("model", "model", "complete", model=self.model):
-            return await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
-
-    async def extract(
-        self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int
-    ) -> Output:
-        """Return what the model finds."""
-        with current_call().timer("model", "model", "extract", model=self.model):
-            return await self._llm.extract(
-                instructions, text, output, output_tokens_max=output_tokens_max
-            )
 
 
 class InstrumentedEmbedder:

@@ -433,15 +433,15 @@ class _UsageCount:
     until: datetime
 
 
+@frozen
 class UsageTools:
     """The tool tenant_usage; each count is of one snapshot, and slow counts are cached."""
 
-    def __init__(self, database: Database, clock: Clock, calls_a_day: int, quota: Quota) -> None:
-        self._database = database
-        self._clock = clock
-        self._calls_a_day = calls_a_day
-        self._quota = quota
-        self._cache: OrderedDict[tuple[bytes, str], _UsageCount] = OrderedDict()
+    database: Database
+    clock: Clock
+    calls_a_day: int
+    quota: Quota
+    cache: OrderedDict[tuple[bytes, str], _UsageCount] = field(default_factory=OrderedDict)
 
     @admin_tool(
         "tenant_usage",
@@ -461,25 +461,25 @@ class UsageTools:
         for project in projects.values():
             total.counts.update(project.counts)
             total.calls.update(project.calls)
-        async with self._database.begin_tenant(scope, read_only=True) as tx:
-            model_calls = await usage.allowance_usage(tx, self._clock.now().date())
-            until = await self._quota.unbounded_until(tx, self._clock.now())
+        async with self.database.begin_tenant(scope, read_only=True) as tx:
+            model_calls = await usage.allowance_usage(tx, self.clock.now().date())
+            until = await self.quota.unbounded_until(tx, self.clock.now())
         return UsageResult(
             total=UsageCounts.model_validate(total.fields),
             projects=[
                 ProjectUsageCounts.model_validate({"project": name} | projects[name].fields)
                 for name in sorted(projects)
             ],
-            counted_at=min((count.at for count in counted), default=self._clock.now()),
-            tenant_bytes_max=self._quota.bytes_max,
+            counted_at=min((count.at for count in counted), default=self.clock.now()),
+            tenant_bytes_max=self.quota.bytes_max,
             unbounded_until=until,
             model_calls=dict(sorted(model_calls.items())),
-            model_calls_a_day=self._calls_a_day,
+            model_calls_a_day=self.calls_a_day,
         )
 
     async def _cached(self, scope: Scope) -> _UsageCount:
-        key, now = (scope.tenant, scope.project), self._clock.now()
-        cached = self._cache.get(key)
+        key, now = (scope.tenant, scope.project), self.clock.now()
+        cached = self.cache.get(key)
         if cached is not None and now < cached.until:
             return cached
         started = perf_counter()
@@ -488,23 +488,23 @@ class UsageTools:
         cache_time = timedelta(
             seconds=min(elapsed_s * CACHE_FACTOR, CACHE_S_MAX) if elapsed_s > UNCACHED_S_MAX else 0
         )
-        self._cache.pop(key, None)
+        self.cache.pop(key, None)
         counted = _UsageCount(projects, now, now + cache_time)
         if cache_time:
-            self._cache[key] = counted
-        while len(self._cache) > CACHED_MAX:
-            self._cache.popitem(last=False)
+            self.cache[key] = counted
+        while len(self.cache) > CACHED_MAX:
+            self.cache.popitem(last=False)
         return counted
 
     async def _count(self, scope: Scope) -> dict[str, _ProjectUsage]:
         projects: dict[str, _ProjectUsage] = defaultdict(_ProjectUsage)
         whole = scope.project == ALL_PROJECTS
-        async with self._database.begin(scope, read_only=True, whole_tenant=whole) as tx:
+        async with self.database.begin(scope, read_only=True, whole_tenant=whole) as tx:
             for name, counts in (await usage.count_usage(tx)).items():
                 projects[name].counts.update(counts)
             for row in await usage.jobs_queued(tx):
                 projects[row["project"]].counts["jobs"] += row["jobs"]
-            since = self._clock.now() - timedelta(hours=CALLS_OF_H)
+            since = self.clock.now() - timedelta(hours=CALLS_OF_H)
             for row in await usage.calls_since(tx, since):
                 projects[row["project"]].calls[row["status"]] += row["calls"]
         return projects

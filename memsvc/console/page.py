@@ -27,8 +27,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from memsvc.console.dependencies import ConsoleDependencies
 from memsvc.core.errors import Code, MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
-from memsvc.core.scope import Caller
-from memsvc.core.tools import ToolCalls
+from memsvc.core.scope import Caller, Permission
+from memsvc.core.tools import Tool, ToolCalls
 from memsvc.core.urls import CONSOLE_PATH
 
 WHOLE_DIGITS_MAX: Final = 18
@@ -311,6 +311,19 @@ class Page:
     def given_text(self, name: str, default: str = "") -> str:
         """Return a parameter of the query."""
         return self.request.query_params.get(name, default)
+
+    def given_texts(self, *names: str) -> tuple[str, ...]:
+        """Return parameters of the query."""
+        return tuple(map(self.given_text, names))
+
+    @property
+    def permissions(self) -> list[str]:
+        """Return what the caller may do, in the order of the permissions."""
+        return [one.value for one in Permission if one in self.caller.permissions]
+
+    def tool(self, name: str) -> Tool | None:
+        """Return a tool that is there for the caller."""
+        return next((tool for tool in self.calls.tools() if tool.name == name), None)
 
     def has(self, tool: str) -> bool:
         """Return whether the caller may use a tool."""

@@ -26,70 +26,68 @@ from memsvc.core.paths import check_project
 from memsvc.core.scope import Caller
 from memsvc.core.urls import CONSOLE_PATH
 
-
-@frozen
-class View:
-    """Handler of one path and its methods; one that changes something takes POST."""
-
-    show: Callable[[Page], Awaitable[Response]]
-    methods: tuple[str, ...] = ("GET",)
-
-
-VIEWS: Final[Mapping[str, View]] = {
-    "": View(administration_views.overview),
-    "volume": View(administration_views.show_usage),
-    "project": View(administration_views.go_to_project),
-    "projects": View(administration_views.projects),
-    "sessions": View(memory_views.sessions),
-    "session": View(memory_views.timeline),
-    "recall": View(memory_views.recall),
-    "facts": View(memory_views.facts),
-    "fact": View(memory_views.fact_history),
-    "boards": View(document_views.boards),
-    "board": View(document_views.board),
-    "restore-board": View(document_views.restore_board, ("POST",)),
-    "delete-board": View(document_views.delete_board, ("POST",)),
-    "files": View(file_views.listed),
-    "file": View(file_views.show),
-    "file-version": View(file_views.version),
-    "edit-file": View(file_views.edit, ("GET", "POST")),
-    "rename-file": View(file_views.rename, ("POST",)),
-    "delete-file": View(file_views.delete, ("POST",)),
-    "restore-file": View(file_views.restore, ("POST",)),
-    "notebook": View(document_views.show),
-    "edit-document": View(document_views.edit, ("GET", "POST")),
-    "restore-document": View(document_views.restore, ("POST",)),
-    "playground": View(administration_views.tool_form, ("GET", "POST")),
-    "memories": View(memory_views.memories),
-    "memory": View(memory_views.memory_history),
-    "delete-memory": View(memory_views.delete_memory, ("POST",)),
-    "memory-settings": View(memory_views.memory_settings, ("GET", "POST")),
-    "memory-prompt": View(memory_views.memory_prompt, ("GET", "POST")),
-    "knowledge": View(memory_views.listed),
-    "block": View(memory_views.show),
-    "edit-block": View(memory_views.edit, ("POST",)),
-    "forget-block": View(memory_views.forget, ("POST",)),
-    "tell-outcome": View(memory_views.outcome, ("POST",)),
-    "connect-blocks": View(memory_views.connect, ("POST",)),
-    "disconnect-blocks": View(memory_views.disconnect, ("POST",)),
-    "curate": View(memory_views.curate, ("POST",)),
-    "dream": View(memory_views.dream, ("POST",)),
-    "calls": View(administration_views.calls),
-    "jobs": View(administration_views.jobs),
-    "settle-job": View(administration_views.settle_job, ("POST",)),
-    "settings": View(administration_views.settings),
-    "keys": View(administration_views.keys),
-    "key": View(administration_views.key),
-    "create-key": View(administration_views.create_key, ("POST",)),
-    "update-key": View(administration_views.update_key, ("POST",)),
-    "rotate-key": View(administration_views.rotate_key, ("POST",)),
-    "revoke-key": View(administration_views.revoke_key, ("POST",)),
-    "usage": View(administration_views.usage),
-    "purge": View(administration_views.purge, ("GET", "POST")),
-    "correct-fact": View(memory_views.correct_fact, ("POST",)),
-    "forget-fact": View(memory_views.forget_fact, ("POST",)),
+View = Callable[[Page], Awaitable[Response]]
+PAGES: Final[Mapping[str, View]] = {
+    "": administration_views.overview,
+    "volume": administration_views.show_usage,
+    "project": administration_views.go_to_project,
+    "projects": administration_views.projects,
+    "sessions": memory_views.sessions,
+    "session": memory_views.timeline,
+    "recall": memory_views.recall,
+    "facts": memory_views.facts,
+    "fact": memory_views.fact_history,
+    "boards": document_views.boards,
+    "board": document_views.board,
+    "files": file_views.listed,
+    "file": file_views.show,
+    "file-version": file_views.version,
+    "notebook": document_views.show,
+    "memories": memory_views.memories,
+    "memory": memory_views.memory_history,
+    "knowledge": memory_views.listed,
+    "block": memory_views.show,
+    "calls": administration_views.calls,
+    "jobs": administration_views.jobs,
+    "settings": administration_views.settings,
+    "keys": administration_views.keys,
+    "key": administration_views.key,
+    "usage": administration_views.usage,
 }
 """The pages, by their paths below the project."""
+FORMS: Final[Mapping[str, View]] = {
+    "edit-file": file_views.edit,
+    "edit-document": document_views.edit,
+    "playground": administration_views.tool_form,
+    "memory-settings": memory_views.memory_settings,
+    "memory-prompt": memory_views.memory_prompt,
+    "purge": administration_views.purge,
+}
+"""The pages with a form that is sent to them."""
+ACTIONS: Final[Mapping[str, View]] = {
+    "restore-board": document_views.restore_board,
+    "delete-board": document_views.delete_board,
+    "rename-file": file_views.rename,
+    "delete-file": file_views.delete,
+    "restore-file": file_views.restore,
+    "restore-document": document_views.restore,
+    "delete-memory": memory_views.delete_memory,
+    "edit-block": memory_views.edit,
+    "forget-block": memory_views.forget,
+    "tell-outcome": memory_views.outcome,
+    "connect-blocks": memory_views.connect,
+    "disconnect-blocks": memory_views.disconnect,
+    "curate": memory_views.curate,
+    "dream": memory_views.dream,
+    "settle-job": administration_views.settle_job,
+    "create-key": administration_views.create_key,
+    "update-key": administration_views.update_key,
+    "rotate-key": administration_views.rotate_key,
+    "revoke-key": administration_views.revoke_key,
+    "correct-fact": memory_views.correct_fact,
+    "forget-fact": memory_views.forget_fact,
+}
+"""What forms of other pages change."""
 
 KEY_CHARS_MAX: Final = 8192
 BODY_BYTES_MAX: Final = 12 * 1024 * 1024
@@ -145,10 +143,13 @@ class Console:
             Route("/static/{name}", self._static.answer, methods=["GET"]),
             Route("/{slot}/sign-out", self._sign_out, methods=["POST"]),
             *(
-                Route(
-                    f"/{{slot}}/{{project}}/{path}", self._handler(view), methods=list(view.methods)
+                Route(f"/{{slot}}/{{project}}/{path}", self._handler(view), methods=methods)
+                for methods, views in (
+                    (["GET"], PAGES),
+                    (["GET", "POST"], FORMS),
+                    (["POST"], ACTIONS),
                 )
-                for path, view in VIEWS.items()
+                for path, view in views.items()
             ),
         ]
         app = Starlette(
@@ -240,7 +241,7 @@ class Console:
             try:
                 check_project(project)
                 page = Page(request, self._given, slot, project, caller, seal, calls)
-                response = await view.show(page)
+                response = await view(page)
             except MemsvcError as error:
                 response = page.error_page(error)
             if self._cookies.is_old(seal, now):

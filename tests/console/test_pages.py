@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from memsvc.console.routes import VIEWS
+from memsvc.console.routes import ACTIONS
 from memsvc.core.scope import Permission
 from tests.console.conftest import Service, Visit, check_harmless, fill, visiting
 
@@ -16,7 +16,6 @@ PLAIN = (
     "memory-settings", "memory-prompt", "knowledge", "calls", "jobs", "settings", "keys", "usage", "purge",
 )  # fmt: skip
 """Pages that need no name."""
-WRITES = [path for path, view in VIEWS.items() if view.methods == ("POST",)]
 HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}\u202eevil\u2066 مرحبا " + "W" * 300
 TYPED = re.compile(r' value="[^"]*"|<textarea.*?</textarea>', re.DOTALL)
 """What stands in a field is as it was typed: it may be sent again."""
@@ -163,7 +162,7 @@ async def test_a_key_that_may_only_read_sees_and_changes_nothing(service: Servic
         assert "not permitted" in await visit.text("settings")
         block = await visit.text("block", id=known["block"])
         assert 'method="post" action="/console/' + visit.slot + "/default" not in block
-        for path in WRITES:
+        for path in ACTIONS:
             answer = await visit.send(
                 path, id=known["block"], level="session", name="plain", signal="1", overlap="1"
             )

@@ -11,7 +11,6 @@ from memsvc.console import charts
 from memsvc.console.page import FormFields, Page, filled, parse_int, parse_number, parse_time, words
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
 from memsvc.core.paths import check_project
-from memsvc.core.scope import Permission
 from memsvc.core.tools import Tool
 
 ROWS_MAX: Final = 5
@@ -37,7 +36,7 @@ async def keys(page: Page) -> Response:
     return page.render(
         "keys.html",
         keys=found["keys"],
-        permissions=[one.value for one in Permission if one in page.caller.permissions],
+        permissions=page.permissions,
         done=page.given_text("done"),
     )
 
@@ -82,7 +81,7 @@ async def key(page: Page) -> Response:
     return page.render(
         "key.html",
         key=key,
-        permissions=[one.value for one in Permission if one in page.caller.permissions],
+        permissions=page.permissions,
     )
 
 
@@ -362,7 +361,7 @@ async def tool_form(page: Page) -> Response:
     if page.request.method == "POST":
         return await _called(page)
     name = page.given_text("tool")
-    tool = next((one for one in page.calls.tools() if one.name == name), None)
+    tool = page.tool(name)
     if name and tool is None:
         raise not_found("there is no such tool")
     fields = _fields(page.given.schema(tool), page.project) if tool else []
@@ -381,7 +380,7 @@ async def tool_form(page: Page) -> Response:
 async def _called(page: Page) -> Response:
     form = await page.form()
     name = form["tool"]
-    tool = next((one for one in page.calls.tools() if one.name == name), None)
+    tool = page.tool(name)
     if tool is None:
         raise not_found("there is no such tool")
     fields = _fields(page.given.schema(tool), page.project)
