@@ -48,9 +48,7 @@ class HttpEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, in batches, each with retries."""
         vectors: list[list[float]] = []
-        for batch in batches(
-            [self._options.document(text) for text in texts], self._options.batch_size
-        ):
+        for batch in batches(texts, self._options):
             vectors += await self._with_retries(batch)
         return vectors
 
@@ -119,9 +117,11 @@ class HttpEmbedder:
         return [by_index[at].get("embedding") for at in range(count)]
 
     def _vector(self, numbers: Any) -> list[float]:
-        if not isinstance(numbers, list) or not 0 < len(numbers) <= DIMENSIONS_MAX:
-            raise self._endpoint.wrong("answered a vector that is not a list of numbers")
-        if not all(type(number) in (int, float) for number in numbers):
+        if not (
+            isinstance(numbers, list)
+            and 0 < len(numbers) <= DIMENSIONS_MAX
+            and all(type(number) in (int, float) for number in numbers)
+        ):
             raise self._endpoint.wrong("answered a vector that is not a list of numbers")
         vector = unit([float(number) for number in numbers])
         if vector is None:
@@ -139,14 +139,12 @@ def unit(vector: Sequence[float]) -> list[float] | None:
     return [number / length for number in normalized]
 
 
-def batches(
-    texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_MAX
-) -> Iterator[list[str]]:
-    """Yield the texts in order, in batches of limited count and, if possible, length."""
+def batches(texts: Sequence[str], options: EmbeddingOptions) -> Iterator[list[str]]:
+    """Yield the texts as the model reads them, in batches of limited count and size if possible."""
     batch: list[str] = []
     chars = 0
-    for text in texts:
-        if batch and (len(batch) == count_max or chars + len(text) > chars_max):
+    for text in map(options.document, texts):
+        if batch and (len(batch) == options.batch_size or chars + len(text) > BATCH_CHARS_MAX):
             yield batch
             batch, chars = [], 0
         batch.append(text)
@@ -177,7 +175,7 @@ class LocalEmbedder:
 
     def __init__(self, session: Any, tokenizer: Any, model: str, options: EmbeddingOptions) -> None:
         self.model = model
-        self._array_module: Any = importlib.import_module("numpy")
+        self._numpy: Any = importlib.import_module("numpy")
         self._session = session
         self._tokenizer = tokenizer
         self._options = options
@@ -204,25 +202,25 @@ class LocalEmbedder:
         path = next((path for name in MODEL_FILES if (path := folder / name).is_file()), None)
         path = path or next(iter(sorted((folder / "onnx").glob("*.onnx"))), None)
         if path is None or not (folder / TOKENIZER_FILE).is_file():
-            raise _load_error(
+            raise invalid(
                 "the folder of the local model has no model.onnx and tokenizer.json",
-                "let embeddings.folder name a sentence-transformers model that was exported to"
-                " ONNX",
+                recovery="let embeddings.folder name a sentence-transformers model that was"
+                " exported to ONNX",
             )
         try:
             runtime: Any = importlib.import_module("onnxruntime")
             tokenizer_module: Any = importlib.import_module("tokenizers")
         except ImportError as error:
-            raise _load_error(
-                "a local model needs packages that are missing", "install memsvc[local]"
+            raise invalid(
+                "a local model needs packages that are missing", recovery="install memsvc[local]"
             ) from error
         try:
             session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
             tokenizer = tokenizer_module.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         # both libraries raise bare Exception or types of their own without a common base
         except Exception as error:
-            raise _load_error(
-                "the files of the local model cannot be read", "export the model again"
+            raise invalid(
+                "the files of the local model cannot be read", recovery="export the model again"
             ) from error
         _prepare(tokenizer)
         with path.open("rb") as file:
@@ -240,27 +238,27 @@ class LocalEmbedder:
         """Run it once, so that an unsuitable model is found at the start and not by a job."""
         unknown = sorted(set(self._inputs) - INPUTS)
         if unknown or "input_ids" not in self._inputs:
-            raise _load_error(
+            raise invalid(
                 "the local model takes other inputs than texts: " + ", ".join(unknown),
-                "let embeddings.folder name a sentence-transformers model",
+                recovery="let embeddings.folder name a sentence-transformers model",
             )
         try:
             (vector,) = self._run(["-"])
         # whatever the runtime raises, the model is not one that we can use
         except Exception as error:
-            raise _load_error("the local model cannot be run", "export the model again") from error
+            raise invalid(
+                "the local model cannot be run", recovery="export the model again"
+            ) from error
         if len(vector) > DIMENSIONS_MAX or self._options.dimensions not in (0, len(vector)):
-            raise _load_error(
+            raise invalid(
                 f"the local model has {len(vector)} dimensions, not {self._options.dimensions}",
-                "set embeddings.dimensions to 0 or to what the model has",
+                recovery="set embeddings.dimensions to 0 or to what the model has",
             )
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, one batch at a time."""
         vectors: list[list[float]] = []
-        for batch in batches(
-            [self._options.document(text) for text in texts], self._options.batch_size
-        ):
+        for batch in batches(texts, self._options):
             vectors += await self._in_thread(batch, self._documents)
         return vectors
 
@@ -277,25 +275,24 @@ class LocalEmbedder:
         return await to_thread.run_sync(self._run, texts, abandon_on_cancel=True, limiter=limiter)
 
     def _run(self, texts: list[str]) -> list[list[float]]:
+        numpy = self._numpy
         encoded = self._tokenizer.encode_batch(texts)
         columns = {
             "input_ids": [one.ids for one in encoded],
             "attention_mask": [one.attention_mask for one in encoded],
             "token_type_ids": [one.type_ids for one in encoded],
         }
-        token_weights = self._array_module.array(columns["attention_mask"], dtype="int64")
-        inputs = {
-            name: self._array_module.array(columns[name], dtype="int64") for name in self._inputs
-        }
+        token_weights = numpy.array(columns["attention_mask"], dtype="int64")
+        inputs = {name: numpy.array(columns[name], dtype="int64") for name in self._inputs}
         (output,) = self._session.run([self._output], inputs)
-        embeddings = self._array_module.asarray(output, dtype="float32")
+        embeddings = numpy.asarray(output, dtype="float32")
         if embeddings.ndim == 3:  # the mean over the tokens that are no padding
             weights = token_weights[:, :, None].astype("float32")
-            embeddings = (embeddings * weights).sum(axis=1) / self._array_module.maximum(
+            embeddings = (embeddings * weights).sum(axis=1) / numpy.maximum(
                 weights.sum(axis=1), 1e-9
             )
-        norm = self._array_module.linalg.norm(embeddings, axis=1, keepdims=True)
-        if embeddings.ndim != 2 or not self._array_module.isfinite(norm).all() or not norm.all():
+        norm = numpy.linalg.norm(embeddings, axis=1, keepdims=True)
+        if embeddings.ndim != 2 or not numpy.isfinite(norm).all() or not norm.all():
             raise MemsvcError(
                 Code.INTERNAL_ERROR, "the local model made a vector that is not finite or all zero"
             )
@@ -315,10 +312,6 @@ def _prepare(tokenizer: Any) -> None:
     )
     limit = (tokenizer.truncation or {}).get("max_length", TOKENS_MAX)
     tokenizer.enable_truncation(limit)
-
-
-def _load_error(message: str, recovery: str) -> MemsvcError:
-    return invalid(message, recovery=recovery)
 
 
 @asynccontextmanager

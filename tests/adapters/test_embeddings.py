@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from memsvc.adapters import embeddings
 from memsvc.adapters.embeddings import HttpEmbedder, batches, embedder, unit
 from memsvc.adapters.options import EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError
@@ -103,14 +104,18 @@ async def test_many_texts_go_in_batches(there: Provider) -> None:
     assert vectors[7] == pytest.approx(vector_of("word7"))
 
 
-def test_a_batch_has_no_more_characters_than_fit_unless_one_text_alone_does() -> None:
+def test_a_batch_has_no_more_characters_than_fit_unless_one_text_alone_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embeddings, "BATCH_CHARS_MAX", 10)
+    options = EmbeddingOptions(batch_size=10)
     texts = ["a" * 4, "b" * 4, "c" * 20, "d", "e" * 9]
-    assert list(batches(texts, 10, chars_max=10)) == [
+    assert list(batches(texts, options)) == [
         ["a" * 4, "b" * 4],
         ["c" * 20],
         ["d", "e" * 9],
     ]
-    assert list(batches([], 10)) == []
+    assert list(batches([], options)) == []
 
 
 def test_a_vector_is_brought_to_length_one_however_great_it_is() -> None:
