@@ -145,7 +145,6 @@ class Bridge:
         async for line in self._streams.lines(LINE_BYTES_MAX):
             if line is None:
                 await self._reject(
-                    None,
                     INVALID_REQUEST,
                     f"Invalid Request: a message may have {LINE_BYTES_MAX} bytes",
                 )
@@ -173,13 +172,13 @@ class Bridge:
         try:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:
-            await self._reject(None, PARSE_ERROR, "Parse error: this line is not JSON")
+            await self._reject(PARSE_ERROR, "Parse error: this line is not JSON")
             return
         method = message.get("method") if isinstance(message, dict) else None
         if not isinstance(method, str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
                 await self._reject(
-                    None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
+                    INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
                 )
             else:
                 self._start_notification(line, message)  # an answer, which has none itself
@@ -281,8 +280,8 @@ class Bridge:
             return
         body = await response.aread()
         if response.is_success and _kind(response) == "application/json":
-            self._store_version(request, body)
-            self._store_session(request, response)
+            if request["method"] == "initialize":
+                self._start_session(response, body)
             await self._write(body)
             return
         error = _error_in(body)
@@ -292,7 +291,7 @@ class Bridge:
                 unavailable(f"{self._address} answers with HTTP status {response.status_code}"),
             )
         else:
-            await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
+            await self._write_error(request["id"], error)
 
     async def _pass_on_stream(self, request: Message, response: httpx.Response) -> None:
         """Write the messages of an answer, also when the connection breaks and is made again."""
@@ -358,16 +357,11 @@ class Bridge:
                 position.retry_after_s = min(float(retry_after), RESUME_S_MAX)
             yield response
 
-    def _store_version(self, request: Message, body: bytes) -> None:
-        if request["method"] != "initialize":
-            return
+    def _start_session(self, response: httpx.Response, body: bytes) -> None:
+        self._session = response.headers.get("mcp-session-id")
         with suppress(orjson.JSONDecodeError, KeyError, TypeError):
             version = orjson.loads(body)["result"]["protocolVersion"]
             self._version = version if isinstance(version, str) and version.isascii() else None
-
-    def _store_session(self, request: Message, response: httpx.Response) -> None:
-        if request["method"] == "initialize":
-            self._session = response.headers.get("mcp-session-id")
 
     @staticmethod
     def _is_answer(message: bytes) -> bool:
@@ -379,22 +373,14 @@ class Bridge:
 
     async def _fail(self, request: Message, error: MemsvcError) -> None:
         error_body = {"code": INTERNAL_ERROR, "message": error.message, "data": error.body()}
-        with suppress(OSError):
-            await self._write(
-                orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error_body})
-            )
+        await self._write_error(request["id"], error_body)
 
-    async def _reject(self, request_id: str | int | None, code: int, message: str) -> None:
+    async def _reject(self, code: int, message: str) -> None:
+        await self._write_error(None, {"code": code, "message": message})
+
+    async def _write_error(self, request_id: Any, error: Message) -> None:
         with suppress(OSError):
-            await self._write(
-                orjson.dumps(
-                    {
-                        "jsonrpc": "2.0",
-                        "id": request_id,
-                        "error": {"code": code, "message": message},
-                    }
-                )
-            )
+            await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}))
 
     async def _write(self, message: bytes) -> None:
         # white space, between JSON tokens

@@ -275,7 +275,9 @@ class TenantArchiveReader:
         kept_blocks: list[ExportBlock] = []
         kept_bytes = 0
         for row, stream in all_streams:
-            _expect(members, Member(stream_name(project, row, stream), stream.size_bytes))
+            expected = Member(stream_name(project, row, stream), stream.size_bytes)
+            if members.next() != expected:
+                raise wrong(expected.name, "is not there where it belongs, or has another size")
             start = 0
             for block in stream.blocks:
                 content = members.read(block.size_bytes)
@@ -313,11 +315,6 @@ def _project_and_table(member: Member) -> tuple[str, str]:
         raise wrong("the archive", "a member has a name that memsvc does not give")
     # only a project named by dots alone is encoded in names
     return found[1].replace("%2E", "."), found[2]
-
-
-def _expect(members: ArchiveMembers, expected: Member) -> None:
-    if members.next() != expected:
-        raise wrong(expected.name, "is not there where it belongs, or has another size")
 
 
 def _streams(value: Any, member: Member) -> list[ExportStream]:

@@ -18,7 +18,6 @@ from memsvc.administration.archive_reader import (
     TenantArchiveReader,
 )
 from memsvc.core.errors import (
-    MemsvcError,
     conflict,
     invalid,
     payload_too_large,
@@ -123,7 +122,11 @@ class ArchiveRestore:
         into = _targets(manifest, scope)
         for project, content in contents.items():
             if content.caller_bytes > self.allowed.project_bytes_max:
-                raise _over_quota(project, content.caller_bytes, self.allowed.project_bytes_max)
+                raise quota_exceeded(
+                    f"a project's files may hold {self.allowed.project_bytes_max} bytes, and those"
+                    f" of {project} hold {content.caller_bytes}",
+                    recovery="raise files.project_bytes_max",
+                )
         with suppress(_RolledBackError):
             async with self.database.begin_tenant(scope, long_running=True) as tx:
                 transactions = {project: tx.within(into[project]) for project in manifest.projects}
@@ -135,7 +138,10 @@ class ArchiveRestore:
                 ]
                 occupied = {state.project for state in states if state.occupied}
                 if occupied and not check_only:
-                    raise _conflict(into[min(occupied)])
+                    raise conflict(
+                        f"the project {into[min(occupied)]} holds something already",
+                        recovery="restore into another project, or purge this one first",
+                    )
                 if check_only:
                     # no project has this name, and no other check uses it
                     check_prefix = f"~{uuid4().hex}~"
@@ -251,13 +257,6 @@ async def _state(
     )
 
 
-def _conflict(project: str) -> MemsvcError:
-    return conflict(
-        f"the project {project} holds something already",
-        recovery="restore into another project, or purge this one first",
-    )
-
-
 async def _lock_projects(tx: Tx, transactions: Sequence[Tx]) -> None:
     """Lock projects for writing until the transaction ends; RESOURCE_BUSY if they are purged."""
     many = len(transactions) > PROJECT_LOCKS_MAX
@@ -317,10 +316,3 @@ def _targets(manifest: ArchiveManifest, scope: Scope) -> dict[str, str]:
         if scope.allowed_projects is not None and project not in scope.allowed_projects:
             raise permission_denied("this key may not touch every project of this archive")
     return {project: project for project in manifest.projects}
-
-
-def _over_quota(project: str, size_bytes: int, bytes_max: int) -> MemsvcError:
-    return quota_exceeded(
-        f"a project's files may hold {bytes_max} bytes, and those of {project} hold {size_bytes}",
-        recovery="raise files.project_bytes_max",
-    )

@@ -17,7 +17,6 @@ from memsvc.cli.tool_client import (
     Config,
     DataDir,
     Json,
-    RemoteTools,
     Url,
     run_calls,
     server_of,
@@ -72,18 +71,11 @@ def purge(
         raise invalid("--keys goes with level tenant and --tenant alone: no key removes itself")
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
-        from memsvc.cli.admin_commands import run_purge  # noqa: PLC0415 - loads the whole server
-
         body = run_purge(tenant, project, args, keys=keys, config=config, data_dir=data_dir)
-        show(CommandOutput(body, _receipt(body)), as_json=as_json)
-        return
-
-    async def work(call: RemoteTools) -> CommandOutput:
-        body = await call("tenant_purge", **args)
-        return CommandOutput(body, _receipt(body))
-
-    place = CommandTarget(server_of(url, data_dir, config), project, config, data_dir, as_json)
-    show(asyncio.run(run_calls(place, work)), as_json=as_json)
+    else:
+        target = CommandTarget(server_of(url, data_dir, config), project, config, data_dir)
+        body = asyncio.run(run_calls(target, lambda call: call("tenant_purge", **args)))
+    show(CommandOutput(body, _receipt(body)), as_json=as_json)
 
 
 def _receipt(body: dict[str, Any]) -> Iterator[str]:

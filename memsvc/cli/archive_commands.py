@@ -18,7 +18,6 @@ from memsvc.cli.tool_client import (
     RemoteTools,
     Url,
     as_command,
-    failure,
     server_of,
 )
 from memsvc.core.errors import invalid, unavailable
@@ -67,10 +66,7 @@ async def export_archive(
     }
     size_bytes = 0
     try:
-        async with call.http.stream("GET", PATH, params=params, timeout=TIMEOUT_S) as response:
-            if response.is_error:
-                await response.aread()
-                raise failure(response)
+        async with call.download(PATH, params=params, timeout=TIMEOUT_S) as response:
             with _written(archive) as file:
                 async for chunk in response.aiter_raw():
                     file.write(chunk)

@@ -15,7 +15,6 @@ from memsvc.cli.tool_client import (
     argument,
     columns,
     command_group,
-    failure,
     local_bytes,
     option,
     rows,
@@ -51,13 +50,14 @@ def no_file(path: str) -> MemsvcError:
 
 async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
     """Write the bytes of a file to standard output."""
-    async with call.http.stream("GET", call.content_path(path)) as response:
-        if response.is_error:
-            await response.aread()
-            error = failure(response)
-            raise no_file(path) if error.code is Code.NOT_FOUND else error
-        async for chunk in response.aiter_bytes():
-            sys.stdout.buffer.write(chunk)
+    try:
+        async with call.download(call.content_path(path)) as response:
+            async for chunk in response.aiter_bytes():
+                sys.stdout.buffer.write(chunk)
+    except MemsvcError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+        raise no_file(path) from error
     sys.stdout.buffer.flush()
     return CommandOutput(None, ())
 

@@ -19,10 +19,9 @@ from memsvc.cli.tool_client import (
     CommandTarget,
     Config,
     DataDir,
-    RemoteTools,
     Url,
     command_group,
-    connected,
+    run_calls,
     server_of,
 )
 from memsvc.core.errors import invalid
@@ -226,11 +225,8 @@ def _format_time(timestamp: datetime | None) -> str:
 def _call_server(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
     """Return what a tool of a server answers."""
 
-    async def call() -> dict[str, Any]:
-        async with connected(CommandTarget(url)) as http:
-            return await RemoteTools(http, ALL_PROJECTS)(tool, **arguments)
-
-    return asyncio.run(call())
+    target = CommandTarget(url, ALL_PROJECTS)
+    return asyncio.run(run_calls(target, lambda call: call(tool, **arguments)))
 
 
 def _print_new(made: Mapping[str, Any], server: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -106,6 +106,15 @@ class RemoteTools:
             cursor = page.get("next_cursor")
             if not cursor or (limit and len(found) >= limit):
                 return found
+
+    @asynccontextmanager
+    async def download(self, path: str, **request: Any) -> AsyncIterator[httpx.Response]:
+        """Open a response, which may be larger than memory; raise the error that it failed with."""
+        async with self.http.stream("GET", path, **request) as response:
+            if response.is_error:
+                await response.aread()
+                raise failure(response)
+            yield response
 
     def content_path(self, path: str) -> str:
         """Return the path of a file's bytes."""
@@ -232,6 +241,7 @@ def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> st
 
 Command = Callable[..., Awaitable[CommandOutput]]
 Lines = Callable[[Any], Iterable[str]]
+Answer = TypeVar("Answer")
 
 
 @frozen
@@ -360,8 +370,8 @@ def with_options(
 
 
 async def run_calls(
-    target: CommandTarget, function: Callable[[RemoteTools], Awaitable[CommandOutput]]
-) -> CommandOutput:
+    target: CommandTarget, function: Callable[[RemoteTools], Awaitable[Answer]]
+) -> Answer:
     """Return what a function that calls tools makes of that memory."""
     async with connected(target) as http:
         try:
