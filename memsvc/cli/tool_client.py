@@ -218,16 +218,22 @@ def client(
     )
 
 
-def target_of(
-    *,
-    project: Project = DEFAULT_PROJECT,
-    as_json: Json = False,
-    url: Url = None,
-    config: Config = None,
-    data_dir: DataDir = None,
-) -> CommandTarget:
-    """Return the target that the options of a command name."""
-    return CommandTarget(server_of(url, data_dir, config), project, config, data_dir, as_json)
+def target_of_project(
+    help_text: str = "The project.", default: str = DEFAULT_PROJECT
+) -> Callable[..., CommandTarget]:
+    """Return a function to the target that the options of a command name."""
+
+    def target_of(
+        *,
+        project: Annotated[str, Option(help=help_text)] = default,
+        as_json: Json = False,
+        url: Url = None,
+        config: Config = None,
+        data_dir: DataDir = None,
+    ) -> CommandTarget:
+        return CommandTarget(server_of(url, data_dir, config), project, config, data_dir, as_json)
+
+    return target_of
 
 
 def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> str | None:
@@ -239,6 +245,7 @@ def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> st
     return None if (data_dir is not None or typed) and url == os.environ.get(URL_VARIABLE) else url
 
 
+target_of = target_of_project()
 Command = Callable[..., Awaitable[CommandOutput]]
 Lines = Callable[[Any], Iterable[str]]
 Answer = TypeVar("Answer")

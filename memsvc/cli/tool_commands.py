@@ -9,12 +9,7 @@ from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
     CommandOutput,
-    CommandTarget,
-    Config,
-    DataDir,
-    Json,
     RemoteTools,
-    Url,
     argument,
     as_command,
     columns,
@@ -22,7 +17,7 @@ from memsvc.cli.tool_client import (
     local_bytes,
     option,
     rows,
-    target_of,
+    target_of_project,
     text,
     tool_command,
 )
@@ -249,18 +244,6 @@ CALL_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def all_projects_target(
-    *,
-    project: Annotated[str, Option(help="Only calls of this project; * for all.")] = ALL_PROJECTS,
-    as_json: Json = False,
-    url: Url = None,
-    config: Config = None,
-    data_dir: DataDir = None,
-) -> CommandTarget:
-    """Return the target that the options name, over all projects where none is named."""
-    return target_of(project=project, as_json=as_json, url=url, config=config, data_dir=data_dir)
-
-
 calls = as_command(
     tool_command(
         "calls_list",
@@ -277,7 +260,7 @@ calls = as_command(
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
     ),
-    all_projects_target,
+    target_of_project("Only calls of this project; * for all.", ALL_PROJECTS),
 )
 
 COUNTS: Final = (
