@@ -128,16 +128,11 @@ class _Maintenance:
             found += await (rebuild.run(scope, session) if fix else rebuild.check(scope, session))
         for user, user_sessions in (await rebuild.users_with_facts(scope)).items():
             if full or set(sessions) & set(user_sessions):
-                compared = rebuild.run_user if fix else rebuild.check_user
-                found += await compared(scope, user, user_sessions)
+                found += await rebuild.check_user(scope, user, user_sessions, fix=fix)
         if full:
             found += await (self._notebook.run(scope) if fix else self._notebook.check(scope))
             for index_id in (FILE_INDEX, NOTEBOOK):
-                found += await (
-                    rebuild.run_index(scope, index_id)
-                    if fix
-                    else rebuild.check_index(scope, index_id)
-                )
+                found += await rebuild.check_index(scope, index_id, fix=fix)
         return found
 
 

@@ -133,7 +133,7 @@ async def test_a_session_that_others_share_stays_and_nothing_brings_the_facts_ab
     rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
     assert not +(await rebuilding.run(scope, "room"))
     for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
-        assert not +(await rebuilding.run_user(scope, user, learnt_in))
+        assert not +(await rebuilding.check_user(scope, user, learnt_in, fix=True))
     facts = (await call("memory_list_facts", session_id="else", user_id="ann", state="all"))[
         "facts"
     ]
@@ -159,7 +159,7 @@ async def test_rebuilding_a_purged_session_makes_nothing(
     rebuilding = TurnRebuild(call.database, clock, tokens, TurnOptions())
     scope = Scope(call.caller.tenant, "default")
     await rebuilding.run(scope, "ashs1")
-    await rebuilding.run_user(scope, "ashu", ["ashs1", "ashs10"])
+    await rebuilding.check_user(scope, "ashu", ["ashs1", "ashs10"], fix=True)
     after = await rows(admin)
     assert {table: after[table] for table in after if table != "books"} == {
         table: before[table] for table in before if table != "books"

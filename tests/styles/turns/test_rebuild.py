@@ -148,7 +148,7 @@ async def rebuild(rebuilding: TurnRebuild, scope: Scope) -> Counter[str]:
     for session in await rebuilding.sessions(scope):
         found += await rebuilding.run(scope, session)
     for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
-        found += await rebuilding.run_user(scope, user, learnt_in)
+        found += await rebuilding.check_user(scope, user, learnt_in, fix=True)
     return found
 
 
@@ -398,7 +398,7 @@ async def test_facts_that_are_learnt_in_a_session_which_came_meanwhile_are_kept(
     clock.advance(minutes=1)
     await say(door, "t2", "My favorite color is green.", session="s9", user_id="u1")
     assert await rebuilding.check_user(scope, "u1", learnt_in) == Counter()
-    assert await rebuilding.run_user(scope, "u1", learnt_in) == Counter()
+    assert await rebuilding.check_user(scope, "u1", learnt_in, fix=True) == Counter()
     assert values(await ask(door, "What is my favorite color?", session="s3", user_id="u1")) == [
         "green"
     ]

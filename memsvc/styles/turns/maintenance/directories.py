@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
@@ -14,7 +15,6 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import facts, sessions, style_files, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import OWNER, session_root, timestamp
 from memsvc.styles.turns.turn_models import (
@@ -192,30 +192,13 @@ def total_statistics(rows: Sequence[DirectoryStats], root: str) -> dict[str, Dir
                 stats_by_path[path] = _joined(stats_by_path.get(path), row, path)
     child_counts = Counter(ancestor for path in stats_by_path for ancestor in ancestors(path))
     return {
-        path: DirectoryStats(
-            path,
-            one.files,
-            child_counts[path],
-            one.size_bytes,
-            one.created_at,
-            one.updated_at,
-            one.sample_paths,
-        )
-        for path, one in stats_by_path.items()
+        path: replace(one, directories=child_counts[path]) for path, one in stats_by_path.items()
     }
 
 
 def _joined(existing: DirectoryStats | None, added: DirectoryStats, path: str) -> DirectoryStats:
     if existing is None:
-        return DirectoryStats(
-            path,
-            added.files,
-            0,
-            added.size_bytes,
-            added.created_at,
-            added.updated_at,
-            added.sample_paths,
-        )
+        return replace(added, path=path)
     return DirectoryStats(
         path,
         existing.files + added.files,
@@ -399,10 +382,6 @@ async def _rendered_statistics(tx: Tx, directory: str) -> list[DirectoryStats]:
     found = await sessions.find(tx, session) if session is not None else None
     if found is None:
         return []
-    return _rendered(found, directory)
-
-
-def _rendered(found: StoredSession, directory: str) -> list[DirectoryStats]:
     paths_by_directory: dict[str, list[str]] = defaultdict(list)
     for name in rendered_names(found):
         path = f"{session_root(found.session)}/{name}"

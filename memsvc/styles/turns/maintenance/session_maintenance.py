@@ -5,14 +5,11 @@ summaries of directories."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
-from uuid import UUID
-
-import anyio
 
 from memsvc.core.call_context import step_done
 from memsvc.core.facts import Fact
@@ -20,14 +17,15 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
-from memsvc.store import context, digests, facts, files, guard, index, jobs, sessions, tree
+from memsvc.store import context, digests, facts, files, index, jobs, sessions, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.locks import TREE_LOCK, Lock, index_lock, session_lock
+from memsvc.store.locks import TREE_LOCK, index_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import fact_file, is_of, session_root
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation, directories, raw_archive
+from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.compaction import Compaction, current_summary, replace_summary
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
@@ -45,8 +43,6 @@ STEP: Final = 500
 _DAY: Final = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/[^/]+\Z")
 _SUMMARY_LINE: Final = re.compile(r"- (\d{4}-\d\d-\d\d) ")
 
-# Maintenance has a guard like a turn, under the one turn id that no caller can use.
-MAINTENANCE_TURN = ""
 FACTS_A_STEP = 500
 MAINTAIN_JOB: Final = "turns.maintain"
 MAINTAIN_ALL_JOB: Final = "turns.maintain_all"
@@ -139,13 +135,13 @@ async def _shorten_summary(tx: Tx, session: str, before: datetime, now: datetime
 class _Run:
     """A run in progress: its session, its claim, and its counts so far."""
 
-    scope: Scope
+    claim: MaintenanceClaim
     found: StoredSession
     policy: SessionPolicy
-    token: UUID
     done: Counter[str]
 
 
+@frozen
 class SessionMaintenance:
     """Runs in short transactions, each of which verifies the run's claim.
 
@@ -153,13 +149,10 @@ class SessionMaintenance:
     Counts are stored with each step. A time slice ends only after a step that changed something:
     else a run of slow checks would restart for ever."""
 
-    def __init__(
-        self, database: Database, clock: Clock, options: TurnOptions, compaction: Compaction
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
-        self._compaction = compaction
+    database: Database
+    clock: Clock
+    options: TurnOptions
+    compaction: Compaction
 
     def jobs(self) -> list[Job]:
         """Return the jobs that maintain a session and queue maintenance.
@@ -169,7 +162,7 @@ class SessionMaintenance:
             Job(name=MAINTAIN_JOB, run=self._maintain),
             Job(name=EXPIRE_JOB, run=self.queue_expiry, interval_s=EXPIRE_INTERVAL_S),
         ]
-        if hours := self._options.maintenance_every_hours:
+        if hours := self.options.maintenance_every_hours:
             result.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, interval_s=hours * 3600))
         return result
 
@@ -192,16 +185,13 @@ class SessionMaintenance:
 
         Summarises older context, packs old events, drops expired facts, works out insights. Safe to
         repeat."""
-        session = session_id
-        async with self._database.begin(scope) as tx:
-            found = await sessions.find(tx, session)
-            if found is None:
-                return _result(Counter())
-            claim = await guard.claim(
-                tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now()
-            )
-        run = _Run(scope, found, policy_of(found.policy, self._options), claim.token, Counter())
-        try:
+        async with self.database.begin_read(scope) as tx:
+            found = await sessions.find(tx, session_id)
+        done: Counter[str] = Counter()
+        if found is None:
+            return _result(done)
+        async with claimed(self.database, self.clock, self.options, scope, session_id) as claim:
+            run = _Run(claim, found, policy_of(found.policy, self.options), done)
             parts = (
                 self._run_compaction,
                 self._expire,
@@ -210,55 +200,42 @@ class SessionMaintenance:
                 self._archive,
                 self._summarise,
             )
-            for done, part in enumerate(parts):
-                progress.report(done, len(parts), STEPS[done])
+            for number, part in enumerate(parts):
+                progress.report(number, len(parts), STEPS[number])
                 await part(run)
             progress.report(len(parts), len(parts))
-            async with self._step(run) as tx:
+            async with claim.step() as tx:
                 await sessions.set_maintenance_time(
-                    tx, session, counters={"maintenance_runs": 1}, now=self._clock.now()
+                    tx, session_id, counters={"maintenance_runs": 1}, now=self.clock.now()
                 )
-        finally:
-            with anyio.CancelScope(
-                shield=True
-            ):  # a call that is cancelled must not leave its claim behind
-                async with self._database.begin(scope) as tx:
-                    await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
-        return _result(run.done)
+        return _result(done)
 
     async def queue_all(self, scope: Scope, subject: str) -> None:
         """Job: queue maintenance for every session of the project that may need it."""
         del subject
-        policy = policy_of(None, self._options)
+        policy = policy_of(None, self.options)
         days = max(policy.tiers.L1.retention_days, policy.tiers.L2.retention_days, SETTLE_DAYS_MIN)
         settle_time = timedelta(days=days, hours=policy.compaction.min_shard_age_hours + 24)
-        after = ""
-        while True:
-            async with self._database.begin(scope) as tx:
-                session_names = await sessions.list_pending_maintenance(
-                    tx, after=after, settle_time=settle_time, limit=SESSIONS_A_STEP
-                )
-                for session in session_names:
-                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self._clock.now())
-            if not session_names:
-                return
-            after = session_names[-1]
+        await self._queue(
+            scope, partial(sessions.list_pending_maintenance, settle_time=settle_time)
+        )
 
     async def queue_expiry(self, scope: Scope, subject: str) -> None:
         """Job: queue maintenance daily for sessions whose policy has a time to live.
 
         At midnight UTC another day expires."""
         del subject
+        await self._queue(scope, partial(sessions.with_expiry, since=cutoff(self.clock.now(), 0)))
+
+    async def _queue(
+        self, scope: Scope, list_sessions: Callable[..., Awaitable[Sequence[str]]]
+    ) -> None:
         after = ""
         while True:
-            now = self._clock.now()
-            async with self._database.begin(scope) as tx:
-                since = cutoff(now, 0)
-                session_names = await sessions.with_expiry(
-                    tx, after=after, since=since, limit=SESSIONS_A_STEP
-                )
+            async with self.database.begin(scope) as tx:
+                session_names = await list_sessions(tx, after=after, limit=SESSIONS_A_STEP)
                 for session in session_names:
-                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=now)
+                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self.clock.now())
             if not session_names:
                 return
             after = session_names[-1]
@@ -266,26 +243,13 @@ class SessionMaintenance:
     async def _maintain(self, scope: Scope, subject: str) -> None:
         await self.run(scope, session_id=subject)
 
-    @asynccontextmanager
-    async def _step(self, run: _Run, *more: Lock) -> AsyncIterator[Tx]:
-        """Open a transaction under these locks that verifies the run's claim."""
-        async with self._database.begin(
-            run.scope,
-            locks=[session_lock(run.found.session), *more],
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
-        ) as tx:
-            await guard.hold(
-                tx, run.found.session, MAINTENANCE_TURN, run.token, now=self._clock.now()
-            )
-            yield tx
-
     async def _run_compaction(self, run: _Run) -> None:
         while True:
-            async with self._step(run) as tx:
-                moved = await self._compaction.step(tx, run.found.session)
+            async with run.claim.step() as tx:
+                moved = await self.compaction.step(tx, run.found.session)
             if not moved:
                 return
-            self._compaction.count_step()
+            self.compaction.count_step()
             run.done["compacted_items"] += moved
             step_done()
 
@@ -293,11 +257,11 @@ class SessionMaintenance:
         """Remove data older than the session's time to live, if it has one."""
         if run.policy.ttl_days is None:
             return
-        before = cutoff(self._clock.now(), run.policy.ttl_days)
+        before = cutoff(self.clock.now(), run.policy.ttl_days)
         fact_lock = index_lock(turn_index.new_facts(run.found.session, "").name)
         while True:
-            async with self._step(run, fact_lock) as tx:
-                counts = await expire_step(tx, run.found.session, before, now=self._clock.now())
+            async with run.claim.step(fact_lock) as tx:
+                counts = await expire_step(tx, run.found.session, before, now=self.clock.now())
             run.done.update(counts)
             if not counts:
                 return
@@ -306,8 +270,8 @@ class SessionMaintenance:
     async def _expire_facts(self, run: _Run) -> None:
         for fact_index in await self._fact_indexes(run):
             while True:
-                now = self._clock.now()
-                async with self._step(run, index_lock(fact_index.name)) as tx:
+                now = self.clock.now()
+                async with run.claim.step(index_lock(fact_index.name)) as tx:
                     expired = await facts.sweep(tx, fact_index.number, now, limit=FACTS_A_STEP)
                     await forget_lines(tx, expired, now)
                     if expired:
@@ -319,26 +283,26 @@ class SessionMaintenance:
 
     async def _fact_indexes(self, run: _Run) -> list[TurnIndex]:
         """Return the fact indexes of the session and its user, plus expired ones."""
-        async with self._database.begin_read(run.scope) as tx:
-            others = await facts.expired_indexes(tx, run.found.session, self._clock.now())
+        async with self.database.begin_read(run.claim.scope) as tx:
+            others = await facts.expired_indexes(tx, run.found.session, self.clock.now())
         session_indexes = turn_index.facts(run.found.session, run.found.user_id)
         return list(dict.fromkeys([*session_indexes, *map(turn_index.named, others)]))
 
     async def _run_consolidation(self, run: _Run) -> None:
         locks = consolidation.locks(run.found)
         while True:
-            async with self._step(run, *locks) as tx:
+            async with run.claim.step(*locks) as tx:
                 indexes = turn_index.insights(run.found.session, run.found.user_id)
                 removed = await consolidation.remove_invalid(
-                    tx, run.found.session, indexes, now=self._clock.now()
+                    tx, run.found.session, indexes, now=self.clock.now()
                 )
             run.done["insights_withdrawn"] += removed
             if not removed:
                 break
             step_done()
         while True:
-            async with self._step(run, *locks) as tx:
-                written, left = await consolidation.step(tx, run.found, now=self._clock.now())
+            async with run.claim.step(*locks) as tx:
+                written, left = await consolidation.step(tx, run.found, now=self.clock.now())
             run.done["insights_written"] += written
             if not left:
                 return
@@ -347,15 +311,15 @@ class SessionMaintenance:
     async def _archive(self, run: _Run) -> None:
         if not run.policy.compaction.enabled:
             return
-        recent_items, session = self._options.recent_context_items, run.found.session
-        async with self._database.begin_read(run.scope) as tx:
-            now = self._clock.now()
+        recent_items, session = self.options.recent_context_items, run.found.session
+        async with self.database.begin_read(run.claim.scope) as tx:
+            now = self.clock.now()
             paths = await raw_archive.archive_candidates(
                 tx, session, run.policy, recent_items=recent_items, now=now
             )
         for path in paths:
-            async with self._step(run) as tx:
-                archive_result = await raw_archive.archive_events(tx, path, now=self._clock.now())
+            async with run.claim.step() as tx:
+                archive_result = await raw_archive.archive_events(tx, path, now=self.clock.now())
                 if archive_result is not None:
                     counters = {"archived_files": 1, "archived_bytes": archive_result.raw_bytes}
                     await sessions.count(tx, session, counters)
@@ -366,9 +330,9 @@ class SessionMaintenance:
     async def _summarise(self, run: _Run) -> None:
         """Write the summaries that are older than the refresh interval and out of date."""
         fresh = timedelta(minutes=run.policy.summary.refresh_interval_minutes)
-        async with self._step(run) as tx:
+        async with run.claim.step() as tx:
             written = await directories.refresh(
-                tx, run.found.session, age_max=fresh, now=self._clock.now()
+                tx, run.found.session, age_max=fresh, now=self.clock.now()
             )
             if written:
                 await sessions.count(tx, run.found.session, {"summaries_written": written})

@@ -6,15 +6,12 @@ Data written between two steps is kept: the last file and what follows from all 
 step."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final
-from uuid import UUID
-
-import anyio
+from typing import Final
 
 from memsvc.core.errors import resource_busy
 from memsvc.core.items import canonical, fingerprint
@@ -34,11 +31,13 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
 from memsvc.store.derived_index import compare_index
 from memsvc.store.index import NewEntry
-from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
-from memsvc.styles.turns import budget, turn_index
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT
+from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.raw_archive import (
     FILES_A_PAGE,
     EventFile,
@@ -47,8 +46,11 @@ from memsvc.styles.turns.maintenance.raw_archive import (
     forgotten_turns,
     lines_of,
 )
-from memsvc.styles.turns.maintenance.session_maintenance import MAINTENANCE_TURN
-from memsvc.styles.turns.migration.legacy_turns import placeholder_file, read_placeholder_lines
+from memsvc.styles.turns.migration.legacy_turns import (
+    minimal_result,
+    placeholder_file,
+    read_placeholder_lines,
+)
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import compare_facts, users_of
 from memsvc.styles.turns.turn_index import TurnIndex
@@ -111,13 +113,8 @@ def _with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
     Lines without one keep the existing result, or a minimal one."""
     if turn_guard.result is not None:
         return turn_guard
-    result: dict[str, Any] = (
-        existing.result
-        if existing
-        else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
-    )
-    return DoneTurn(
-        turn_guard.turn, turn_guard.fingerprint, turn_guard.first_entry, result, turn_guard.at
+    return replace(
+        turn_guard, result=existing.result if existing else minimal_result(turn_guard.turn)
     )
 
 
@@ -155,7 +152,7 @@ class TurnRebuild:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._costs = budget.Costs(tokens, options)
+        self._costs = Costs(tokens, options)
         self._options = options
 
     async def sessions(self, scope: Scope) -> list[str]:
@@ -198,17 +195,37 @@ class TurnRebuild:
         return found
 
     async def check_user(
-        self, scope: Scope, user: str, session_names: Sequence[str]
+        self, scope: Scope, user: str, session_names: Sequence[str], *, fix: bool = False
     ) -> DifferenceCounts:
-        """Return how the facts about a user differ from the files of their sessions."""
+        """Return how the facts about a user differ from the files of their sessions.
+
+        With `fix` they are repaired, in one transaction: no fact about the user is stored
+        meanwhile."""
         index = turn_index.facts("", user)[1]
-        async with self._database.begin_read(scope) as tx:
+        async with self._database.begin(
+            scope,
+            locks=[index_lock(index.name)] if fix else (),
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            read_only=not fix,
+            long_running=fix,
+        ) as tx:
+            # newer sessions too, which the rows of the index name
+            named = {
+                fact.statement.evidence.session for fact in await derived.facts_of(tx, index.number)
+            }
             found = await compare_facts(
-                tx, index, await _with_stored_sessions(tx, index, session_names), fix=False
+                tx, index, dict.fromkeys([*session_names, *sorted(named)]), fix=fix
             )
             for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
-                found += await compare_index(tx, one.name, fix=False)
+                found += await compare_index(tx, one.name, fix=fix)
             return found
+
+    async def check_index(
+        self, scope: Scope, index_name: str, *, fix: bool = False
+    ) -> DifferenceCounts:
+        """Return how an index differs from its entries; with `fix` it is repaired."""
+        async with self._database.begin(scope, read_only=not fix, long_running=fix) as tx:
+            return await compare_index(tx, index_name, fix=fix)
 
     async def run(self, scope: Scope, session: str, *, renumber: bool = False) -> DifferenceCounts:
         """Repair the derived rows of a session; return the differences.
@@ -216,34 +233,34 @@ class TurnRebuild:
         RESOURCE_BUSY while the session is maintained. With `renumber` the entries of the session
         get new numbers in the order of its files, all or none, while writers wait; maintenance then
         recreates what depended on the old ones."""
-        found: DifferenceCounts = Counter()
-        async with self._claimed(scope, session) as token:
+        found = DifferenceCounts()
+        async with claimed(self._database, self._clock, self._options, scope, session) as claim:
             if renumber:
-                found += await self._renumber(scope, session, token)
+                found += await self._renumber(claim)
             else:
-                found += await self._fix_session(scope, session, token)
+                found += await self._fix_session(claim)
             fact_index = turn_index.facts(session, "")[0]
-            async with self._step(scope, session, token, fact_index) as tx:
+            async with self._step(claim, fact_index) as tx:
                 found += await compare_facts(tx, fact_index, [session], fix=True)
             for index in _indexed(session):
-                async with self._step(scope, session, token, index) as tx:
+                async with self._step(claim, index) as tx:
                     found += await compare_index(tx, index.name, fix=True)
         return found
 
-    async def _fix_session(self, scope: Scope, session: str, token: UUID) -> DifferenceCounts:
+    async def _fix_session(self, claim: MaintenanceClaim) -> DifferenceCounts:
         """Repair entries, guards and the session's row.
 
         RESOURCE_BUSY if older files keep changing."""
-        found: DifferenceCounts = Counter()
+        session, found = claim.session, DifferenceCounts()
         refs: dict[str, int] = {}
         for _ in range(ATTEMPTS_MAX):
             started = f"{self._clock.now():%Y%m%d}"
-            async with self._step(scope, session, token) as tx:
+            async with self._step(claim) as tx:
                 refs = await derived_index.refs(tx, turn_index.turns(session).number) | refs
                 walk = Walk(refs, await forgotten_turns(tx, await event_files(tx, session)))
             progress = WalkStatus.MORE
             while progress is WalkStatus.MORE:
-                async with self._step(scope, session, token) as tx:
+                async with self._step(claim) as tx:
                     progress = await self._fix_next(tx, session, walk, started, found)
             if progress is WalkStatus.DONE:
                 return found
@@ -284,13 +301,13 @@ class TurnRebuild:
             found += await self._session(tx, session, walk, fix=True)
         return WalkStatus.DONE if last else WalkStatus.MORE
 
-    async def _renumber(self, scope: Scope, session: str, token: UUID) -> DifferenceCounts:
+    async def _renumber(self, claim: MaintenanceClaim) -> DifferenceCounts:
         """Renumber the entries of a session in order, in one transaction.
 
         An entry whose number is taken would not exist in between."""
+        session, found = claim.session, DifferenceCounts()
         index = turn_index.turns(session)
-        found: DifferenceCounts = Counter()
-        async with self._step(scope, session, token, index) as tx:
+        async with self._step(claim, index) as tx:
             event_file_list = await event_files(tx, session)
             walk = Walk({}, await forgotten_turns(tx, event_file_list))
             for file in event_file_list:
@@ -300,36 +317,6 @@ class TurnRebuild:
             if found:
                 await self._reset_maintenance(tx, session)
         return found
-
-    async def run_user(
-        self, scope: Scope, user: str, session_names: Sequence[str]
-    ) -> DifferenceCounts:
-        """Repair the facts about a user, in one transaction; return the differences.
-
-        No fact about the user is stored meanwhile."""
-        index = turn_index.facts("", user)[1]
-        async with self._database.begin(
-            scope,
-            locks=[index_lock(index.name)],
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
-            long_running=True,
-        ) as tx:
-            found = await compare_facts(
-                tx, index, await _with_stored_sessions(tx, index, session_names), fix=True
-            )
-            for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
-                found += await compare_index(tx, one.name, fix=True)
-            return found
-
-    async def check_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
-        """Return how an index differs from its entries."""
-        async with self._database.begin_read(scope) as tx:
-            return await compare_index(tx, index_name, fix=False)
-
-    async def run_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
-        """Repair an index from its entries; return the differences."""
-        async with self._database.begin(scope, long_running=True) as tx:
-            return await compare_index(tx, index_name, fix=True)
 
     async def _events(
         self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool
@@ -412,43 +399,10 @@ class TurnRebuild:
         if await vectors.available(tx):
             await vectors.drop_other_models(tx, turn_index.turns(session).number, "")
 
-    @asynccontextmanager
-    async def _claimed(self, scope: Scope, session: str) -> AsyncIterator[UUID]:
-        """Claim the session, so that maintenance does not run."""
-        async with self._database.begin(scope) as tx:
-            claim = await guard.claim(
-                tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now()
-            )
-        try:
-            yield claim.token
-        finally:
-            with anyio.CancelScope(shield=True):
-                async with self._database.begin(scope) as tx:
-                    await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
-
-    @asynccontextmanager
-    async def _step(
-        self, scope: Scope, session: str, token: UUID, index: TurnIndex | None = None
-    ) -> AsyncIterator[Tx]:
-        locks = [session_lock(session), *([index_lock(index.name)] if index else [])]
-        async with self._database.begin(
-            scope,
-            locks=locks,
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
-            long_running=True,
-        ) as tx:
-            await guard.hold(tx, session, MAINTENANCE_TURN, token, now=self._clock.now())
-            yield tx
-
-
-async def _with_stored_sessions(
-    tx: Tx, index: TurnIndex, session_names: Sequence[str]
-) -> list[str]:
-    """Return these sessions and newer ones that the rows of the index name."""
-    named = sorted(
-        {fact.statement.evidence.session for fact in await derived.facts_of(tx, index.number)}
-    )
-    return list(dict.fromkeys([*session_names, *named]))
+    def _step(
+        self, claim: MaintenanceClaim, index: TurnIndex | None = None
+    ) -> AbstractAsyncContextManager[Tx]:
+        return claim.step(*([index_lock(index.name)] if index else []), long_running=True)
 
 
 def _indexed(session: str) -> list[TurnIndex]:
