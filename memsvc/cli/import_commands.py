@@ -23,6 +23,7 @@ from memsvc.core.paths import check_identifier, check_project, decode_segment
 from memsvc.core.scope import DEFAULT_PROJECT, Scope
 from memsvc.settings import Settings
 from memsvc.store.database import Database
+from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy
 from memsvc.styles.turns.migration.session_import import ImportReport, SessionImport, import_result
@@ -194,9 +195,8 @@ async def _import(
 def _importer(database: Database, settings: Settings) -> SessionImport:
     clock, tokens, options = SystemClock(), O200kCounter(), settings.settings.mcp.memory
     follow_up = FollowUp([], clock, embeds=False)  # a server's sweep finds what has no vectors
-    return SessionImport(
-        database, clock, tokens, options, follow_up, TurnRebuild(database, clock, tokens, options)
-    )
+    rebuilding = TurnRebuild(database, clock, tokens, options)
+    return SessionImport(database, clock, Costs(tokens, options), options, follow_up, rebuilding)
 
 
 def _print_report(

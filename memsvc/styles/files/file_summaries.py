@@ -3,10 +3,9 @@
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, field
 from datetime import UTC, datetime, time, timedelta
 from hashlib import sha256
-from importlib.resources import files as resources
 from itertools import pairwise
 from typing import Final, Self
 
@@ -16,6 +15,7 @@ import structlog
 from memsvc.core.analysis import is_stop_word
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -167,13 +167,8 @@ class SummaryPrompts:
     @classmethod
     def load(cls) -> Self:
         """Load the prompts of this version."""
-        folder = resources("memsvc.styles.files")
-        return cls(
-            *(
-                folder.joinpath(f"summarise_{name}.md").read_text("utf-8")
-                for name in ("file", "part", "notes")
-            )
-        )
+        names = ("file", "part", "notes")
+        return cls(*(packaged_text(__package__, f"summarise_{name}.md") for name in names))
 
     @property
     def version(self) -> bytes:
@@ -235,30 +230,25 @@ def _first_words(text: str) -> str:
     return "".join(first)
 
 
+@frozen
 class FileSummaries:
     """Summaries of the content that files have now.
 
     The result is the same whether the job runs once or twice, and the model is not called again for
     a content that has a summary. A failing model changes nothing."""
 
-    def __init__(
-        self,
-        database: Database,
-        llm: Llm,
-        clock: Clock,
-        meter: Meter,
-        options: SummaryOptions,
-        budget: ModelBudget,
-    ) -> None:
-        self._database = database
-        self._budget = budget
-        self._llm = llm
-        self._clock = clock
-        self._meter = meter
-        self._options = options
-        self._prompts = SummaryPrompts.load()
-        # a useless answer of the model costs money each time
-        self.job = Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
+    database: Database
+    llm: Llm
+    clock: Clock
+    meter: Meter
+    options: SummaryOptions
+    budget: ModelBudget
+    prompts: SummaryPrompts = field(default_factory=SummaryPrompts.load)
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
         """Job: summarise the file with this id, unless that is done.
@@ -266,7 +256,7 @@ class FileSummaries:
         Errors of the model pass through. No transaction is open while the model works. A summary of
         content that has changed since is dropped: the write that changed it enqueued the next
         job."""
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             found = await self._find_stale(tx, uuid.UUID(subject))
         if found is None:
             return
@@ -281,11 +271,11 @@ class FileSummaries:
                 "the model failed to summarise a file", code=error.code.value, reason=error.message
             )
             if error.code is Code.UNAVAILABLE:
-                await self._budget.release(
-                    scope, calls=calls, kind=BUDGET_CATEGORY, limit=self._options.a_day
+                await self.budget.release(
+                    scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
                 )
             raise
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             now = await files.find_by_id(tx, file.incarnation)
             if now is not None and (now.stream, now.size_bytes) == (file.stream, file.size_bytes):
                 await self._put(tx, file, Summary(self._generation(file), text))
@@ -312,7 +302,7 @@ class FileSummaries:
         model, the prompts and the limits."""
         content = file.sha256 or f"{file.stream}:{file.size_bytes}".encode()
         return sha256(
-            b"\0".join((content.hex().encode(), self._llm.model.encode(), self._prompts.version))
+            b"\0".join((content.hex().encode(), self.llm.model.encode(), self.prompts.version))
         ).digest()
 
     async def _put(self, tx: Tx, file: File, summary: Summary) -> None:
@@ -321,25 +311,25 @@ class FileSummaries:
             file,
             summary,
             words=count_words(summary.text),
-            model=self._llm.model,
-            now=self._clock.now(),
+            model=self.llm.model,
+            now=self.clock.now(),
         )
 
     async def _call_model(self, parts: Sequence[str]) -> str:
         """Call the model once, or once for each part and once for the notes on them."""
         if len(parts) == 1:
             return await self._complete(
-                self._prompts.whole, wrap_document(parts[0]), FILE_OUTPUT_TOKENS_MAX
+                self.prompts.whole, wrap_document(parts[0]), FILE_OUTPUT_TOKENS_MAX
             )
         max_tokens = FILE_OUTPUT_TOKENS_MAX // (len(parts) + 1)
         notes = [
             await self._complete(
-                self._prompts.part, wrap_document(part), max_tokens, part=at, parts=len(parts)
+                self.prompts.part, wrap_document(part), max_tokens, part=at, parts=len(parts)
             )
             for at, part in enumerate(parts, 1)
         ]
         return await self._complete(
-            self._prompts.notes,
+            self.prompts.notes,
             "\n\n".join(map(wrap_document, notes)),
             max_tokens,
             parts=len(parts),
@@ -349,9 +339,9 @@ class FileSummaries:
         self, prompt: str, text: str, output_tokens_max: int, **numbers: int
     ) -> str:
         instructions = prompt.format(words=WORDS_TARGET, **numbers)
-        with timed_call(self._meter, BUDGET_CATEGORY):
+        with timed_call(self.meter, BUDGET_CATEGORY):
             answer = clean_summary(
-                await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
+                await self.llm.complete(instructions, text, output_tokens_max=output_tokens_max)
             )
             if not answer:
                 raise MemsvcError(
@@ -363,10 +353,10 @@ class FileSummaries:
         """Count a summary against the tenant's daily budget.
 
         If it is used up, postpone to the next day."""
-        now = self._clock.now()
+        now = self.clock.now()
         try:
-            await self._budget.consume(
-                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self._options.a_day
+            await self.budget.consume(
+                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
             )
         except BudgetExhaustedError:
             pass
@@ -374,7 +364,7 @@ class FileSummaries:
             return True
         next_day = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
         wait_s = (next_day - now).total_seconds() + uuid.UUID(subject).int % START_JITTER_S
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=now, delay_s=wait_s)
         log.info(
             "the daily summary budget is used up: a file will be summarised tomorrow",

@@ -75,20 +75,22 @@ class FileChange:
         return before.size_bytes + whole_characters(self.added, AT_ONCE_BYTES)
 
 
+@frozen
 class FileIndex:
     """The search index of files, updated with every change of a file.
 
     Searches check the file itself: a file that is binary, deleted or has a new stream is not found
     by its old chunks from that transaction on. Removing them can therefore wait."""
 
-    def __init__(
-        self, database: Database, clock: Clock, *, has_embeddings: bool, has_summaries: bool = False
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._has_embeddings = has_embeddings
-        self._has_summaries = has_summaries
-        self.jobs = [
+    database: Database
+    clock: Clock
+    has_embeddings: bool
+    has_summaries: bool = False
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Return the jobs."""
+        return [
             Job(name=INDEX_JOB, run=self.index),
             Job(name=DELETED_JOB, run=self.index_deleted),
             Job(name=RENAME_JOB, run=self.rename_entries),
@@ -120,13 +122,13 @@ class FileIndex:
         elif before is not None and before.indexed_bytes and not after.is_text:
             needs_job = True
         if needs_job:
-            await jobs.enqueue(tx, INDEX_JOB, after.incarnation.hex, now=self._clock.now())
+            await jobs.enqueue(tx, INDEX_JOB, after.incarnation.hex, now=self.clock.now())
         if (
-            self._has_summaries
+            self.has_summaries
             and max(after.size_bytes, before.size_bytes if before else 0) >= SUMMARY_BYTES_MIN
         ):
             await jobs.enqueue(
-                tx, SUMMARISE_JOB, after.incarnation.hex, now=self._clock.now(), delay_s=SETTLE_S
+                tx, SUMMARISE_JOB, after.incarnation.hex, now=self.clock.now(), delay_s=SETTLE_S
             )
 
     async def file_deleted(self, tx: Tx, file: File) -> None:
@@ -140,11 +142,11 @@ class FileIndex:
             await documents.remove(tx, FILE_INDEX, old)
             await self._enqueue_embedding(tx)  # this removes the vectors of deleted chunks as well
         elif file.indexed_bytes:
-            await jobs.enqueue(tx, INDEX_JOB, file.incarnation.hex, now=self._clock.now())
+            await jobs.enqueue(tx, INDEX_JOB, file.incarnation.hex, now=self.clock.now())
 
     async def files_deleted(self, tx: Tx) -> None:
         """Leave the chunks of all deleted files to a job."""
-        await jobs.enqueue(tx, DELETED_JOB, "", now=self._clock.now())
+        await jobs.enqueue(tx, DELETED_JOB, "", now=self.clock.now())
 
     async def file_moved(self, tx: Tx, target: File | str) -> None:
         """Index a file, or all files below a path, under new names; many or long ones by a job."""
@@ -152,7 +154,7 @@ class FileIndex:
             await self._rename_entry(tx, target)
         else:
             path = target.path if isinstance(target, File) else target
-            await jobs.enqueue(tx, RENAME_JOB, path, now=self._clock.now())
+            await jobs.enqueue(tx, RENAME_JOB, path, now=self.clock.now())
 
     async def index(self, scope: Scope, file_id: str) -> None:
         """Job: remove stale chunks of a file, then index the rest, a part at a time."""
@@ -160,7 +162,7 @@ class FileIndex:
             step_done()
 
     async def _index_part(self, scope: Scope, file_id: uuid.UUID) -> bool:
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             file = await files.find_by_id(tx, file_id)
             current_stream = file.stream if file is not None and file.is_text else None
             stale = await documents.list_chunks(
@@ -187,7 +189,7 @@ class FileIndex:
     async def index_deleted(self, scope: Scope, _: str) -> None:
         """Job: remove the chunks of deleted files."""
         while True:
-            async with self._database.begin_read(scope) as tx:
+            async with self.database.begin_read(scope) as tx:
                 deleted = await files.deleted_with_entries(tx, limit=FILES_AT_ONCE)
             for file_id in deleted:
                 await self.index(scope, file_id.hex)
@@ -198,13 +200,13 @@ class FileIndex:
         """Job: index the files at and below a path under the names that they have now."""
         after = ""
         while True:
-            async with self._database.begin_read(scope) as tx:
+            async with self.database.begin_read(scope) as tx:
                 paths = await tree.files_at(tx, path, after=after, limit=FILES_AT_ONCE)
             for file_path in paths:
                 # one at a time: a holder of the index lock must not wait for the file of a writer
                 # waiting for it
                 with suppress(FileMovedError):  # the call that moved it updates its name
-                    async with self._database.begin(scope) as tx:
+                    async with self.database.begin(scope) as tx:
                         file = await files.find(tx, file_path, for_update=True)
                         if file is not None:
                             await self._rename_entry(tx, file)
@@ -219,7 +221,7 @@ class FileIndex:
             file.incarnation.hex,
             file.stream,
             title=file.path,
-            now=self._clock.now(),
+            now=self.clock.now(),
         ):
             await self._enqueue_embedding(tx)
 
@@ -241,7 +243,7 @@ class FileIndex:
         # stored text holds no NUL; chunks without it can be compared with stored ones
         stored = text.replace("\x00", " ")
         new = await run_in_thread(len(stored), chunks, stored, start=start, context=context)
-        now = self._clock.now()
+        now = self.clock.now()
         changed = await documents.replace_chunks(
             tx,
             FILE_INDEX,
@@ -256,8 +258,8 @@ class FileIndex:
             await self._enqueue_embedding(tx)
 
     async def _enqueue_embedding(self, tx: Tx) -> None:
-        if self._has_embeddings:
-            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(FILE_INDEX)), now=self._clock.now())
+        if self.has_embeddings:
+            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(FILE_INDEX)), now=self.clock.now())
 
 
 def whole_characters(content: bytes, limit: int) -> int:

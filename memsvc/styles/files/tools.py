@@ -5,13 +5,13 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from importlib.resources import files as resources
 from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError, invalid, invalid_path, not_found
 from memsvc.core.frozen import frozen
+from memsvc.core.packaged import packaged_text
 from memsvc.core.paths import KEPT_ROOTS, ROOT, is_kept
 from memsvc.core.ports import Clock, Llm, Meter, Reranker
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
@@ -360,7 +360,7 @@ def guide() -> Guide:
         title="Files as a memory",
         description="How to keep notes in files, and find them again.",
         tools=("file_list", "file_read", "file_write", "file_list_versions"),
-        text=resources(__package__).joinpath("memory_directory.md").read_text("utf-8"),
+        text=packaged_text(__package__, "memory_directory.md"),
         arguments={"project": "the project that the files are in"},
     )
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from memsvc.core.decay import DECAY_PER_H, DecayTier
 from memsvc.core.errors import Code, MemsvcError, already_exists, invalid, quota_exceeded
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.word_similarity import word_similarity
@@ -141,27 +142,25 @@ class BlockWrite:
         self.use = replace(self.use, revision=self.use.revision + 1, **values)
 
 
+@frozen
 class BlockIndex:
     """Index of each project's blocks: how it is opened, and what its blocks have in common."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        options: KnowledgeOptions,
-        embedding: Embedding | None,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self.options = options
-        self.embedding = embedding
-        self.idle = timedelta(minutes=options.session_idle_minutes)
+    database: Database
+    clock: Clock
+    options: KnowledgeOptions
+    embedding: Embedding | None
+
+    @property
+    def idle(self) -> timedelta:
+        """Return how long a session lasts without a call."""
+        return timedelta(minutes=self.options.session_idle_minutes)
 
     @asynccontextmanager
     async def written(self, scope: Scope) -> AsyncIterator[BlockWrite]:
         """Begin a transaction that locks the index, and store its clock with what is written."""
-        async with self._database.begin(scope, locks=[INDEX_LOCK]) as tx:
-            now = self._clock.now()
+        async with self.database.begin(scope, locks=[INDEX_LOCK]) as tx:
+            now = self.clock.now()
             was = await knowledge_blocks.find(tx)
             use = usage_at(was, now, self.idle)
             if was is None:  # no process takes its cache of a purged index for this one's
@@ -173,12 +172,12 @@ class BlockIndex:
     @asynccontextmanager
     async def read(self, scope: Scope) -> AsyncIterator[tuple[Tx, UsageClock | None]]:
         """Begin a transaction that writes nothing; yield it with the index's use as stored last."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             yield tx, await knowledge_blocks.find(tx)
 
     def now(self) -> datetime:
         """Return the time of the wall clock."""
-        return self._clock.now()
+        return self.clock.now()
 
     async def embed_later(self, writing: BlockWrite) -> None:
         """Queue the embedding of new entries; to be called last in a transaction."""
@@ -232,12 +231,11 @@ def not_found(block_id: str) -> MemsvcError:
     )
 
 
+@frozen
 class BlockStore:
     """Stores blocks; a text exists once among those that are not archived."""
 
-    def __init__(self, index: BlockIndex) -> None:
-        self._index = index
-        self._options = index.options
+    index: BlockIndex
 
     @knowledge_tool(
         "elfmem_remember",
@@ -264,7 +262,7 @@ class BlockStore:
 
         It can be recalled at once."""
         text, digest = content.strip(), digest_of(content)
-        async with self._index.written(scope) as writing:
+        async with self.index.written(scope) as writing:
             tx = writing.tx
             existing = await knowledge_blocks.find_live(tx, digest)
             if existing is not None:
@@ -274,9 +272,9 @@ class BlockStore:
                     existing[1] == "inbox",
                     self._is_full(writing),
                 )
-            if writing.use.inbox + writing.use.active >= self._options.blocks_max:
+            if writing.use.inbox + writing.use.active >= self.index.options.blocks_max:
                 raise quota_exceeded(
-                    f"a project may hold {self._options.blocks_max} blocks",
+                    f"a project may hold {self.index.options.blocks_max} blocks",
                     recovery="forget some blocks",
                 )
             tier = tier_of(tags, category)
@@ -295,13 +293,13 @@ class BlockStore:
             await knowledge_blocks.add(tx, new, writing.now)
             writing.change(inbox=writing.use.inbox + 1)
             full = self._is_full(writing)
-            await self._index.embed_later(writing)
+            await self.index.embed_later(writing)
             if full:
                 await jobs.enqueue(tx, CONSOLIDATION_JOB, "", now=writing.now)
         return _stored(block_id, "created", True, full)
 
     def _is_full(self, writing: BlockWrite) -> bool:
-        return writing.use.inbox >= self._options.inbox_threshold
+        return writing.use.inbox >= self.index.options.inbox_threshold
 
     async def _free_id(self, writing: BlockWrite, digest: str) -> str:
         """Return the id made of the text's hash, or the next id that is free."""
@@ -340,7 +338,7 @@ class BlockStore:
                 recovery="Pass content='...' to rewrite the block, or cue='...' to set when it"
                 " should be recalled.",
             )
-        async with self._index.written(scope) as writing:
+        async with self.index.written(scope) as writing:
             block = await self._live(writing, block_id)
             text = block.text if content is None else content.strip()
             digest = digest_of(text)
@@ -360,11 +358,11 @@ class BlockStore:
                 digest=digest,
                 now=writing.now,
             )
-            await self._index.drop_vectors(writing, [block])
+            await self.index.drop_vectors(writing, [block])
             if text != block.text:
                 await edges.forget_contradictions(writing.tx, block_id)
             writing.change()
-            await self._index.embed_later(writing)
+            await self.index.embed_later(writing)
         return BlockEdit(f"Edited block {block_id[:8]}.", block_id)
 
     @knowledge_tool(
@@ -378,14 +376,14 @@ class BlockStore:
     async def forget(self, scope: Scope, block_id: Annotated[BlockId, "the block"]) -> BlockRemoval:
         """Give a block up for good: its text is removed."""
         short = block_id[:8]
-        async with self._index.written(scope) as writing:
+        async with self.index.written(scope) as writing:
             superseded = await knowledge_blocks.superseded_by(writing.tx, block_id)
             existing = await knowledge_blocks.read(writing.tx, [block_id, *superseded])
             block = existing.get(block_id)
             if block is None:
                 raise not_found(block_id)
             # with the texts that it replaced
-            await self._index.archive(writing, list(existing.values()), "forgotten")
+            await self.index.archive(writing, list(existing.values()), "forgotten")
             if block.status == "archived":
                 return BlockRemoval(
                     f"Block {short} was already archived.", block_id, "already_archived"

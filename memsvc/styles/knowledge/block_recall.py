@@ -242,19 +242,19 @@ class _Candidates:
     excluded: int = 0
 
 
+@frozen
 class RecallService:
     """Recalls blocks, and reinforces them with the edges between them.
 
     This process caches a frame without a question for an hour, as long as nothing changes but use.
     """
 
-    def __init__(self, index: BlockIndex, tokens: TokenCounter, meter: Meter) -> None:
-        self._index = index
-        self._tokens = tokens
-        self._meter = meter
-        self._cached: OrderedDict[
-            tuple[bytes, str, str, int | None], tuple[int, datetime, KnowledgeRecall]
-        ] = OrderedDict()
+    index: BlockIndex
+    tokens: TokenCounter
+    meter: Meter
+    cached: OrderedDict[
+        tuple[bytes, str, str, int | None], tuple[int, datetime, KnowledgeRecall]
+    ] = field(default_factory=OrderedDict)
 
     @knowledge_tool("elfmem_recall", title="Recall", needs=Permission.WRITE, over_quota=True)
     async def recall(
@@ -292,7 +292,7 @@ class RecallService:
         written when nothing is returned.
         """
         query = question.strip() if frame.question else ""
-        embedding = self._index.embedding
+        embedding = self.index.embedding
         vector = await embedding.question(query) if embedding is not None and query else None
         embedding_query = (
             QueryEmbedding(vector, embedding.model)
@@ -300,10 +300,10 @@ class RecallService:
             else None
         )
         key = (scope.tenant, scope.project, frame.name, top_k)
-        async with self._index.read(scope) as (tx, usage):
+        async with self.index.read(scope) as (tx, usage):
             if usage is None:
                 return _result(frame, PromptText("", 0, 0), [], [], 0)
-            use = usage_at(usage, self._index.now(), self._index.idle)
+            use = usage_at(usage, self.index.now(), self.index.idle)
             if not frame.question and (cached := self._cached_result(key, use)) is not None:
                 return cached
             result = await self._rank(tx, use, frame, query, embedding_query, top_k)
@@ -323,8 +323,8 @@ class RecallService:
         top_k: int | None,
     ) -> KnowledgeRecall:
         candidates = await self._candidates(tx, frame, query, embedding_query, top_k)
-        self._meter.add("memsvc_recall_candidates", len(candidates.blocks))
-        limit = top_k or max(self._index.options.top_k, len(candidates.required_ids))
+        self.meter.add("memsvc_recall_candidates", len(candidates.blocks))
+        limit = top_k or max(self.index.options.top_k, len(candidates.required_ids))
         weights = frame.weights if query else frame.weights.without_question()
         ranked = score_blocks(
             candidates.blocks,
@@ -348,7 +348,7 @@ class RecallService:
         remaining = await self._ordered(tx, remaining, query)
         remaining.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         returned = remaining[:limit]
-        text = render(frame, returned, self._index.options.agent_name)
+        text = render(frame, returned, self.index.options.agent_name)
         return _result(
             frame,
             text,
@@ -384,9 +384,9 @@ class RecallService:
         similarity: dict[str, float] = {}
         neighbours: list[str] = []
         if query:
-            best = CANDIDATE_FACTOR * (
-                top_k or max(self._index.options.top_k, len(required))
-            ) + len(identity)
+            best = CANDIDATE_FACTOR * (top_k or max(self.index.options.top_k, len(required))) + len(
+                identity
+            )
             similarity = await _search_blocks(tx, query, embedding_query, best)
             if similarity:
                 neighbours = await edges.neighbours(tx, list(similarity), limit=NEIGHBOURS_MAX)
@@ -422,7 +422,7 @@ class RecallService:
         if not query or len(ranked) < 2:
             return ranked
         by_id = {item.block.block_id: item for item in ranked}
-        vectors = await self._index.vectors(tx, [item.block for item in ranked])
+        vectors = await self.index.vectors(tx, [item.block for item in ranked])
         words = (
             {}
             if len(vectors) == len(by_id)
@@ -438,11 +438,11 @@ class RecallService:
         """Reinforce the recalled blocks."""
         ids = sorted(item.id for item in result.blocks)
         token_usage = (
-            {"embedding_calls": 1, "embedding_tokens": self._tokens.count(embedded)}
+            {"embedding_calls": 1, "embedding_tokens": self.tokens.count(embedded)}
             if embedded
             else {}
         )
-        async with self._index.written(scope) as writing:
+        async with self.index.written(scope) as writing:
             writing.use = add_token_usage(writing.use, token_usage)
             await knowledge_blocks.add_use(writing.tx, ids, writing.use.active_h)
             await edges.add_weight(
@@ -452,18 +452,18 @@ class RecallService:
     def _cached_result(
         self, key: tuple[bytes, str, str, int | None], use: UsageClock
     ) -> KnowledgeRecall | None:
-        revision, until, result = self._cached.get(key, (-1, use.seen_at, None))
+        revision, until, result = self.cached.get(key, (-1, use.seen_at, None))
         if result is None or revision != use.revision or until <= use.seen_at:
             return None
-        self._cached.move_to_end(key)
+        self.cached.move_to_end(key)
         return replace(result, cached=True)
 
     def _cache_result(
         self, key: tuple[bytes, str, str, int | None], use: UsageClock, result: KnowledgeRecall
     ) -> None:
-        self._cached[key] = (use.revision, use.seen_at + CACHED_FOR, result)
-        if len(self._cached) > CACHED_MAX:
-            self._cached.popitem(last=False)
+        self.cached[key] = (use.revision, use.seen_at + CACHED_FOR, result)
+        if len(self.cached) > CACHED_MAX:
+            self.cached.popitem(last=False)
 
 
 async def _search_blocks(

@@ -76,6 +76,7 @@ class _Pending:
     token_usage: dict[str, int]
 
 
+@frozen
 class DreamService:
     """Consolidates, every block in one transaction that checks that it still waits.
 
@@ -83,24 +84,21 @@ class DreamService:
     Models are called with no transaction open.
     """
 
-    def __init__(
-        self,
-        index: BlockIndex,
-        judge_service: JudgeService,
-        curate_service: CurateService,
-        tokens: TokenCounter,
-    ) -> None:
-        self._index = index
-        self._judge_service = judge_service
-        self._curate_service = curate_service
-        self._tokens = tokens
-        self.job = Job(name=CONSOLIDATION_JOB, run=self.run_job)
+    index: BlockIndex
+    judge_service: JudgeService
+    curate_service: CurateService
+    tokens: TokenCounter
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return Job(name=CONSOLIDATION_JOB, run=self.run_job)
 
     async def run_job(self, scope: Scope, _: str) -> None:
         """Run the job: consolidate the inbox, and curate if that is due."""
         done = await self._run(scope, limit=JOB_BLOCKS, by_rules=False, until=None)
         if done.inbox_remaining:
-            async with self._index.written(scope) as writing:
+            async with self.index.written(scope) as writing:
                 await jobs.enqueue(writing.tx, CONSOLIDATION_JOB, "", now=writing.now)
 
     @knowledge_tool(
@@ -158,7 +156,7 @@ class DreamService:
                     pending = await self._next(scope)
                     if pending is None:
                         break
-                    verdict = await self._judge_service.judge(
+                    verdict = await self.judge_service.judge(
                         scope, pending.block, pending.identity, pending.compared, by_rules=by_rules
                     )
             except TimeoutError:
@@ -168,12 +166,12 @@ class DreamService:
             by_rules = by_rules or verdict.model_was_late
             report = report.plus(await self._apply(scope, pending, verdict))
             progress.report(report.processed, step="blocks")
-        async with self._index.read(scope) as (_tx, use):
+        async with self.index.read(scope) as (_tx, use):
             is_pending = (
-                report.processed > 0 and use is not None and self._curate_service.is_pending(use)
+                report.processed > 0 and use is not None and self.curate_service.is_pending(use)
             )
             remaining = use.inbox if use is not None else 0
-        curated = is_pending and await self._curate_service.curate_if_pending(scope)
+        curated = is_pending and await self.curate_service.curate_if_pending(scope)
         return replace(
             report,
             inbox_remaining=remaining,
@@ -183,22 +181,22 @@ class DreamService:
 
     async def _next(self, scope: Scope) -> _Pending | None:
         """Return the longest waiting block, with its vector and what it is to be compared with."""
-        async with self._index.read(scope) as (tx, _):
+        async with self.index.read(scope) as (tx, _):
             waiting = await knowledge_blocks.pending(tx, limit=1)
             if not waiting:
                 return None
             [block] = waiting
-            vector = (await self._index.vectors(tx, waiting)).get(block.block_id)
+            vector = (await self.index.vectors(tx, waiting)).get(block.block_id)
         token_usage: dict[str, int] = {}
-        embedding = self._index.embedding
+        embedding = self.index.embedding
         if vector is None and embedding is not None:
             text = f"{block.text}\n{block.keywords}" if block.keywords else block.text
             try:
                 [vector] = await embedding.embed_texts([text])
-                token_usage = {"embedding_calls": 1, "embedding_tokens": self._tokens.count(text)}
+                token_usage = {"embedding_calls": 1, "embedding_tokens": self.tokens.count(text)}
             except MemsvcError:
                 vector = None  # its words are compared instead
-        async with self._index.read(scope) as (tx, _):
+        async with self.index.read(scope) as (tx, _):
             identity_ids = await knowledge_blocks.tagged(tx, [f"{SELF}%"], limit=IDENTITY_MAX)
             match_ids = await self._match_blocks(tx, block, vector)
             blocks = await knowledge_blocks.read(tx, [*identity_ids, *match_ids])
@@ -208,7 +206,7 @@ class DreamService:
                 if block_item.status == "active" and key != block.block_id
             }
             others = [active[key] for key in match_ids if key in active]
-            vectors_by_id = await self._index.vectors(tx, others)
+            vectors_by_id = await self.index.vectors(tx, others)
         similarities = {
             block_item.block_id: similarity(
                 vector, vectors_by_id.get(block_item.block_id), (block.text, block_item.text)
@@ -225,7 +223,7 @@ class DreamService:
     async def _match_blocks(
         self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None
     ) -> list[str]:
-        embedding = self._index.embedding
+        embedding = self.index.embedding
         embedding_query = (
             QueryEmbedding(vector, embedding.model)
             if embedding is not None and vector is not None
@@ -250,7 +248,7 @@ class DreamService:
 
     async def _apply(self, scope: Scope, pending: _Pending, verdict: Verdict) -> DreamReport:
         """Promote a block, or archive it for one that says the same; skip it if it has changed."""
-        async with self._index.written(scope) as writing:
+        async with self.index.written(scope) as writing:
             writing.use = add_token_usage(
                 add_token_usage(writing.use, pending.token_usage), verdict.token_usage
             )
@@ -274,8 +272,8 @@ class DreamService:
         return replace(report, by_rules=int(not verdict.token_usage))
 
     async def _keep_vector(self, writing: BlockWrite, pending: _Pending) -> None:
-        if pending.token_usage and pending.vector is not None and self._index.embedding is not None:
-            model = self._index.embedding.model
+        if pending.token_usage and pending.vector is not None and self.index.embedding is not None:
+            model = self.index.embedding.model
             await vectors.put(writing.tx, INDEX_ID, model, {pending.block.entry: pending.vector})
 
     def _find_duplicate(
@@ -287,7 +285,7 @@ class DreamService:
         alone, so does one that adds a word.
         """
         for other in others:
-            if pending.similarity[other.block_id] < self._index.options.duplicate_similarity_min:
+            if pending.similarity[other.block_id] < self.index.options.duplicate_similarity_min:
                 return None
             texts = (pending.block.text, other.text)
             is_different = (
@@ -305,7 +303,7 @@ class DreamService:
     ) -> DreamReport:
         """Archive a block for one that says the same, which gets its tags."""
         tags = {*duplicate.tags, *block.tags}
-        await self._index.archive(writing, [block], "superseded", by=duplicate.block_id)
+        await self.index.archive(writing, [block], "superseded", by=duplicate.block_id)
         await knowledge_blocks.tag(writing.tx, duplicate.block_id, block.tags)
         tier = tier_of(tags, duplicate.category)
         if tier is not duplicate.tier:
@@ -327,7 +325,7 @@ class DreamService:
         verdict: Verdict,
         others: Sequence[KnowledgeBlock],
     ) -> DreamReport:
-        options = self._index.options
+        options = self.index.options
         tags = (*block.tags, *(tag for tag in verdict.tags if tag not in block.tags))
         tier = tier_of(tags, block.category)
         is_identity = verdict.alignment >= options.alignment_min
@@ -378,7 +376,7 @@ class DreamService:
                 conflicts.append(
                     Conflict(block.block_id, other.block_id, "contradiction", confidence)
                 )
-            elif similarity >= self._index.options.near_similarity_min:
+            elif similarity >= self.index.options.near_similarity_min:
                 conflicts.append(
                     Conflict(block.block_id, other.block_id, "near_duplicate", similarity)
                 )
@@ -395,7 +393,7 @@ class DreamService:
         now_h: float,
     ) -> list[Edge]:
         """Return the edges of a new block to the blocks that go with it best."""
-        options = self._index.options
+        options = self.index.options
         scores = []
         for other in others:
             similarity = pending.similarity[other.block_id]

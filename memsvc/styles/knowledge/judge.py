@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files as resources
 from typing import Final
 
 import orjson
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import replace_secrets
@@ -23,6 +23,9 @@ from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_
 
 BUDGET_NAME: Final = "judgement"
 RULES: Final = "rules"
+_INSTRUCTIONS: Final = packaged_text(__package__, "prompts/judge.md").format(
+    tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS)
+)
 DEFAULT_ALIGNMENT: Final = 0.5
 """Alignment of a block where there is no identity to measure it against."""
 IDENTITY_ALIGNMENT: Final = 0.9
@@ -69,26 +72,15 @@ class Verdict:
     model_was_late: bool = False
 
 
+@frozen
 class JudgeService:
     """Judges blocks, by rules where the model is missing, fails or is over its daily limit."""
 
-    def __init__(
-        self,
-        budget: ModelBudget,
-        tokens: TokenCounter,
-        meter: Meter,
-        options: KnowledgeOptions,
-        llm: Llm | None,
-    ) -> None:
-        self._budget = budget
-        self._tokens = tokens
-        self._meter = meter
-        self._options = options
-        self._llm = llm if options.judge_with_model else None
-        prompt = (
-            resources("memsvc.styles.knowledge").joinpath("prompts/judge.md").read_text("utf-8")
-        )
-        self._instructions = prompt.format(tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS))
+    budget: ModelBudget
+    tokens: TokenCounter
+    meter: Meter
+    options: KnowledgeOptions
+    llm: Llm | None
 
     async def judge(
         self,
@@ -103,26 +95,26 @@ class JudgeService:
 
         The others are ordered by similarity. A model that takes longer than it may counts as away.
         """
-        if self._llm is None or by_rules or not await self._consume_call(scope):
+        if self.llm is None or by_rules or not await self._consume_call(scope):
             return self._by_rules(block, identity, others)
         text = prompt_input(block, identity, others)
         try:
-            with timed_call(self._meter, BUDGET_NAME):
-                async with asyncio.timeout(self._options.block_timeout_s):
-                    answer = await self._llm.extract(
-                        self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
+            with timed_call(self.meter, BUDGET_NAME):
+                async with asyncio.timeout(self.options.block_timeout_s):
+                    answer = await self.llm.extract(
+                        _INSTRUCTIONS, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX
                     )
         except (MemsvcError, TimeoutError) as error:
             is_late = isinstance(error, TimeoutError)
             if is_late or (isinstance(error, MemsvcError) and error.code is Code.UNAVAILABLE):
-                await self._budget.release(
-                    scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day
+                await self.budget.release(
+                    scope, kind=BUDGET_NAME, limit=self.options.judgements_a_day
                 )
             return replace(self._by_rules(block, identity, others), model_was_late=is_late)
         token_usage = {
             "llm_calls": 1,
-            "llm_input_tokens": self._tokens.count(self._instructions) + self._tokens.count(text),
-            "llm_output_tokens": self._tokens.count(answer.model_dump_json()),
+            "llm_input_tokens": self.tokens.count(_INSTRUCTIONS) + self.tokens.count(text),
+            "llm_output_tokens": self.tokens.count(answer.model_dump_json()),
         }
         return self._verdict_of(answer, others, token_usage)
 
@@ -133,7 +125,7 @@ class JudgeService:
         others: Sequence[KnowledgeBlock],
     ) -> Verdict:
         verdict = by_the_rules(block, identity, others)
-        is_relevant = self._options.contradiction_min <= CONTRADICTION_SCORE
+        is_relevant = self.options.contradiction_min <= CONTRADICTION_SCORE
         return verdict if is_relevant else replace(verdict, conflict_scores={})
 
     def _verdict_of(
@@ -145,18 +137,16 @@ class JudgeService:
         conflict_scores = {
             by_name[conflict.id]: conflict.score
             for conflict in answer.contradictions
-            if conflict.id in by_name and conflict.score >= self._options.contradiction_min
+            if conflict.id in by_name and conflict.score >= self.options.contradiction_min
         }
         tags = tuple(tag for tag in INFERRED_TAGS if tag in answer.tags)
-        model = self._llm.model if self._llm is not None else RULES
+        model = self.llm.model if self.llm is not None else RULES
         return Verdict(answer.alignment, tags, conflict_scores, model, token_usage)
 
     async def _consume_call(self, scope: Scope) -> bool:
         """Return whether the tenant's daily limit allows a call, and count it."""
         try:
-            await self._budget.consume(
-                scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day
-            )
+            await self.budget.consume(scope, kind=BUDGET_NAME, limit=self.options.judgements_a_day)
         except BudgetExhaustedError:
             return False
         return True

@@ -1,7 +1,6 @@
 """All tools and jobs of this style."""
 
-from importlib.resources import files as resources
-
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Guide
 from memsvc.core.tool_methods import tools_of
@@ -32,8 +31,9 @@ def published(
 ) -> Published:
     """Return the elfmem tools, and the job that consolidates."""
     index = BlockIndex(database, clock, options, embedding)
+    judge_llm = llm if options.judge_with_model else None
     judge_service = JudgeService(
-        budget or ModelBudget(database, clock, 0), tokens, meter, options, llm
+        budget or ModelBudget(database, clock, 0), tokens, meter, options, judge_llm
     )
     curate_service = CurateService(index)
     dream_service = DreamService(index, judge_service, curate_service, tokens)
@@ -44,7 +44,7 @@ def published(
             *tools_of(StatusReader(index)),
             *tools_of(OutcomeService(index)),
             *tools_of(curate_service),
-            *tools_of(dream_service, has_model=llm is not None and options.judge_with_model),
+            *tools_of(dream_service, has_model=judge_llm is not None),
             *tools_of(EdgeEditor(index)),
             *tools_of(BlockDetailsReader(index)),
         ],
@@ -59,5 +59,5 @@ def _guide() -> Guide:
         title="Learn from your own work",
         description="How to remember, recall and weigh what an agent learns.",
         tools=("elfmem_remember", "elfmem_recall", "elfmem_outcome", "elfmem_status"),
-        text=resources(__package__).joinpath("knowledge_guide.md").read_text("utf-8"),
+        text=packaged_text(__package__, "knowledge_guide.md"),
     )

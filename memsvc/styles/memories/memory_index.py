@@ -91,22 +91,22 @@ KIND: Final = "MemoryExtracted"
 EVENTS_MAX: Final = 100
 
 
+@frozen
 class MemoryEvents:
     """`ProjectEventSource` of memories: each call that added or changed some is one event."""
 
     uri = FOUND_URI
     tool = "memories_get_settings"
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     async def latest(self, scope: Scope) -> int:
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             return await memories.latest_event(tx)
 
     async def since(self, scope: Scope, number: int) -> Sequence[ProjectEvent]:
         """Return up to 100 events; texts deleted since are left out."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             found = await memories.events_since(tx, number, limit=EVENTS_MAX)
         return [
             ProjectEvent(

@@ -1,13 +1,13 @@
 """Settings of a project that override the options, and the prompts for a model."""
 
 from collections.abc import Iterable
-from importlib.resources import files as resources
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
+from memsvc.core.packaged import packaged_text
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.store import memories
@@ -25,13 +25,9 @@ CONVERSATION: Final = "{conversation}"
 NOTHING_YET: Final = "No existing memories"
 
 
-def _text(name: str) -> str:
-    return resources("memsvc.styles.memories").joinpath(name).read_text("utf-8")
-
-
-EXTRACTION: Final = _text("extraction_prompt.md").rstrip("\n")
+EXTRACTION: Final = packaged_text(__package__, "extraction_prompt.md").rstrip("\n")
 """Extraction prompt of projects without one of their own."""
-_UPDATE: Final = _text("update_prompt.md").rstrip("\n")
+_UPDATE: Final = packaged_text(__package__, "update_prompt.md").rstrip("\n")
 
 
 def check_prompt(prompt: str) -> str:

@@ -152,27 +152,19 @@ deletion_tool = partial(
 )
 
 
+@frozen
 class UserMemories:
     """Reads and changes of memories.
 
     A hidden memory, unchanged for too long, is neither found nor listed, but can be read by its id.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        writer: MemoryWriter,
-        search: MemorySearch,
-        settings: ProjectSettings,
-        options: MemoriesOptions,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._writer = writer
-        self._search = search
-        self._settings = settings
-        self._options = options
+    database: Database
+    clock: Clock
+    writer: MemoryWriter
+    index_search: MemorySearch
+    settings: ProjectSettings
+    options: MemoriesOptions
 
     @memory_tool("memories_search", title="Search memories", needs=Permission.READ)
     async def search(
@@ -186,12 +178,12 @@ class UserMemories:
         ] = None,
     ) -> FoundMemories:
         """Search a user's memories, best first."""
-        embedding = await self._search.embed(query)
-        async with self._database.begin_read(scope) as tx:
-            effective = await self._settings.read(tx)
+        embedding = await self.index_search.embed(query)
+        async with self.database.begin_read(scope) as tx:
+            effective = await self.settings.read(tx)
             count_max = (effective.searchLimit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
-            since = hidden_before(self._clock.now(), effective.decayDays)
-            found = await self._search.find(
+            since = hidden_before(self.clock.now(), effective.decayDays)
+            found = await self.index_search.find(
                 tx, index_for(user_id), query, embedding, since=since, limit=count_max
             )
         return FoundMemories([_user_memory(one, user_id) for one in found])
@@ -208,8 +200,8 @@ class UserMemories:
         ] = LIST_LIMIT,
     ) -> FoundMemories:
         """List a user's memories, newest first."""
-        async with self._database.begin_read(scope) as tx:
-            since = hidden_before(self._clock.now(), (await self._settings.read(tx)).decayDays)
+        async with self.database.begin_read(scope) as tx:
+            since = hidden_before(self.clock.now(), (await self.settings.read(tx)).decayDays)
             found = await memories.list_latest(
                 tx, index_for(user_id).index_id, since=since, limit=limit
             )
@@ -218,7 +210,7 @@ class UserMemories:
     @memory_tool("memories_get", title="Read a memory", needs=Permission.READ)
     async def get(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> UserMemory:
         """Read one memory of a user."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             return _user_memory(await _find(tx, index_for(user_id), memory_id), user_id)
 
     @memory_tool(
@@ -238,18 +230,18 @@ class UserMemories:
         ] = None,
     ) -> UserMemory:
         """Let one memory of a user say something else. Its history keeps what it said."""
-        check_size(metadata, self._options)
-        now, user_index = self._clock.now(), index_for(user_id)
+        check_size(metadata, self.options)
+        now, user_index = self.clock.now(), index_for(user_id)
         if is_secret(memory, memory):
             raise invalid("memory looks like a password, key or number that must not be kept")
-        async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+        async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             old = await _find(tx, user_index, memory_id)
             evidence = evidence_of(
                 user_id, "user", metadata if metadata is not None else old.metadata
             )
             # it counts as changed even when the text is the same
             changes = [memory_writer.changed(old, memory, evidence)]
-            await self._writer.write(tx, user_index, changes, now, metadata={}, found=False)
+            await self.writer.write(tx, user_index, changes, now, metadata={}, found=False)
             if metadata is not None:
                 await memories.describe(tx, user_index.index_id, memory_id, metadata)
             return _user_memory(await _find(tx, user_index, memory_id), user_id)
@@ -257,7 +249,7 @@ class UserMemories:
     @memory_tool("memories_history", title="Tell a memory's history", needs=Permission.READ)
     async def history(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryHistory:
         """Tell what a memory of a user said when, who found it, and when it was deleted."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             history = await memories.fact_versions(tx, index_for(user_id).index_id, memory_id)
         if not history:
             raise _not_found()
@@ -266,10 +258,10 @@ class UserMemories:
     @deletion_tool("memories_delete", title="Delete a memory")
     async def delete(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryDeletion:
         """Delete one memory of a user. Its history still tells what it said."""
-        now, user_index = self._clock.now(), index_for(user_id)
-        async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+        now, user_index = self.clock.now(), index_for(user_id)
+        async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             changes = [memory_writer.deleted(await _find(tx, user_index, memory_id))]
-            await self._writer.write(tx, user_index, changes, now, metadata={}, found=False)
+            await self.writer.write(tx, user_index, changes, now, metadata={}, found=False)
         return MemoryDeletion(True, "Memory deleted successfully")
 
     @deletion_tool("memories_delete_all", title="Delete all memories")
@@ -277,13 +269,13 @@ class UserMemories:
         """Delete all memories of a user in a project, hidden ones too."""
         user_index, total = index_for(user_id), 0
         while True:
-            async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+            async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
                 existing = await memories.list_latest(
                     tx, user_index.index_id, since=None, limit=DELETE_BATCH
                 )
                 changes = [memory_writer.deleted(one) for one in existing]
-                await self._writer.write(
-                    tx, user_index, changes, self._clock.now(), metadata={}, found=False
+                await self.writer.write(
+                    tx, user_index, changes, self.clock.now(), metadata={}, found=False
                 )
             total += len(existing)
             if len(existing) < DELETE_BATCH:

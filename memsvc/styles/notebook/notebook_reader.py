@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from memsvc.core.errors import MemsvcError, not_found
+from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
@@ -150,20 +151,14 @@ class FoundPassages:
     passages: Annotated[list[FoundPassage], "best first"]
 
 
+@frozen
 class NotebookReader:
     """Reader of a notebook, which writes nothing: a new notebook is what the template says."""
 
-    def __init__(
-        self,
-        database: Database,
-        writer: NotebookWriter,
-        passages: CitationSearch,
-        options: NotebookOptions,
-    ) -> None:
-        self._database = database
-        self._options = options
-        self._writer = writer
-        self._passages = passages
+    database: Database
+    writer: NotebookWriter
+    passages: CitationSearch
+    options: NotebookOptions
 
     @notebook_tool(
         "read_document",
@@ -184,7 +179,7 @@ class NotebookReader:
         Without id it is the root: read it first, and always. [[id]] in a text links the document
         id below it."""
         document = checked_id(id_)
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             if version is not None:
                 return NotebookDocument(document, await past_text(tx, document, version), version)
             file = await files.find(tx, path_of(document))
@@ -194,7 +189,7 @@ class NotebookReader:
             text = (
                 None
                 if await document_tree.count(tx, INDEX_NAME)
-                else self._writer.initial_tree().texts.get(document)
+                else self.writer.initial_tree().texts.get(document)
             )
         if text is None:
             raise missing_document(document)
@@ -208,9 +203,9 @@ class NotebookReader:
     )
     async def tree(self, scope: Scope) -> NotebookTreeText:
         """Show the ids of all documents of the notebook as a tree in YAML, from the root down."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             nodes = await document_tree.read_all(tx, INDEX_NAME)
-        nodes = nodes or dict(self._writer.initial_tree().nodes)
+        nodes = nodes or dict(self.writer.initial_tree().nodes)
         return NotebookTreeText(
             block_style(ROOT, {name: node.children for name, node in nodes.items()}), len(nodes)
         )
@@ -223,7 +218,7 @@ class NotebookReader:
         limit: Annotated[int | None, Field(ge=1, le=100), "passages at the most"] = None,
     ) -> FoundPassages:
         """Find passages of the notebook's documents that answer a question or hold some words."""
-        cited = await self._passages(scope, query, limit or self._options.search_limit)
+        cited = await self.passages(scope, query, limit or self.options.search_limit)
         return FoundPassages(
             [
                 FoundPassage(
@@ -251,7 +246,7 @@ class NotebookReader:
         read_document with a version shows it; restore_document brings it back."""
         document = checked_id(id_)
         path = path_of(document)
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             position = FileRevision.parse(cursor) if cursor is not None else None
             unknown = cursor is not None and position is None
             found = (
@@ -264,7 +259,7 @@ class NotebookReader:
             exists = found or cursor is not None or await versions.is_known(tx, path)
             if not exists and (
                 await document_tree.count(tx, INDEX_NAME)
-                or document not in self._writer.initial_tree().nodes
+                or document not in self.writer.initial_tree().nodes
             ):
                 raise missing_document(document)
         return DocumentHistory(

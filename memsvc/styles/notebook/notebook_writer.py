@@ -71,20 +71,22 @@ class Changed:
     versions: Mapping[str, str]
 
 
+@frozen
 class NotebookWriter:
     """Writes a project's notebook, one writer at a time; each leaves one tree or no change.
 
     A new notebook is the root template alone; the first change stores it.
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, options: NotebookOptions, *, embeds: bool
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
-        self._embeds = embeds
-        self.job = Job(name=FORGET_JOB, run=self.forget)
+    database: Database
+    clock: Clock
+    options: NotebookOptions
+    embeds: bool
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return Job(name=FORGET_JOB, run=self.forget)
 
     @asynccontextmanager
     async def begin_write(self, scope: Scope, *, long_running: bool = False) -> AsyncIterator[Tx]:
@@ -92,7 +94,7 @@ class NotebookWriter:
 
         `long_running` as `Database.begin`.
         """
-        async with self._database.begin(
+        async with self.database.begin(
             scope, locks=[document_tree_lock(INDEX_NAME)], long_running=long_running
         ) as tx:
             yield tx
@@ -115,14 +117,14 @@ class NotebookWriter:
 
     def initial_tree(self) -> NotebookTree:
         """Return a notebook before its first change."""
-        return build_tree({ROOT: self._options.root_template}, depth_max=self._options.depth_max)
+        return build_tree({ROOT: self.options.root_template}, depth_max=self.options.depth_max)
 
     def check_size(self, text: str) -> bytes:
         """Return the bytes of a text; PAYLOAD_TOO_LARGE where a document may not hold as many."""
         content = text.encode()
-        if len(content) > self._options.document_bytes_max:
+        if len(content) > self.options.document_bytes_max:
             raise payload_too_large(
-                f"Error: content: a document may hold {self._options.document_bytes_max} bytes at"
+                f"Error: content: a document may hold {self.options.document_bytes_max} bytes at"
                 " the most",
                 recovery="move parts of it to documents of their own, each with a [[link]] in its"
                 " place",
@@ -152,14 +154,14 @@ class NotebookWriter:
         gone = []
         if change.removed:
             gone = await style_files.delete(
-                tx, [path_of(one) for one in change.removed], now=self._clock.now()
+                tx, [path_of(one) for one in change.removed], now=self.clock.now()
             )
         written = await self._write(tx, change.texts, frozenset(now))
         await self._forget(tx, gone)
-        if self._embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now())
+        if self.embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now())
         if len(gone) > FORGET_INLINE_MAX:
-            await jobs.enqueue(tx, FORGET_JOB, "", now=self._clock.now())
+            await jobs.enqueue(tx, FORGET_JOB, "", now=self.clock.now())
         versions |= {document: written[path_of(document)].version for document in texts}
         return Changed(change.created, change.removed, versions)
 
@@ -181,7 +183,7 @@ class NotebookWriter:
         descendants = (
             await document_tree.with_descendants(tx, INDEX_NAME, changed) if changed else {}
         )
-        change = update.change(texts, descendants, depth_max=self._options.depth_max)
+        change = update.change(texts, descendants, depth_max=self.options.depth_max)
         put = {name: node for name, node in change.put.items() if known.get(name) != node}
         if put or change.removed:
             size_change = len(change.created) - len(change.removed)
@@ -192,9 +194,9 @@ class NotebookWriter:
         return change
 
     def _check_count(self, documents_: int) -> None:
-        if documents_ > self._options.documents_max:
+        if documents_ > self.options.documents_max:
             raise quota_exceeded(
-                f"Error: content: a notebook may have {self._options.documents_max} documents at"
+                f"Error: content: a notebook may have {self.options.documents_max} documents at"
                 " the most",
                 recovery="take links to documents out that are no longer needed",
             )
@@ -206,7 +208,7 @@ class NotebookWriter:
         contents = {path_of(document): text.encode() for document, text in texts.items()}
         written: dict[str, File] = {}
         for some in in_batches(contents.items(), lambda _: 1, DOCUMENTS_PER_STEP):
-            written |= await style_files.put(tx, dict(some), owner=OWNER, now=self._clock.now())
+            written |= await style_files.put(tx, dict(some), owner=OWNER, now=self.clock.now())
         new = [
             (written[path_of(one)], text, one) for one, text in texts.items() if one not in existing
         ]
@@ -214,9 +216,9 @@ class NotebookWriter:
             if document in existing:
                 file = written[path_of(document)]
                 await documents.put(
-                    tx, INDEX_NAME, file, text, title=document, now=self._clock.now()
+                    tx, INDEX_NAME, file, text, title=document, now=self.clock.now()
                 )
-        await documents.add(tx, INDEX_NAME, new, now=self._clock.now())
+        await documents.add(tx, INDEX_NAME, new, now=self.clock.now())
         return written
 
     async def _forget(self, tx: Tx, gone: Sequence[UUID]) -> None:
@@ -231,12 +233,12 @@ class NotebookWriter:
         """
         begin = ""
         while True:
-            async with self._database.begin(scope) as tx:
+            async with self.database.begin(scope) as tx:
                 found = await documents.stale(tx, INDEX_NAME, begin=begin, limit=CHUNKS_PER_STEP)
                 await documents.remove(tx, INDEX_NAME, [chunk for _, chunk in found])
-                if found and self._embeds:
+                if found and self.embeds:
                     await jobs.enqueue(
-                        tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now()
+                        tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now()
                     )
             if len(found) < CHUNKS_PER_STEP:
                 return
@@ -248,9 +250,9 @@ class NotebookWriter:
             if await document_tree.count(tx, INDEX_NAME):
                 raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
             await self._create(tx, tree)
-            if self._embeds:
+            if self.embeds:
                 await jobs.enqueue(
-                    tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now()
+                    tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now()
                 )
 
     async def _create(self, tx: Tx, tree: NotebookTree) -> None:

@@ -1,9 +1,9 @@
 """Everything that this style publishes: tools, jobs, resources and the guide to a turn."""
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files as resources
 from typing import Final, Protocol
 
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, TokenCounter
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
@@ -114,7 +114,7 @@ def guide() -> Guide:
         title="How a turn uses memory",
         description="What to call before and after each answer, and what to do when it fails.",
         tools=("memory_before_turn", "memory_after_turn", "memory_run_maintenance"),
-        text=resources(__package__).joinpath("turn_lifecycle.md").read_text("utf-8"),
+        text=packaged_text(__package__, "turn_lifecycle.md"),
         arguments={"session_id": "the conversation", "user_id": "the person who speaks"},
     )
 
@@ -162,7 +162,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     functions = TurnTools(memory, traces, clock, options)
     operations = TurnTokens(database, clock, options)
     rebuilding = TurnRebuild(database, clock, tokens, options)
-    session_import = SessionImport(database, clock, tokens, options, follow_up, rebuilding)
+    session_import = SessionImport(database, clock, costs, options, follow_up, rebuilding)
     shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
     removal = FactRemoval(database, clock, options, recall)
     correction = FactCorrection(database, clock, options, embeds=embeds)

@@ -1,7 +1,6 @@
 """Writers of boards: a model that gets the board and the new entries, or else rules."""
 
 from collections.abc import Sequence
-from importlib.resources import files as resources
 from typing import Final, Protocol
 
 import orjson
@@ -11,6 +10,7 @@ import structlog
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.frozen import frozen
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
@@ -30,7 +30,6 @@ OUTPUT_SHARE: Final = 2
 """
 WORDS_OF_TOKENS: Final = 2 / 3
 
-_PROMPTS: Final = resources("memsvc.styles.whiteboard").joinpath("prompts")
 _PROMPT_LABELS: Final = (
     "Current memory:",
     "Recent context",
@@ -199,4 +198,4 @@ def _lines(entries: Sequence[BoardEntry]) -> str:
 
 
 def _prompt(name: str) -> str:
-    return _PROMPTS.joinpath(f"{name}.md").read_text("utf-8")
+    return packaged_text(__package__, f"prompts/{name}.md")

@@ -22,6 +22,7 @@ from memsvc.core.errors import (
     resource_busy,
     unavailable,
 )
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.styles.whiteboard.board_writers import BoardWriter, WrittenBoard
@@ -200,37 +201,39 @@ class ConversationWindow:
         self.batches = [other for other in self.batches if other is not batch]
 
 
+@frozen
 class ConversationWindows:
     """The conversations written to last; those being written to stay."""
 
-    def __init__(self, *, limit: int, window_entries: int) -> None:
-        self._limit = limit
-        self._window_entries = window_entries
-        self._by_key: OrderedDict[tuple[bytes, str, BoardId], ConversationWindow] = OrderedDict()
+    limit: int
+    window_entries: int
+    by_key: OrderedDict[tuple[bytes, str, BoardId], ConversationWindow] = field(
+        default_factory=OrderedDict
+    )
 
     def of(self, scope: Scope, board_id: BoardId) -> ConversationWindow:
         """Return the conversation, which now counts as the one written to last."""
         key = (scope.tenant, scope.project, board_id)
-        conversation = self._by_key.setdefault(key, ConversationWindow(self._window_entries))
-        self._by_key.move_to_end(key)
+        conversation = self.by_key.setdefault(key, ConversationWindow(self.window_entries))
+        self.by_key.move_to_end(key)
         self._trim()
         return conversation
 
     def known(self, scope: Scope, board_id: BoardId) -> ConversationWindow | None:
         """Return the conversation, if anything is remembered of it."""
-        return self._by_key.get((scope.tenant, scope.project, board_id))
+        return self.by_key.get((scope.tenant, scope.project, board_id))
 
     def _trim(self) -> None:
-        over = len(self._by_key) - self._limit
+        over = len(self.by_key) - self.limit
         if over > 0:
-            latest = next(reversed(self._by_key))
-            idle = [key for key, one in self._by_key.items() if one.task is None and key != latest]
+            latest = next(reversed(self.by_key))
+            idle = [key for key, one in self.by_key.items() if one.task is None and key != latest]
             for key in idle[:over]:
-                del self._by_key[key]
+                del self.by_key[key]
 
     def limit_kept(self) -> None:
         """Forget excess entries that nobody waits for, least recently used conversations first."""
-        kept = [(one, chars) for one in self._by_key.values() if (chars := one.kept_chars)]
+        kept = [(one, chars) for one in self.by_key.values() if (chars := one.kept_chars)]
         over = sum(chars for _, chars in kept) - KEPT_CHARS_MAX
         for one, chars in kept:
             if over <= 0:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator
 from memsvc.core.errors import MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.items import canonical, fingerprint
-from memsvc.core.ports import Clock, TokenCounter
+from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import ProgressCallback
@@ -26,7 +26,8 @@ from memsvc.store.derived import DoneTurn
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.style_files import append
-from memsvc.styles.turns import budget, file_layout, turn_index
+from memsvc.styles.turns import file_layout, turn_index
+from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy, legacy_facts, legacy_turns
@@ -68,24 +69,16 @@ ImportProgress = Callable[[int], None]
 """Callback with the number of further turns that were processed."""
 
 
+@frozen
 class SessionImport:
     """Import of sessions that were kept elsewhere."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        tokens: TokenCounter,
-        options: TurnOptions,
-        follow_up: FollowUp,
-        rebuilding: TurnRebuild,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._costs = budget.Costs(tokens, options)
-        self._options = options
-        self._follow_up = follow_up
-        self._rebuilding = rebuilding
+    database: Database
+    clock: Clock
+    costs: Costs
+    options: TurnOptions
+    follow_up: FollowUp
+    rebuilding: TurnRebuild
 
     async def run(
         self,
@@ -97,14 +90,14 @@ class SessionImport:
         on_progress: ImportProgress = lambda _: None,
     ) -> ImportReport:
         """Import one session; what was written before an error stays."""
-        now = self._clock.now()
+        now = self.clock.now()
         old_turns = await to_thread.run_sync(legacy_turns.turns, records, now)
         facts = legacy_facts.facts_of(records, old_turns.order, now)
         report = ImportReport(broken=records.broken, unknown=records.unknown)
         report.counts.update(_skip_counts(records, old_turns))
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             before = await sessions.find(tx, session)
-        if before is not None and not policy_of(before.policy, self._options).store:
+        if before is not None and not policy_of(before.policy, self.options).store:
             raise permission_denied("the policy of this session is to store nothing")
         for batch in _batches(old_turns.turns):
             await self._store(scope, session, batch, facts, report, dry_run=dry_run)
@@ -124,10 +117,10 @@ class SessionImport:
 
         The need is derived from stored data, so that an import that failed to do it leaves it to
         the next one."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             ordered = await derived.in_order(tx, session)
         if not ordered:
-            await self._rebuilding.run(scope, session, renumber=True)
+            await self.rebuilding.run(scope, session, renumber=True)
 
     async def _store(
         self,
@@ -162,7 +155,7 @@ class SessionImport:
     async def _write(
         self, tx: Tx, session: str, turns: Sequence[OldTurn], facts_by_turn: dict[str, list[str]]
     ) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         lines: dict[str, list[bytes]] = {}
         line_places: list[tuple[str, int, OldTurn, int]] = []
         results = {turn.turn: _result(turn, facts_by_turn) for turn in turns}
@@ -185,7 +178,7 @@ class SessionImport:
         content_by_path = {path: b"".join(path_lines) for path, path_lines in lines.items()}
         spans = await append(tx, content_by_path, owner=file_layout.OWNER, now=now)
         items = {id(event): TurnItem(event.item) for turn in turns for event in turn.events}
-        await self._costs.count(list(items.values()))
+        await self.costs.count(list(items.values()))
         await read_changes(list(items.values()))
         entries: list[NewEntry] = []
         first_positions: dict[str, int] = {}
@@ -199,7 +192,7 @@ class SessionImport:
                     event.event,
                     items[id(event)],
                     place,
-                    self._costs.text_chars_max,
+                    self.costs.text_chars_max,
                     event.message_at,
                 )
             )
@@ -224,7 +217,7 @@ class SessionImport:
             len(entries),
             sum(len(turn_result["fact_ids"]) for turn_result in results.values()),
         )
-        await self._follow_up.queue(
+        await self.follow_up.queue(
             tx, session, first=first, items=len(entries), index_ids=[target_index.number]
         )
 
@@ -272,7 +265,7 @@ class SessionImport:
         dry_run: bool,
     ) -> None:
         """Mark turns as stored of which the folder has only the id; a retry stores nothing."""
-        now = self._clock.now()
+        now = self.clock.now()
         for start in range(0, len(turns), BATCH_EVENTS):
             async with self._begin(scope, session, dry_run=dry_run) as tx:
                 batch = turns[start : start + BATCH_EVENTS]
@@ -298,18 +291,18 @@ class SessionImport:
         dry_run: bool,
     ) -> None:
         """Import the facts that are not stored yet, one user after the other."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
-        policy = policy_of(found.policy if found else None, self._options)
+        policy = policy_of(found.policy if found else None, self.options)
         for user in sorted({fact.user for fact in facts}):
             user_facts = [fact for fact in facts if fact.user == user]
             locks = [
                 index_lock(target_index.name) for target_index in turn_index.facts(session, user)
             ]
-            async with self._database.begin(
+            async with self.database.begin(
                 scope,
                 locks=[] if dry_run else [session_lock(session), *locks],
-                lock_timeout_ms=self._options.session_lock_timeout_ms,
+                lock_timeout_ms=self.options.session_lock_timeout_ms,
                 read_only=dry_run,
                 long_running=True,
             ) as tx:
@@ -319,12 +312,12 @@ class SessionImport:
                     user,
                     user_facts,
                     policy.expires_at,
-                    now=self._clock.now(),
+                    now=self.clock.now(),
                     dry_run=dry_run,
                 )
                 report.counts.update(counts)
                 if index_id is not None:
-                    await self._follow_up.queue(tx, session, first=0, items=0, index_ids=[index_id])
+                    await self.follow_up.queue(tx, session, first=0, items=0, index_ids=[index_id])
 
     async def _policy(
         self,
@@ -338,7 +331,7 @@ class SessionImport:
         """Import the folder's policy where it differs from the options, if the session has none."""
         for record in records.of(LegacyKind.POLICY)[-1:]:
             try:
-                overrides = policy_overrides(orjson.dumps(record.body), self._options)
+                overrides = policy_overrides(orjson.dumps(record.body), self.options)
             except MemsvcError:
                 records.broken.append(InvalidRecord(record.file, record.line, "not a policy"))
                 return
@@ -351,9 +344,9 @@ class SessionImport:
 
     def _begin(self, scope: Scope, session: str, *, dry_run: bool) -> Any:
         if dry_run:
-            return self._database.begin_read(scope)
-        wait_ms = self._options.session_lock_timeout_ms
-        return self._database.begin(scope, locks=[session_lock(session)], lock_timeout_ms=wait_ms)
+            return self.database.begin_read(scope)
+        wait_ms = self.options.session_lock_timeout_ms
+        return self.database.begin(scope, locks=[session_lock(session)], lock_timeout_ms=wait_ms)
 
 
 def _batches(turns: Sequence[OldTurn]) -> Iterator[list[OldTurn]]:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from importlib.resources import files as resources
 from typing import Final
 from zlib import crc32
 
@@ -16,6 +15,7 @@ from memsvc.core.errors import MemsvcError, ModelOutputError
 from memsvc.core.facts import Claim, Merge, Statement, merge
 from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -53,6 +53,9 @@ log = structlog.get_logger("memsvc.enrichment")
 
 EXTRACT_JOB: Final = "turns.extract"
 CATEGORY: Final = "extraction"
+_INSTRUCTIONS: Final = packaged_text(__package__, "prompts/extract_facts.md").format(
+    keys=", ".join(KEYS), proposals=PROPOSALS_MAX
+)
 WINDOWS_A_RUN: Final = 10
 """Windows that one run reads before it yields to other jobs."""
 RETRY_DELAY_S: Final = 600.0
@@ -141,39 +144,26 @@ def _load_message(entry: TranscriptItem, chars_max: int) -> tuple[str, InputMess
     )
 
 
+@frozen
 class ModelExtraction:
     """Extraction of facts by a model, one window of a session after the other.
 
     The position is stored in the transaction that stores the result: a run that dies or is
     overtaken leaves nothing half done, and twice is the same as once."""
 
-    def __init__(
-        self,
-        database: Database,
-        llm: Llm,
-        clock: Clock,
-        tokens: TokenCounter,
-        meter: Meter,
-        options: TurnOptions,
-        *,
-        allowance: ModelCallBudget,
-        embeds: bool,
-    ) -> None:
-        self._database = database
-        self._llm = llm
-        self._clock = clock
-        self._tokens = tokens
-        self._meter = meter
-        self._options = options
-        self._allowance = allowance
-        self._embeds = embeds
-        prompt = (
-            resources("memsvc.styles.turns.models")
-            .joinpath("prompts/extract_facts.md")
-            .read_text("utf-8")
-        )
-        self._instructions = prompt.format(keys=", ".join(KEYS), proposals=PROPOSALS_MAX)
-        self.job = Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
+    database: Database
+    llm: Llm
+    clock: Clock
+    tokens: TokenCounter
+    meter: Meter
+    options: TurnOptions
+    allowance: ModelCallBudget
+    embeds: bool
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
 
     async def extract(self, scope: Scope, subject: str) -> None:
         """Job: read the messages of the session since the last time.
@@ -185,14 +175,14 @@ class ModelExtraction:
         try:
             wait_s = await self._read_windows(scope, subject)
         except BudgetExhaustedError:
-            wait_s = self._allowance.next_day_delay_s(crc32(subject.encode()))
+            wait_s = self.allowance.next_day_delay_s(crc32(subject.encode()))
             log.info(
                 "the daily model calls are used up: a session will be read tomorrow",
                 project=scope.project,
             )
         if wait_s is not None:
-            async with self._database.begin(scope) as tx:
-                await jobs.enqueue(tx, EXTRACT_JOB, subject, now=self._clock.now(), delay_s=wait_s)
+            async with self.database.begin(scope) as tx:
+                await jobs.enqueue(tx, EXTRACT_JOB, subject, now=self.clock.now(), delay_s=wait_s)
 
     async def _read_windows(self, scope: Scope, session: str) -> float | None:
         """Read some windows; return the seconds until the next run, None when all was read.
@@ -200,10 +190,10 @@ class ModelExtraction:
         A window without a usable answer, even for its first half, is skipped, so that no text can
         block a session."""
         for _ in range(WINDOWS_A_RUN):
-            async with self._database.begin_read(scope) as tx:
+            async with self.database.begin_read(scope) as tx:
                 if not await self._is_storage_allowed(tx, session):
                     return None
-                window = await next_window(tx, session, self._tokens, self._clock.now())
+                window = await next_window(tx, session, self.tokens, self.clock.now())
             if window is None:
                 return None
             answer = await self._call_model(scope, window)
@@ -223,14 +213,14 @@ class ModelExtraction:
         """Return the model's proposals; None when its output is unusable."""
         if not window.model_input.messages:
             return []
-        text = window.model_input.text(self._clock.now())
-        max_tokens = self._options.heuristic.max_output_tokens
+        text = window.model_input.text(self.clock.now())
+        max_tokens = self.options.heuristic.max_output_tokens
         try:
-            answer = await self._allowance.call(
+            answer = await self.allowance.call(
                 scope,
                 CATEGORY,
-                lambda: self._llm.extract(
-                    self._instructions, text, Proposals, output_tokens_max=max_tokens
+                lambda: self.llm.extract(
+                    _INSTRUCTIONS, text, Proposals, output_tokens_max=max_tokens
                 ),
             )
         except ModelOutputError:
@@ -245,7 +235,7 @@ class ModelExtraction:
 
         Stores nothing when another run read it meanwhile, when any of it was forgotten, or when the
         policy now forbids it."""
-        model_input, now = window.model_input, self._clock.now()
+        model_input, now = window.model_input, self.clock.now()
         indexes = turn_index.facts(model_input.session, model_input.user)
         locks = [
             session_lock(model_input.session),
@@ -253,10 +243,10 @@ class ModelExtraction:
         ]
         outcomes: Counter[str] = Counter()
         new_facts: Sequence[StatementWithExpiry] = ()
-        async with self._database.begin(
+        async with self.database.begin(
             scope,
             locks=locks if proposals else (),
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
         ) as tx:
             if proposals and not (
                 await self._is_storage_allowed(tx, model_input.session)
@@ -272,13 +262,13 @@ class ModelExtraction:
                 if merged.changes:
                     await self._write(tx, model_input, merged, new_facts, now)
         for outcome, count in outcomes.items():
-            self._meter.add("memsvc_extracted_facts_total", count, outcome=outcome)
+            self.meter.add("memsvc_extracted_facts_total", count, outcome=outcome)
         for new_fact in new_facts:
-            self._meter.add("mcp_memory_fact_write_total", tier=new_fact.statement.tier.value)
+            self.meter.add("mcp_memory_fact_write_total", tier=new_fact.statement.tier.value)
 
     async def _is_storage_allowed(self, tx: Tx, session: str) -> bool:
         found = await sessions.find(tx, session)
-        return policy_of(found.policy if found else None, self._options).store
+        return policy_of(found.policy if found else None, self.options).store
 
     async def _merged(
         self, tx: Tx, model_input: ModelInput, proposals: Sequence[FactProposal], now: datetime
@@ -314,7 +304,7 @@ class ModelExtraction:
     ) -> dict[str, datetime | None]:
         """Return the expiry of each statement by record; days count from the message."""
         found = await sessions.find(tx, model_input.session)
-        policy = policy_of(found.policy if found else None, self._options)
+        policy = policy_of(found.policy if found else None, self.options)
         stored_at = {message.event: message.stored_at for message in model_input.messages}
         return {
             claim.record: policy.expires_at(claim.tier, stored_at[claim.evidence.item])
@@ -331,7 +321,7 @@ class ModelExtraction:
         now: datetime,
     ) -> None:
         fact_index = turn_index.new_facts(model_input.session, model_input.user)
-        await write_merge(tx, fact_index, merged, new_facts, now, embeds=self._embeds)
+        await write_merge(tx, fact_index, merged, new_facts, now, embeds=self.embeds)
         await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
 
 

@@ -1,6 +1,5 @@
 """Model-written summary of a session's older context, by a job after the rule-based compaction."""
 
-from importlib.resources import files as resources
 from typing import Final
 from zlib import crc32
 
@@ -9,6 +8,8 @@ import regex
 import structlog
 
 from memsvc.core.errors import MemsvcError, ModelOutputError
+from memsvc.core.frozen import frozen
+from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Clock, Llm
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import replace_secrets
@@ -36,6 +37,9 @@ CATEGORY: Final = "compaction"
 MESSAGES_TOK: Final = 12_000
 """Limit of messages to read; of more, the latest: the existing summary covers the rest."""
 WORDS_TARGET: Final = 250
+_INSTRUCTIONS: Final = packaged_text(__package__, "prompts/summarise_context.md").format(
+    words=WORDS_TARGET
+)
 EXTRA_TOK: Final = 200
 """Tokens that the model may write beyond those that are kept, so that it can finish."""
 ANSWER_CHARS_MAX: Final = 20_000
@@ -46,34 +50,24 @@ _HIDDEN: Final = regex.compile(
 )
 
 
+@frozen
 class SummaryRewrite:
     """Rewriting of the summary of a session's older context by a model.
 
     A summary that a model wrote is left as it is, so twice is the same as once, and a failing model
     changes nothing."""
 
-    def __init__(
-        self,
-        database: Database,
-        llm: Llm,
-        clock: Clock,
-        costs: Costs,
-        options: TurnOptions,
-        allowance: ModelCallBudget,
-    ) -> None:
-        self._database = database
-        self._llm = llm
-        self._clock = clock
-        self._costs = costs
-        self._options = options
-        self._allowance = allowance
-        prompt = (
-            resources("memsvc.styles.turns.models")
-            .joinpath("prompts/summarise_context.md")
-            .read_text("utf-8")
-        )
-        self._instructions = prompt.format(words=WORDS_TARGET)
-        self.job = Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
+    database: Database
+    llm: Llm
+    clock: Clock
+    costs: Costs
+    options: TurnOptions
+    allowance: ModelCallBudget
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
         """Job: rewrite the summary of the session.
@@ -81,35 +75,33 @@ class SummaryRewrite:
         No transaction is open while the model works, and its text is dropped if the summary changed
         meanwhile. A session whose policy forbids storage is never sent to it. If it is out of reach
         or refuses, the error passes through."""
-        async with self._database.begin_read(scope) as tx:
+        async with self.database.begin_read(scope) as tx:
             current = await current_summary(tx, subject)
-        if current is None or current.model == self._llm.model:
+        if current is None or current.model == self.llm.model:
             return
-        if not policy_of(current.policy_stored, self._options).store:
+        if not policy_of(current.policy_stored, self.options).store:
             return
         wait_s = None
         try:
             text = await self._call_model(scope, current)
         except BudgetExhaustedError:
-            wait_s, text = self._allowance.next_day_delay_s(crc32(subject.encode())), ""
+            wait_s, text = self.allowance.next_day_delay_s(crc32(subject.encode())), ""
         if text and not await self._put(scope, subject, current, text):
             wait_s = 0.0
         if wait_s is not None:
-            async with self._database.begin(scope) as tx:
-                await jobs.enqueue(
-                    tx, SUMMARISE_JOB, subject, now=self._clock.now(), delay_s=wait_s
-                )
+            async with self.database.begin(scope) as tx:
+                await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
 
     async def _call_model(self, scope: Scope, current: ContextSummary) -> str:
         """Return the lines of the model's answer; "" when there are none."""
         text = self._model_input(current)
-        max_tokens = summary_tok_max(policy_of(current.policy_stored, self._options))
+        max_tokens = summary_tok_max(policy_of(current.policy_stored, self.options))
         try:
-            answer = await self._allowance.call(
+            answer = await self.allowance.call(
                 scope,
                 CATEGORY,
-                lambda: self._llm.complete(
-                    self._instructions, text, output_tokens_max=max_tokens + EXTRA_TOK
+                lambda: self.llm.complete(
+                    _INSTRUCTIONS, text, output_tokens_max=max_tokens + EXTRA_TOK
                 ),
             )
         except ModelOutputError:
@@ -125,15 +117,15 @@ class SummaryRewrite:
         return self._valid_lines(answer, days, max_tokens)
 
     async def _put(self, scope: Scope, session: str, current: ContextSummary, text: str) -> bool:
-        async with self._database.begin(
+        async with self.database.begin(
             scope,
             locks=[session_lock(session)],
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
         ) as tx:
             if await current_summary(tx, session) != current:
                 return False
             return await replace_summary(
-                tx, session, current.event, text, now=self._clock.now(), model=self._llm.model
+                tx, session, current.event, text, now=self.clock.now(), model=self.llm.model
             )
 
     def _model_input(self, current: ContextSummary) -> str:
@@ -142,7 +134,7 @@ class SummaryRewrite:
         for message in reversed(current.messages):
             if message.role not in ("user", "assistant"):
                 continue
-            left -= self._costs.text(message.text)
+            left -= self.costs.text(message.text)
             if left < 0:
                 break
             messages.append(
@@ -170,7 +162,7 @@ class SummaryRewrite:
             if found is None or found[1] not in days:
                 continue
             valid_line = f"- {found[1]} {found[2].strip()}: {found[3].strip()}"
-            left -= self._costs.text(valid_line + "\n")
+            left -= self.costs.text(valid_line + "\n")
             if left < 0:
                 break
             lines.append(valid_line)

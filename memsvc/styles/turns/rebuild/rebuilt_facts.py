@@ -276,6 +276,7 @@ class _ReadAgain:
     without_statement: list[Fact]
 
 
+@frozen
 class FactRereading:
     """Gives facts of older versions the clause that says them.
 
@@ -285,18 +286,21 @@ class FactRereading:
     deleted, with a record, and can be restored. Facts of imports, models and persons, and those
     without a turn, stay as they are. A run that was killed is simply run again."""
 
-    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
-        self.job = Job(name=REREAD_JOB, run=self.run, interval_s=INTERVAL_S)
+    database: Database
+    clock: Clock
+    options: TurnOptions
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return Job(name=REREAD_JOB, run=self.run, interval_s=INTERVAL_S)
 
     async def run(self, scope: Scope, subject: str) -> None:
         """Job: read the facts of a project again, some of one index at a time."""
         del subject
         last = _FIRST
         while True:
-            async with self._database.begin_read(scope) as tx:
+            async with self.database.begin_read(scope) as tx:
                 page = await derived.without_statement(tx, after=last, limit=FACTS_A_STEP)
             if not page:
                 return
@@ -313,10 +317,10 @@ class FactRereading:
         self, scope: Scope, target_index: TurnIndex, after: tuple[int, int], last: int
     ) -> None:
         """Read the facts of an index again, beyond a place and up to an entry."""
-        async with self._database.begin(
+        async with self.database.begin(
             scope,
             locks=[index_lock(target_index.name)],
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
             long_running=True,
         ) as tx:
             page = [
@@ -327,7 +331,7 @@ class FactRereading:
             messages = await self._messages(tx, page)
             texts = [text for turn in messages.values() for _, text in turn]
             found = await run_in_thread(sum(map(len, texts)), _compared, page, messages)
-            await self._write(tx, target_index, found, self._clock.now())
+            await self._write(tx, target_index, found, self.clock.now())
 
     async def _messages(self, tx: Tx, page: Sequence[Fact]) -> dict[Turn, list[tuple[str, str]]]:
         """Return the user's messages of the turns of facts: pairs of event id and text.
@@ -339,7 +343,7 @@ class FactRereading:
             index_id = turn_index.turns(session).number
             expected = sorted(turn for source, turn in turns if source == session)
             stored = await index.list_visible(
-                tx, session, index_id, expected, limit=self._options.items_max * 3
+                tx, session, index_id, expected, limit=self.options.items_max * 3
             )
             entries = [item.entry for items in stored.values() for item in items]
             texts = await index.texts(tx, index_id, entries, chars_max=TEXT_CHARS_MAX)
