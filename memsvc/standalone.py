@@ -313,7 +313,7 @@ class FolderSync:
                 if file is not None and (
                     file.sha256 is None or file.sha256.hex() != written.get(name)
                 ):
-                    texts[name] = await files.read(tx, file, 0, file.size_bytes)
+                    texts[name] = await files.read(tx, file)
         return texts, names
 
     def _log(self, messages: Iterable[str]) -> None:

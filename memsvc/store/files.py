@@ -253,8 +253,9 @@ def _split(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int],
     ]
 
 
-async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
-    """Return the bytes `start <= position < stop` of a file's present content."""
+async def read(tx: Tx, file: File, start: int = 0, stop: int | None = None) -> bytes:
+    """Return the bytes `start <= position < stop` of a file's present content; all by default."""
+    stop = file.size_bytes if stop is None else stop
     if stop <= start:
         return b""
     rows = await tx.fetch(

@@ -27,8 +27,8 @@ class IndexQuery:
 
     index_id: int
     best: int
-    neighbours: int
-    expand_count: int
+    neighbours: int = 0
+    expand_count: int = 0
     best_by_embedding: int = 0
 
 

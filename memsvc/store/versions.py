@@ -7,28 +7,12 @@ deleted and has no states.
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.core.frozen import frozen
 from memsvc.store.database import Row, Tx
 
 REVISION_MAX = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class FileRevision:
-    """Time of a file: one of its revisions."""
-
-    file_id: uuid.UUID
-    revision: int
-
-    @classmethod
-    def parse(cls, version: str) -> "FileRevision | None":
-        """Return the position of a version token; None when no file can have had it."""
-        file_id, _, revision = version.partition(":")
-        number = int(revision)
-        return cls(uuid.UUID(hex=file_id), number) if number <= REVISION_MAX else None
 
 
 @frozen
@@ -45,6 +29,13 @@ class FileState:
     def version(self) -> str:
         """Token that the file had then: `file_id:revision`."""
         return f"{self.incarnation.hex}:{self.revision}"
+
+
+def _parse(version: str) -> tuple[uuid.UUID, int] | None:
+    """Return the file and revision of a version token; None when no file can have had it."""
+    file_id, _, revision = version.partition(":")
+    number = int(revision)
+    return (uuid.UUID(hex=file_id), number) if number <= REVISION_MAX else None
 
 
 def states_of(start_max: str, limit: str) -> str:
@@ -89,19 +80,16 @@ async def is_known(tx: Tx, path: str) -> bool:
     )
 
 
-async def history(
-    tx: Tx, path: str, *, before: FileRevision | None, limit: int
-) -> list[FileState] | None:
+async def history(tx: Tx, path: str, *, before: str | None, limit: int) -> list[FileState] | None:
     """Return past states of the files at a path, live or deleted there, newest first.
 
     With `before`, from there on. The present state of the live file is no past one. None when no
     file of that path was ever at `before`.
     """
-    here = None
-    if before is not None:
-        here = await _locate(tx, path, FileRevision(before.file_id, before.revision - 1))
-        if here is None:
-            return None
+    position = _parse(before) if before is not None else None
+    here = await _locate(tx, path, position[0], position[1] - 1) if position else None
+    if before is not None and here is None:
+        return None
     rows = await tx.fetch(
         f"""
         SELECT s.incarnation, state.revision, s.stream, state.size_bytes, state.created_at
@@ -138,8 +126,8 @@ async def history(
         """,
         path,
         here["deleted_at"] if here else None,
-        before.file_id if before else None,
-        before.revision - 1 if before else 0,
+        position[0] if position else None,
+        position[1] - 1 if position else 0,
         here["stream"] if here else None,
         # where no block of the stream is as old as that, only its empty state can be
         None if here is None else -1 if here["start"] is None else here["start"],
@@ -149,18 +137,22 @@ async def history(
     return [FileState(**row) for row in rows]
 
 
-async def state(tx: Tx, path: str, at: FileRevision) -> FileState | None:
-    """Return the state of a file of this path, live or deleted, at a revision.
+async def state(tx: Tx, path: str, version: str) -> FileState | None:
+    """Return the state of a file of this path, live or deleted, at the version of this token.
 
     None when it never was there, or no longer can be read there.
     """
-    row = await _locate(tx, path, at)
-    if row is None or row["stream"] is None or at.revision > row["latest"]:
+    position = _parse(version)
+    if position is None:
+        return None
+    file_id, revision = position
+    row = await _locate(tx, path, file_id, revision)
+    if row is None or row["stream"] is None or revision > row["latest"]:
         return None
     if row["start"] is None:
-        return FileState(at.file_id, row["first_revision"], row["stream"], 0, row["begun_at"])
+        return FileState(file_id, row["first_revision"], row["stream"], 0, row["begun_at"])
     return FileState(
-        at.file_id,
+        file_id,
         max(row["revision"], row["first_revision"]),
         row["stream"],
         row["size_bytes"],
@@ -196,7 +188,7 @@ async def contents(tx: Tx, of: Sequence[FileState]) -> list[bytes]:
     return [whole.get(state.stream, b"")[: state.size_bytes] for state in of]
 
 
-async def _locate(tx: Tx, path: str, at: FileRevision) -> Row | None:
+async def _locate(tx: Tx, path: str, file_id: uuid.UUID, revision: int) -> Row | None:
     """Return the file of a path at a position, with its stream and that stream's last block then.
 
     Bisects the stream, whose revisions rise with its bytes: no index of them is needed.
@@ -236,6 +228,6 @@ async def _locate(tx: Tx, path: str, at: FileRevision) -> Row | None:
             ORDER BY start DESC LIMIT 1) AS last) ON low >= high AND last.revision <= $5
         """,
         path,
-        at.file_id,
-        at.revision,
+        file_id,
+        revision,
     )

@@ -20,6 +20,7 @@ from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import jobs, vectors
 from memsvc.store.database import Database
+from memsvc.store.search import QueryEmbedding
 from memsvc.store.vectors import VectorProgress
 
 log = structlog.get_logger("memsvc.embedding")
@@ -163,3 +164,12 @@ class Embedding:
     def _record_failure(self, kind: str, error: MemsvcError) -> None:
         self._meter.add("memsvc_embedding_calls_total", kind=kind, status="error")
         self._meter.add("memsvc_embedding_failures_total", code=error.code.value)
+
+
+async def embed_query(embedding: Embedding | None, text: str) -> QueryEmbedding | None:
+    """Return the embedding of a question; None without an embedder, or where it is late or fails.
+
+    Call it before a transaction begins.
+    """
+    vector = await embedding.question(text) if embedding is not None else None
+    return QueryEmbedding(vector, embedding.model) if embedding and vector is not None else None

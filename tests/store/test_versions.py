@@ -10,7 +10,7 @@ import pytest
 from memsvc.core.scope import Scope
 from memsvc.store import file_gc, files, projects, usage, versions
 from memsvc.store.database import Database
-from memsvc.store.versions import FileRevision, FileState
+from memsvc.store.versions import FileState
 from tests.fakes import FakeClock
 from tests.plans import explain_bodies, record_plans
 
@@ -57,8 +57,12 @@ async def log(
     return file
 
 
+def _token(file_id: uuid.UUID, revision: int) -> str:
+    return f"{file_id.hex}:{revision}"
+
+
 async def page(
-    database: Database, scope: Scope, before: FileRevision | None = None, limit: int = 50
+    database: Database, scope: Scope, before: str | None = None, limit: int = 50
 ) -> list[FileState]:
     async with database.begin(scope, read_only=True) as tx:
         found = await versions.history(tx, PATH, before=before, limit=limit)
@@ -76,22 +80,22 @@ async def test_every_state_of_ten_thousand_appends_is_found(
         (APPENDS - 2) * LINE_BYTES,
     ]
     for revision in (APPENDS + 1, 5000, 4999, 17, 3):
-        states = await page(database, scope, FileRevision(log.incarnation, revision), limit=3)
+        states = await page(database, scope, _token(log.incarnation, revision), limit=3)
         assert [state.revision for state in states] == [
             number for number in range(revision - 1, revision - 4, -1) if number > 0
         ]
     async with database.begin(scope, read_only=True) as tx:
         for revision in (1, 2, 3, 4096, 4097, APPENDS, APPENDS + 1):
-            state = await versions.state(tx, PATH, FileRevision(log.incarnation, revision))
+            state = await versions.state(tx, PATH, _token(log.incarnation, revision))
             assert state is not None
             assert (state.revision, state.size_bytes) == (revision, (revision - 1) * LINE_BYTES)
             assert (state.created_at - clock.now()).total_seconds() == revision - 1
             content = await versions.content(tx, state)
             assert len(content) == state.size_bytes
             assert not content or content.endswith(f".{revision - 1}".encode())
-        assert await versions.state(tx, PATH, FileRevision(log.incarnation, APPENDS + 2)) is None
-        assert await versions.state(tx, PATH, FileRevision(uuid.uuid4(), 1)) is None
-        assert await versions.state(tx, "/other", FileRevision(log.incarnation, 1)) is None
+        assert await versions.state(tx, PATH, _token(log.incarnation, APPENDS + 2)) is None
+        assert await versions.state(tx, PATH, _token(uuid.uuid4(), 1)) is None
+        assert await versions.state(tx, "/other", _token(log.incarnation, 1)) is None
 
 
 async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
@@ -101,7 +105,7 @@ async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plans = record_plans(monkeypatch)
-    for before in (None, FileRevision(log.incarnation, 5000)):
+    for before in (None, _token(log.incarnation, 5000)):
         plans.clear()
         await page(database, scope, before)
         assert len(plans) == (1 if before is None else 2)
@@ -121,8 +125,8 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
     keep = file_gc.FileRetention(cutoff=clock.now(), past_states=3, deleted_before=clock.now())
     async with database.begin(scope) as tx:
         await versions.history(tx, PATH, before=None, limit=10)
-        await versions.history(tx, PATH, before=FileRevision(log.incarnation, 77), limit=10)
-        state = await versions.state(tx, PATH, FileRevision(log.incarnation, 50))
+        await versions.history(tx, PATH, before=_token(log.incarnation, 77), limit=10)
+        state = await versions.state(tx, PATH, _token(log.incarnation, 50))
         assert state is not None
         await versions.content(tx, state)
         await versions.contents(tx, [state])
@@ -155,6 +159,6 @@ async def test_a_page_of_a_long_history_takes_milliseconds(
     took_ms = []
     for revision in range(APPENDS, 0, -500):
         started = perf_counter()
-        await page(database, scope, FileRevision(log.incarnation, revision))
+        await page(database, scope, _token(log.incarnation, revision))
         took_ms.append((perf_counter() - started) * 1000)
     assert sorted(took_ms)[len(took_ms) // 2] < 50

@@ -111,7 +111,7 @@ async def content_hash(tx: Tx, file: File) -> bytes:
     """Return the SHA-256 of a file's content, computed where the last write did not store it."""
     if file.sha256 is not None:
         return file.sha256
-    return hashlib.sha256(await files.read(tx, file, 0, file.size_bytes)).digest()
+    return hashlib.sha256(await files.read(tx, file)).digest()
 
 
 def check_version(file: File | None, expected_version: str | None) -> None:

@@ -20,7 +20,6 @@ from memsvc.core.tools import EntryType, RenderedFile, Version, Views
 from memsvc.store import files as store
 from memsvc.store import summaries, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.files import File
 from memsvc.store.summaries import ContentDescription
 from memsvc.styles.files.file_models import (
     Encoding,
@@ -37,136 +36,6 @@ from memsvc.styles.files.options import FilesOptions
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
 HEAD_BYTES: Final = 2048
 """Bytes from the start of a file that its summary is made from when no model made one."""
-
-
-@frozen
-class FileEntry:
-    """A file or directory in a listing or a stat."""
-
-    path: str
-    type: EntryType
-    size_bytes: int
-    created_at: datetime
-    updated_at: datetime
-    version: str | None = None
-    sha256: bytes | None = None
-    summary: str | None = None
-
-
-def file_entry(file: File) -> FileEntry:
-    return FileEntry(
-        file.path,
-        "FILE",
-        file.size_bytes,
-        file.created_at,
-        file.updated_at,
-        file.version,
-        file.sha256,
-    )
-
-
-def rendered_entry(rendered: RenderedFile) -> FileEntry:
-    return FileEntry(
-        rendered.path, "FILE", len(rendered.content), rendered.updated_at, rendered.updated_at
-    )
-
-
-@frozen
-class PageRequest:
-    """The page of a directory to return: levels, the path to start after, and the limit.
-
-    `include_times` asks when anything in each directory was last written, for which all of it is
-    read."""
-
-    depth: int
-    after: str
-    limit: int
-    include_times: bool
-
-
-async def page(
-    tx: Tx, directory: str, request: PageRequest, rendered: Sequence[RenderedFile]
-) -> list[FileEntry]:
-    """Return the first entries after `after`: stored and rendered files, and their directories."""
-    depth, after, limit = request.depth, request.after, request.limit
-    level = directory.count("/") + depth
-    # each directory up to `after` may have later files, which add no entry that was not listed
-    # before
-    row_limit = limit + len(_possible_directories(after)) + 1
-    rows = await tree.walk(tx, directory, depth=depth, after=after, limit=row_limit)
-    found = {
-        row["path"]: FileEntry(
-            row["path"], "FILE", row["size_bytes"], row["created_at"], row["updated_at"]
-        )
-        for row in rows
-    }
-    found |= {file.path: rendered_entry(file) for file in rendered}
-    directories = {
-        path for path in found for path in _possible_directories(path) if path.count("/") <= level
-    }
-    inside = [path for path in directories if path.startswith(directory + "/") and path > after]
-    written = await _written(tx, inside, include_times=request.include_times) if inside else {}
-    for file in rendered:
-        for path in ancestors(file.path):
-            if path in inside:
-                written[path] = (
-                    max(written.get(path, NEVER), file.updated_at)
-                    if request.include_times
-                    else NEVER
-                )
-    entries = [entry for path, entry in found.items() if path.count("/") <= level and path > after]
-    entries += [
-        FileEntry(path, "DIRECTORY", 0, NEVER, updated_at) for path, updated_at in written.items()
-    ]
-    # nothing is known yet after the last file of a full page
-    last = rows[-1]["path"] if len(rows) == row_limit else None
-    entries = [entry for entry in entries if last is None or entry.path <= last]
-    return sorted(entries, key=lambda entry: entry.path)[:limit]
-
-
-async def _written(tx: Tx, paths: Sequence[str], *, include_times: bool) -> dict[str, datetime]:
-    """Return which of these paths are directories of stored files, with their last write."""
-    if include_times:
-        return await tree.directories(tx, paths)
-    return dict.fromkeys(await tree.are_directories(tx, paths), NEVER)
-
-
-async def with_summaries(
-    tx: Tx, entries: Sequence[FileEntry], rendered: Mapping[str, RenderedFile]
-) -> list[FileEntry]:
-    """Return the same entries, files with their summaries: a model's where it is current."""
-    stored = [
-        entry.path for entry in entries if entry.type == "FILE" and entry.path not in rendered
-    ]
-    found = await summaries.describe_paths(tx, stored, head_bytes=HEAD_BYTES) if stored else {}
-    for path, file in rendered.items():
-        found[path] = ContentDescription(len(file.content), True, None, file.content[:HEAD_BYTES])
-    # for a full page this takes too long to block the event loop
-    texts = await to_thread.run_sync(
-        lambda: {path: _summary(source) for path, source in found.items()}
-    )
-    return [replace(entry, summary=texts.get(entry.path)) for entry in entries]
-
-
-def _summary(source: ContentDescription) -> str:
-    return source.summary or rule_summary(
-        source.head, size_bytes=source.size_bytes, is_text=source.is_text
-    )
-
-
-def _possible_directories(path: str) -> list[str]:
-    """Return the directories above a path and those that sort just before it.
-
-    `/a` sorts before `/a.txt` and `/a/b`."""
-    candidates = ancestors(path)
-    for ancestor in [*ancestors(path), path]:
-        start = ancestor.rfind("/") + 2
-        candidates += [ancestor[:at] for at in range(start, len(ancestor)) if ancestor[at] < "/"]
-    return candidates
-
-
-SUMMARY_ENTRIES_MAX: Final = 100
-"""Largest page with summaries, which are a paragraph each."""
 
 
 @result
@@ -225,6 +94,104 @@ class FileList:
 
 
 @frozen
+class PageRequest:
+    """The page of a directory to return: levels, the path to start after, and the limit.
+
+    `include_times` asks when anything in each directory was last written, for which all of it is
+    read."""
+
+    depth: int
+    after: str
+    limit: int
+    include_times: bool
+
+
+async def page(
+    tx: Tx, directory: str, request: PageRequest, rendered: Sequence[RenderedFile]
+) -> list[ListedFile]:
+    """Return the first entries after `after`: stored and rendered files, and their directories."""
+    depth, after, limit = request.depth, request.after, request.limit
+    level = directory.count("/") + depth
+    # each directory up to `after` may have later files, which add no entry that was not listed
+    # before
+    row_limit = limit + len(_possible_directories(after)) + 1
+    rows = await tree.walk(tx, directory, depth=depth, after=after, limit=row_limit)
+    found = {
+        row["path"]: _listed(
+            row["path"], "FILE", row["size_bytes"], row["created_at"], row["updated_at"]
+        )
+        for row in rows
+    }
+    found |= {
+        file.path: _listed(file.path, "FILE", len(file.content), file.updated_at, file.updated_at)
+        for file in rendered
+    }
+    directories = {
+        path for path in found for path in _possible_directories(path) if path.count("/") <= level
+    }
+    inside = [path for path in directories if path.startswith(directory + "/") and path > after]
+    written: dict[str, datetime] = {}
+    if inside and request.include_times:
+        written = await tree.directories(tx, inside)
+    elif inside:
+        written = dict.fromkeys(await tree.are_directories(tx, inside), NEVER)
+    for file in rendered:
+        for path in ancestors(file.path):
+            if path in inside:
+                written[path] = (
+                    max(written.get(path, NEVER), file.updated_at)
+                    if request.include_times
+                    else NEVER
+                )
+    entries = [entry for path, entry in found.items() if path.count("/") <= level and path > after]
+    entries += [
+        _listed(path, "DIRECTORY", 0, NEVER, updated_at) for path, updated_at in written.items()
+    ]
+    # nothing is known yet after the last file of a full page
+    last = rows[-1]["path"] if len(rows) == row_limit else None
+    entries = [entry for entry in entries if last is None or entry.path <= last]
+    return sorted(entries, key=lambda entry: entry.path)[:limit]
+
+
+async def with_summaries(
+    tx: Tx, entries: Sequence[ListedFile], rendered: Mapping[str, RenderedFile]
+) -> list[ListedFile]:
+    """Return the same entries, files with their summaries: a model's where it is current."""
+    stored = [
+        entry.path for entry in entries if entry.type == "FILE" and entry.path not in rendered
+    ]
+    found = await summaries.describe_paths(tx, stored, head_bytes=HEAD_BYTES) if stored else {}
+    for path, file in rendered.items():
+        found[path] = ContentDescription(len(file.content), True, None, file.content[:HEAD_BYTES])
+    # for a full page this takes too long to block the event loop
+    texts = await to_thread.run_sync(
+        lambda: {path: _summary(source) for path, source in found.items()}
+    )
+    return [replace(entry, summary=texts.get(entry.path)) for entry in entries]
+
+
+def _summary(source: ContentDescription) -> str:
+    return source.summary or rule_summary(
+        source.head, size_bytes=source.size_bytes, is_text=source.is_text
+    )
+
+
+def _possible_directories(path: str) -> list[str]:
+    """Return the directories above a path and those that sort just before it.
+
+    `/a` sorts before `/a.txt` and `/a/b`."""
+    candidates = ancestors(path)
+    for ancestor in [*ancestors(path), path]:
+        start = ancestor.rfind("/") + 2
+        candidates += [ancestor[:at] for at in range(start, len(ancestor)) if ancestor[at] < "/"]
+    return candidates
+
+
+SUMMARY_ENTRIES_MAX: Final = 100
+"""Largest page with summaries, which are a paragraph each."""
+
+
+@frozen
 class FileStore:
     """The file store as callers read it.
 
@@ -245,31 +212,28 @@ class FileStore:
         ] = False,
     ) -> FileStat:
         """Tell whether a file or directory exists, its size in bytes, its times and its version."""
-        entry = await self.entry(scope, path, hashed=content_sha256)
-        if entry is None:
-            return FileStat(False, "", 0, NEVER, NEVER)
-        return FileStat(
-            True,
-            entry.type,
-            entry.size_bytes,
-            entry.created_at,
-            entry.updated_at,
-            entry.version,
-            entry.sha256.hex() if entry.sha256 else None,
-        )
+        return await self.entry(scope, path, hashed=content_sha256)
 
-    async def entry(self, scope: Scope, path: str, *, hashed: bool = False) -> FileEntry | None:
-        """Return the entry at a path, None when nothing is there; the root is always a directory.
+    async def entry(self, scope: Scope, path: str, *, hashed: bool = False) -> FileStat:
+        """Return what is at a path, if anything; the root is always a directory.
 
         `hashed` asks for the hash of the content, even if all of it must be read."""
         rendered = await self._rendered(scope, path)
         if rendered is not None:
-            return rendered_entry(rendered)
+            at = rendered.updated_at
+            return FileStat(True, "FILE", len(rendered.content), at, at)
         async with self.database.begin_read(scope) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
-                return file_entry(
-                    replace(file, sha256=await content_hash(tx, file)) if hashed else file
+                sha256 = await content_hash(tx, file) if hashed else file.sha256
+                return FileStat(
+                    True,
+                    "FILE",
+                    file.size_bytes,
+                    file.created_at,
+                    file.updated_at,
+                    file.version,
+                    sha256.hex() if sha256 else None,
                 )
             updated_at = (await tree.directories(tx, [path])).get(path)
         inside = [
@@ -278,8 +242,8 @@ class FileStore:
             for child in await view.list_directory(scope, path)
         ]
         if updated_at is None and not inside and path != ROOT:
-            return None
-        return FileEntry(path, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
+            return FileStat(False, "", 0, NEVER, NEVER)
+        return FileStat(True, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
 
     @file_tool("file_read", title="Read a file", needs=Permission.READ, for_agents=True)
     async def read(
@@ -307,7 +271,7 @@ class FileStore:
             if file is not None:
                 check_version(file, expected_version)
                 return await _content(tx, file, offset, length)
-        if await self.entry(scope, path) is None:
+        if not (await self.entry(scope, path)).exists:
             raise not_found("file not found")
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
@@ -340,7 +304,7 @@ class FileStore:
         if max_entries < 1:
             raise invalid("limit must be > 0")
         max_entries = min(max_entries, SUMMARY_ENTRIES_MAX) if summaries else max_entries
-        entries: list[FileEntry] = []
+        entries: list[ListedFile] = []
         rendered: list[RenderedFile] = []
         if depth > 0:
             rendered = [
@@ -355,27 +319,23 @@ class FileStore:
                 )
         if not entries and not (path == ROOT and depth > 0):
             current = await self.entry(scope, path)
-            if current is None:
+            if not current.exists:
                 raise not_found(f"there is no file or directory {path}")
-            if (depth == 0 or current.type == "FILE") and (path > cursor or path == ROOT):
-                entries = [current]
+            kind: EntryType = "FILE" if current.type == "FILE" else "DIRECTORY"
+            if (depth == 0 or kind == "FILE") and (path > cursor or path == ROOT):
+                entries = [
+                    _listed(path, kind, current.size, current.created_at, current.updated_at)
+                ]
             if summaries and (file := await self._rendered(scope, path)) is not None:
                 rendered = [file]
         shown, has_more = entries[:max_entries], len(entries) > max_entries
         if summaries:
-            shown = await self._with_summaries(scope, shown, rendered)
-        return FileList(
-            [_listed(entry) for entry in shown], has_more, shown[-1].path if has_more else None
-        )
-
-    async def _with_summaries(
-        self, scope: Scope, entries: list[FileEntry], rendered: Sequence[RenderedFile]
-    ) -> list[FileEntry]:
-        paths = {entry.path for entry in entries}
-        async with self.database.begin_read(scope) as tx:
-            return await with_summaries(
-                tx, entries, {file.path: file for file in rendered if file.path in paths}
-            )
+            paths = {entry.path for entry in shown}
+            async with self.database.begin_read(scope) as tx:
+                shown = await with_summaries(
+                    tx, shown, {file.path: file for file in rendered if file.path in paths}
+                )
+        return FileList(shown, has_more, shown[-1].path if has_more else None)
 
     async def _rendered(self, scope: Scope, path: str) -> RenderedFile | None:
         for view in self.views:
@@ -400,13 +360,7 @@ async def _content(tx: Tx, file: store.File, offset: int, length: int) -> FileTe
     return FileText(text_range(raw, 0, max(stop - offset, 0)), "utf-8", file.version, known)
 
 
-def _listed(entry: FileEntry) -> ListedFile:
-    return ListedFile(
-        name_of(entry.path),
-        entry.path or "/",
-        entry.type,
-        entry.size_bytes,
-        entry.created_at,
-        entry.updated_at,
-        entry.summary,
-    )
+def _listed(
+    path: str, kind: EntryType, size_bytes: int, created_at: datetime, updated_at: datetime
+) -> ListedFile:
+    return ListedFile(name_of(path), path or "/", kind, size_bytes, created_at, updated_at)

@@ -387,7 +387,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
                 raise invalid_offset("offset beyond eof")
             if request.offset == file.size_bytes and request.content:
                 return None
-            old = await store.read(tx, file, 0, file.size_bytes)
+            old = await store.read(tx, file)
             whole = (
                 old[: request.offset]
                 + request.content

@@ -31,7 +31,7 @@ from memsvc.core.paths import PATH_BYTES_MAX, check_path, decode_segment, encode
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.styles.files.file_models import INTEGER_MAX, Precondition
-from memsvc.styles.files.file_store import FileEntry, FileStore
+from memsvc.styles.files.file_store import FileStat, FileStore
 from memsvc.styles.files.file_writer import FileWriter, Mode
 
 LINES_MAX: Final = 999_999
@@ -226,7 +226,7 @@ class MemoryDirectory:
         INVALID_CONTENT for a file that is not text or has more than LINES_MAX lines."""
         store_path = _store_path(path)
         entry = await self._entry(scope, store_path)
-        if entry is None:
+        if not entry.exists:
             raise not_found(_missing(path))
         if entry.type == "DIRECTORY":
             return await self._view_directory(scope, path, store_path)
@@ -245,7 +245,7 @@ class MemoryDirectory:
         """Create a file. ALREADY_EXISTS, NOT_DIRECTORY, and the errors of a write."""
         store_path = _store_path(path)
         exists = f"File {path} already exists"
-        if await self._entry(scope, store_path) is not None:
+        if (await self._entry(scope, store_path)).exists:
             raise already_exists(exists)
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.IS_DIRECTORY: exists}):
             absent = Precondition(must_not_exist=True)
@@ -328,17 +328,18 @@ class MemoryDirectory:
         if source == ROOT:
             raise permission_denied("Cannot rename the /memories directory itself")
         exists = f"The destination {new_path} already exists"
-        if await self._entry(scope, destination) is not None:
+        if (await self._entry(scope, destination)).exists:
             raise already_exists(exists)
         missing = f"The path {old_path} does not exist"
         with _with_messages({Code.ALREADY_EXISTS: exists, Code.NOT_FOUND: missing}):
             await self.writing.rename(scope, source, destination)
         return f"Successfully renamed {old_path} to {new_path}"
 
-    async def _entry(self, scope: Scope, store_path: str) -> FileEntry | None:
+    async def _entry(self, scope: Scope, store_path: str) -> FileStat:
         entry = await self.files.entry(scope, store_path)
         # other directories exist because of their files; this one always exists
-        return await self.files.entry(scope, "") if entry is None and store_path == ROOT else entry
+        is_new = not entry.exists and store_path == ROOT
+        return await self.files.entry(scope, "") if is_new else entry
 
     async def _read(self, scope: Scope, path: str, store_path: str) -> tuple[str, str | None]:
         read = await self.files.read(scope, store_path)

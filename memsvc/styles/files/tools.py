@@ -31,7 +31,7 @@ from memsvc.store import files as store
 from memsvc.store import projects, tree, versions
 from memsvc.store.database import Database
 from memsvc.store.files import File
-from memsvc.store.versions import FileRevision, FileState
+from memsvc.store.versions import FileState
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_maintenance import jobs as upkeep_jobs
@@ -115,14 +115,8 @@ class FileHistory:
     ) -> PastVersions:
         """List what a file was before, newest first, also after it was deleted."""
         _check_path(path)
-        position = FileRevision.parse(before_id) if before_id is not None else None
         async with self.database.begin_read(scope) as tx:
-            unknown = before_id is not None and position is None
-            found = (
-                None
-                if unknown
-                else await versions.history(tx, path, before=position, limit=limit + 1)
-            )
+            found = await versions.history(tx, path, before=before_id, limit=limit + 1)
             if found is None:
                 raise _not_found()
             if not found and before_id is None and not await versions.is_known(tx, path):
@@ -176,9 +170,8 @@ class FileHistory:
 
     async def _read(self, scope: Scope, path: str, version: str) -> tuple[FileState, bytes]:
         _check_path(path)
-        position = FileRevision.parse(version)
         async with self.database.begin_read(scope) as tx:
-            state = await versions.state(tx, path, position) if position is not None else None
+            state = await versions.state(tx, path, version)
             if state is None:
                 raise _not_found()
             return state, await versions.content(tx, state)
@@ -216,7 +209,7 @@ class Transfer:
     async def open(self, scope: Scope, args: Any) -> OpenFile:
         """Return the file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
         entry = await self.files.entry(scope, args.path)
-        if entry is None:
+        if not entry.exists:
             raise not_found("file not found")
         if entry.type == "DIRECTORY":
             raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
@@ -241,11 +234,9 @@ class Transfer:
 
     async def open_version(self, scope: Scope, args: Any) -> OpenFile:
         """Return a past version, as bytes, not as text. INVALID_PATH for the root, NOT_FOUND."""
-        if args.path == ROOT:
-            raise invalid_path("history requires an exact file path")
-        position = FileRevision.parse(args.history_id)
+        _check_path(args.path)
         async with self.database.begin_read(scope) as tx:
-            state = await versions.state(tx, args.path, position) if position is not None else None
+            state = await versions.state(tx, args.path, args.history_id)
         if state is None:
             raise not_found("version not found")
         at = state.created_at

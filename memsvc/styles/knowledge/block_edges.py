@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import exp
 from typing import Annotated, Final, Literal
 
-from memsvc.core.errors import MemsvcError, already_exists, conflict, invalid, not_found
+from memsvc.core.errors import already_exists, conflict, invalid, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import edges, knowledge_blocks
@@ -135,7 +135,11 @@ class EdgeEditor:
                     block_id not in existing_blocks
                     or existing_blocks[block_id].status == "archived"
                 ):
-                    raise _not_active(block_id)
+                    raise not_found(
+                        f"Block '{block_id[:8]}…' not found in active memory.",
+                        recovery="Use elfmem_recall() to find active block IDs. If the block was"
+                        " archived, remember its content again.",
+                    )
             existing = await edges.find(writing.tx, source, target)
             if existing is None:
                 edge, replaced = await self._create(
@@ -227,7 +231,14 @@ class EdgeEditor:
                 return edge, "updated"
             case "reinforce":
                 if relation is not None and relation != existing.relation:
-                    raise _other_relation(between, existing.relation, relation)
+                    raise conflict(
+                        f"{between} with relation={existing.relation!r}, but reinforce was called"
+                        f" with relation={relation!r}.",
+                        recovery=f"Use if_exists='update' to change the relation to {relation!r},"
+                        " if_exists='skip' to keep the existing edge unchanged, or omit the"
+                        " relation argument to reinforce the existing edge without asserting a"
+                        " relation.",
+                    )
                 weight = min(existing.weight + REINFORCED_BY, 1.0)
                 await edges.add_weight(
                     writing.tx,
@@ -280,21 +291,3 @@ class EdgeEditor:
 def _weight(relation: str) -> float:
     """Return the weight of an edge that an agent states."""
     return DEFAULT_WEIGHTS.get(relation, OTHER_WEIGHT)
-
-
-def _not_active(block_id: str) -> MemsvcError:
-    return not_found(
-        f"Block '{block_id[:8]}…' not found in active memory.",
-        recovery="Use elfmem_recall() to find active block IDs. If the block was archived,"
-        " remember its content again.",
-    )
-
-
-def _other_relation(between: str, existing: str, requested: str) -> MemsvcError:
-    return conflict(
-        f"{between} with relation={existing!r}, but reinforce was called with"
-        f" relation={requested!r}.",
-        recovery=f"Use if_exists='update' to change the relation to {requested!r},"
-        " if_exists='skip' to keep the existing edge unchanged, or omit the relation"
-        " argument to reinforce the existing edge without asserting a relation.",
-    )

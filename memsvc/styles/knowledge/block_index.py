@@ -11,13 +11,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from memsvc.core.analysis import query_terms
 from memsvc.core.decay import DECAY_PER_H, DecayTier
 from memsvc.core.errors import Code, MemsvcError, already_exists, invalid, quota_exceeded
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
+from memsvc.core.ranking import Candidate
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.word_similarity import word_similarity
-from memsvc.store import edges, jobs, knowledge_blocks, vectors
+from memsvc.store import edges, jobs, knowledge_blocks, search, vectors
 from memsvc.store.database import Database, Tx
 from memsvc.store.knowledge_blocks import (
     INDEX_ID,
@@ -27,6 +29,7 @@ from memsvc.store.knowledge_blocks import (
     UsageClock,
 )
 from memsvc.store.locks import index_lock
+from memsvc.store.search import IndexQuery, QueryEmbedding
 from memsvc.styles.embedding import EMBED_JOB, Embedding
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.knowledge_models import (
@@ -211,6 +214,18 @@ class BlockIndex:
         return {block.block_id: found[block.entry] for block in blocks if block.entry in found}
 
 
+async def find_matches(
+    tx: Tx, text: str, embedding: QueryEmbedding | None, limit: int
+) -> Sequence[Candidate]:
+    """Return the blocks that match a text best: so many by its words, and by its meaning."""
+    terms = query_terms(text)
+    if not terms and embedding is None:
+        return []
+    query = IndexQuery(INDEX_ID, limit, best_by_embedding=limit)
+    found = (await search.search(tx, [query], terms, embedding)).get(INDEX_ID)
+    return found.candidates if found is not None else []
+
+
 def similarity(
     first: Sequence[float] | None, second: Sequence[float] | None, texts: tuple[str, str]
 ) -> float:
@@ -339,7 +354,9 @@ class BlockStore:
                 " should be recalled.",
             )
         async with self.index.written(scope) as writing:
-            block = await self._live(writing, block_id)
+            block = (await knowledge_blocks.read(writing.tx, [block_id])).get(block_id)
+            if block is None or block.status == "archived":
+                raise not_found(block_id)
             text = block.text if content is None else content.strip()
             digest = digest_of(text)
             existing = await knowledge_blocks.find_live(writing.tx, digest)
@@ -391,12 +408,6 @@ class BlockStore:
             count = writing.use.inbox if block.status == "inbox" else writing.use.active
             writing.change(archived=writing.use.archived + 1, **{block.status: count - 1})
         return BlockRemoval(f"Forgot block {short}.", block_id, "forgotten")
-
-    async def _live(self, writing: BlockWrite, block_id: str) -> KnowledgeBlock:
-        block = (await knowledge_blocks.read(writing.tx, [block_id])).get(block_id)
-        if block is None or block.status == "archived":
-            raise not_found(block_id)
-        return block
 
 
 def _stored(block_id: str, status: StoreStatus, pending: bool, full: bool) -> StoreResult:

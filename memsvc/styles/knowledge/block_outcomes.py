@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from memsvc.core.decay import DECAY_PER_H, DecayTier
-from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.store import edges, knowledge_blocks
@@ -186,13 +186,9 @@ def prior(confidence: float, weight: float) -> BetaConfidence:
 def check(signal: float, weight: float) -> None:
     """Raise INVALID_ARGUMENT for a signal or a weight that no outcome can have."""
     if not 0.0 <= signal <= 1.0:
-        raise _wrong(f"signal must be in [0.0, 1.0], got {signal}")
+        raise invalid(f"signal must be in [0.0, 1.0], got {signal}")
     if not weight > 0.0:
-        raise _wrong(f"weight must be > 0.0, got {weight}")
-
-
-def _wrong(message: str) -> MemsvcError:
-    return invalid(message)
+        raise invalid(f"weight must be > 0.0, got {weight}")
 
 
 def decay_after(decay_per_h: float, signal: float) -> float:

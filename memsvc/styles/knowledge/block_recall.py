@@ -13,22 +13,23 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from memsvc.core.analysis import query_terms
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter, TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.untrusted import within_lines
 from memsvc.core.word_similarity import Counts, cosine, counts_of
-from memsvc.store import edges, knowledge_blocks, search
+from memsvc.store import edges, knowledge_blocks
 from memsvc.store.database import Tx
-from memsvc.store.knowledge_blocks import INDEX_ID, KnowledgeBlock, UsageClock
-from memsvc.store.search import IndexQuery, QueryEmbedding
+from memsvc.store.knowledge_blocks import KnowledgeBlock, UsageClock
+from memsvc.store.search import QueryEmbedding
+from memsvc.styles.embedding import embed_query
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.block_index import (
     CONSTITUTIONAL,
     GOAL,
     BlockIndex,
     add_token_usage,
+    find_matches,
     is_self,
     similarity,
     usage_at,
@@ -100,27 +101,13 @@ PEER_HEADING: Final = (
 _FROM: Final = "peer/from:"
 
 
-@frozen
-class PromptText:
-    """Rendered text, with its number of blocks and estimated tokens."""
-
-    text: str
-    block_count: int
-    used_tok: int
-
-
 def estimated_tok(text: str) -> int:
     """Return the estimated number of tokens of a text."""
     return len(text) // CHARS_A_TOKEN
 
 
-def block_tok(text: str) -> int:
-    """Return the estimated number of tokens of a block: at least one."""
-    return max(1, len(text) // CHARS_A_TOKEN)
-
-
-def render(frame: RecallFrame, blocks: Sequence[ScoredBlock], agent: str) -> PromptText:
-    """Return the text of the first blocks that fit into the budget, in their order.
+def render(frame: RecallFrame, blocks: Sequence[ScoredBlock], agent: str) -> tuple[str, int]:
+    """Return the text of the first blocks that fit into the budget, in their order, and how many.
 
     A short block never overtakes a long one that does not fit. The first is included even if it
     does not fit: a rule that is cut off may say the opposite.
@@ -133,7 +120,7 @@ def render(frame: RecallFrame, blocks: Sequence[ScoredBlock], agent: str) -> Pro
         text, block_count = next_text, number
         if estimated_tok(next_text) > frame.budget_tok:
             break
-    return PromptText(text, block_count, estimated_tok(text))
+    return text, block_count
 
 
 def _text(frame: RecallFrame, blocks: Sequence[ScoredBlock], agent: str) -> str:
@@ -153,13 +140,10 @@ def _text(frame: RecallFrame, blocks: Sequence[ScoredBlock], agent: str) -> str:
 
 
 def _identity(blocks: Sequence[ScoredBlock], agent: str) -> str:
-    constitutional = [
-        block for block in blocks if CONSTITUTIONAL in block.tags and not of_peer(block.tags)
-    ]
     peer_blocks = [block for block in blocks if of_peer(block.tags)]
-    self_blocks = [
-        block for block in blocks if CONSTITUTIONAL not in block.tags and not of_peer(block.tags)
-    ]
+    own_blocks = [block for block in blocks if not of_peer(block.tags)]
+    constitutional = [block for block in own_blocks if CONSTITUTIONAL in block.tags]
+    self_blocks = [block for block in own_blocks if CONSTITUTIONAL not in block.tags]
     parts = []
     if constitutional:
         lines = [
@@ -170,17 +154,8 @@ def _identity(blocks: Sequence[ScoredBlock], agent: str) -> str:
     if self_blocks:
         parts.append("\n".join(_list(SELF_HEADING, self_blocks)))
     if peer_blocks:
-        parts.append(
-            "\n".join(
-                [
-                    PEER_HEADING,
-                    *(
-                        f"- [{_peer(block.tags)}] {within_lines(block.text)}"
-                        for block in peer_blocks
-                    ),
-                ]
-            )
-        )
+        lines = [f"- [{_peer(block.tags)}] {within_lines(block.text)}" for block in peer_blocks]
+        parts.append("\n".join([PEER_HEADING, *lines]))
     return "\n\n".join(parts)
 
 
@@ -210,14 +185,8 @@ def _list(heading: str, blocks: Sequence[ScoredBlock]) -> list[str]:
 
 
 def _numbers(heading: str, blocks: Sequence[ScoredBlock]) -> list[str]:
-    return (
-        [
-            heading,
-            *(f"[{number}] {within_lines(block.text)}" for number, block in enumerate(blocks, 1)),
-        ]
-        if blocks
-        else []
-    )
+    lines = [f"[{number}] {within_lines(block.text)}" for number, block in enumerate(blocks, 1)]
+    return [heading, *lines] if lines else []
 
 
 CANDIDATE_FACTOR: Final = 4
@@ -292,17 +261,11 @@ class RecallService:
         written when nothing is returned.
         """
         query = question.strip() if frame.question else ""
-        embedding = self.index.embedding
-        vector = await embedding.question(query) if embedding is not None and query else None
-        embedding_query = (
-            QueryEmbedding(vector, embedding.model)
-            if embedding is not None and vector is not None
-            else None
-        )
+        embedding_query = await embed_query(self.index.embedding, query)
         key = (scope.tenant, scope.project, frame.name, top_k)
         async with self.index.read(scope) as (tx, usage):
             if usage is None:
-                return _result(frame, PromptText("", 0, 0), [], [], 0)
+                return _result(frame, "", [], [], 0)
             use = usage_at(usage, self.index.now(), self.index.idle)
             if not frame.question and (cached := self._cached_result(key, use)) is not None:
                 return cached
@@ -348,18 +311,18 @@ class RecallService:
         remaining = await self._ordered(tx, remaining, query)
         remaining.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
         returned = remaining[:limit]
-        text = render(frame, returned, self.index.options.agent_name)
+        text, block_count = render(frame, returned, self.index.options.agent_name)
         return _result(
             frame,
             text,
-            returned[: text.block_count],
+            returned[:block_count],
             [
                 *_dropped(
                     "contradiction",
                     (item for item in scored_blocks if item.block.block_id in excluded_ids),
                 ),
                 *_dropped("top_k", remaining[limit:]),
-                *_dropped("token_budget", returned[text.block_count :]),
+                *_dropped("token_budget", returned[block_count:]),
             ],
             candidates.excluded,
         )
@@ -470,28 +433,14 @@ async def _search_blocks(
     tx: Tx, query: str, embedding_query: QueryEmbedding | None, best: int
 ) -> dict[str, float]:
     """Return blocks that match a question, by id, and how well."""
-    terms = query_terms(query)
-    if not terms and embedding_query is None:
-        return {}
-    index_query = IndexQuery(
-        INDEX_ID,
-        best=best,
-        neighbours=0,
-        expand_count=0,
-        best_by_embedding=best if embedding_query is not None else 0,
-    )
-    found = (await search.search(tx, [index_query], terms, embedding_query)).get(INDEX_ID)
-    if found is None:
-        return {}
+    candidates = await find_matches(tx, query, embedding_query, best)
     by_words = {
         candidate.ref: sum(candidate.term_scores.values())
-        for candidate in found.candidates
+        for candidate in candidates
         if candidate.term_scores
     }
     by_embedding = {
-        candidate.ref: candidate.cosine
-        for candidate in found.candidates
-        if candidate.cosine is not None
+        candidate.ref: candidate.cosine for candidate in candidates if candidate.cosine is not None
     }
     return merge_scores(by_words, by_embedding)
 
@@ -514,15 +463,14 @@ def _excluded_by_conflict(
     """
     by_id = {item.block.block_id: item for item in candidates}
     excluded_ids: set[str] = set()
-    for low, high in pairs:
-        if low in excluded_ids or high in excluded_ids:
-            continue
-        excluded_ids.add(min((by_id[low], by_id[high]), key=_priority).block.block_id)
+    for pair in pairs:
+        if excluded_ids.isdisjoint(pair):
+            least = min(
+                (by_id[one] for one in pair),
+                key=lambda item: (item.block.confidence, item.parts.recency, item.block.entry),
+            )
+            excluded_ids.add(least.block.block_id)
     return excluded_ids
-
-
-def _priority(item: ScoredBlock) -> tuple[float, float, int]:
-    return item.block.confidence, item.parts.recency, item.block.entry
 
 
 def _dropped(reason: Reason, items: Iterable[ScoredBlock]) -> list[DroppedBlock]:
@@ -531,14 +479,14 @@ def _dropped(reason: Reason, items: Iterable[ScoredBlock]) -> list[DroppedBlock]
 
 def _result(
     frame: RecallFrame,
-    text: PromptText,
+    text: str,
     blocks: Sequence[ScoredBlock],
     dropped: list[DroppedBlock],
     excluded: int,
 ) -> KnowledgeRecall:
     return KnowledgeRecall(
         "",
-        text.text,
+        text,
         frame.name,
         False,
         [
@@ -547,18 +495,14 @@ def _result(
                 item.text,
                 round(item.score, 3),
                 list(item.tags),
-                item.parts.similarity,
-                item.parts.confidence,
-                item.parts.recency,
-                item.parts.centrality,
-                item.parts.reinforcement,
+                *item.parts,
                 item.expanded,
                 item.block.status,
             )
             for item in blocks
         ],
         dropped,
-        text.used_tok,
+        estimated_tok(text),
         frame.budget_tok,
         excluded,
     )

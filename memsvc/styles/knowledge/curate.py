@@ -234,16 +234,22 @@ class BlockDetailsReader:
             left=remaining(block.decay_per_h, now_h - block.reinforced_h),
             faded_h=block.reinforced_h + hours_to(ARCHIVE_THRESHOLD, block.decay_per_h),
             degree=block.degree,
-            edges=[_edge(edge, other(_other_end(edge, block_id))) for edge in top_edges],
+            edges=[
+                BlockEdge(
+                    other(_other_end(edge, block_id)),
+                    edge.relation,
+                    edge.weight,
+                    edge.origin,
+                    edge.reinforcements,
+                    edge.note,
+                )
+                for edge in top_edges
+            ],
             conflicts=[
                 BlockConflict(other(item.second), item.kind, item.score, found_at.isoformat())
                 for item, found_at in conflicts
             ],
         )
-
-
-def _edge(edge: Edge, end: OtherBlock) -> BlockEdge:
-    return BlockEdge(end, edge.relation, edge.weight, edge.origin, edge.reinforcements, edge.note)
 
 
 def _other_end(edge: Edge, block_id: str) -> str:
@@ -355,7 +361,7 @@ class StatusReader:
 
 def _list(blocks: Sequence[KnowledgeBlock], nothing: str) -> BlockList:
     return BlockList(
-        texts.listed([block.block_id for block in blocks], nothing=nothing),
+        texts.listed(len(blocks), nothing=nothing),
         [
             ListedBlock(
                 block.block_id,

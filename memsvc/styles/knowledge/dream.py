@@ -1,11 +1,11 @@
 """Consolidation: blocks of the inbox are compared, judged and linked to others, one at a time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Annotated, Final
 
-from memsvc.core.analysis import query_terms
 from memsvc.core.decay import DECAY_PER_H
 from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen
@@ -13,11 +13,10 @@ from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
 from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
-from memsvc.store import edges, jobs, knowledge_blocks, search, vectors
-from memsvc.store.database import Tx
+from memsvc.store import edges, jobs, knowledge_blocks, vectors
 from memsvc.store.edges import Conflict, Edge
 from memsvc.store.knowledge_blocks import INDEX_ID, ActiveBlockValues, KnowledgeBlock
-from memsvc.store.search import IndexQuery, QueryEmbedding
+from memsvc.store.search import QueryEmbedding
 from memsvc.styles.knowledge.block_edges import SIMILARITY, edge_score
 from memsvc.styles.knowledge.block_index import (
     CONSOLIDATION_JOB,
@@ -25,6 +24,7 @@ from memsvc.styles.knowledge.block_index import (
     BlockIndex,
     BlockWrite,
     add_token_usage,
+    find_matches,
     similarity,
     tier_of,
 )
@@ -43,25 +43,15 @@ COMPARED_MAX: Final = 20
 IDENTITY_MAX: Final = 20
 
 
-@frozen
-class DreamReport:
-    """Result of a consolidation."""
-
-    processed: int = 0
-    promoted: int = 0
-    deduplicated: int = 0
-    edges_created: int = 0
-    contradictions: int = 0
-    near_duplicates: int = 0
-    by_rules: int = 0
-    inbox_remaining: int = 0
-    curated: bool = False
-    timed_out: bool = False
-
-    def plus(self, step: "DreamReport") -> "DreamReport":
-        """Add the counts of one more block."""
-        names = [field.name for field in fields(self) if field.type is int]
-        return replace(self, **{name: getattr(self, name) + getattr(step, name) for name in names})
+_COUNTED: Final = (
+    "processed",
+    "promoted",
+    "deduplicated",
+    "edges_created",
+    "contradictions",
+    "near_duplicates",
+    "scored_by_rules",
+)
 
 
 @frozen
@@ -119,24 +109,8 @@ class DreamService:
 
         May take half a minute with a model."""
         until = asyncio.get_running_loop().time() + DREAM_S
-        report = await self._run(
+        return await self._run(
             scope, limit=DREAM_BLOCKS, by_rules=no_llm, until=until, progress=progress
-        )
-        is_idle = not (report.processed or report.inbox_remaining)
-        return DreamResult(
-            _summary(report),
-            status="out_of_time" if report.timed_out else "idle" if is_idle else "done",
-            message="No pending blocks to consolidate" if is_idle else None,
-            processed=report.processed,
-            promoted=report.promoted,
-            deduplicated=report.deduplicated,
-            edges_created=report.edges_created,
-            contradictions=report.contradictions,
-            near_duplicates=report.near_duplicates,
-            scored_by_rules=report.by_rules,
-            health=_health(report),
-            inbox_remaining=report.inbox_remaining,
-            curated=report.curated,
         )
 
     async def _run(
@@ -147,8 +121,8 @@ class DreamService:
         by_rules: bool,
         until: float | None,
         progress: ProgressCallback = SILENT,
-    ) -> DreamReport:
-        report = DreamReport()
+    ) -> DreamResult:
+        counts: Counter[str] = Counter()
         is_late = False
         for _ in range(limit):
             try:
@@ -164,20 +138,25 @@ class DreamService:
                 break
             # a model that is too slow for one block must not keep the others waiting
             by_rules = by_rules or verdict.model_was_late
-            report = report.plus(await self._apply(scope, pending, verdict))
-            progress.report(report.processed, step="blocks")
+            counts += await self._apply(scope, pending, verdict)
+            progress.report(counts["processed"], step="blocks")
         async with self.index.read(scope) as (_tx, use):
             is_pending = (
-                report.processed > 0 and use is not None and self.curate_service.is_pending(use)
+                counts["processed"] > 0 and use is not None and self.curate_service.is_pending(use)
             )
             remaining = use.inbox if use is not None else 0
         curated = is_pending and await self.curate_service.curate_if_pending(scope)
-        return replace(
-            report,
+        is_idle = not (counts["processed"] or remaining)
+        result = DreamResult(
+            "",
+            status="out_of_time" if is_late and remaining else "idle" if is_idle else "done",
+            message="No pending blocks to consolidate" if is_idle else None,
+            **{name: counts[name] for name in _COUNTED},
+            health=_health(counts),
             inbox_remaining=remaining,
             curated=curated,
-            timed_out=is_late and remaining > 0,
         )
+        return replace(result, summary=_summary(result))
 
     async def _next(self, scope: Scope) -> _Pending | None:
         """Return the longest waiting block, with its vector and what it is to be compared with."""
@@ -196,9 +175,13 @@ class DreamService:
                 token_usage = {"embedding_calls": 1, "embedding_tokens": self.tokens.count(text)}
             except MemsvcError:
                 vector = None  # its words are compared instead
+        embedding_query = (
+            QueryEmbedding(vector, embedding.model) if embedding and vector is not None else None
+        )
         async with self.index.read(scope) as (tx, _):
             identity_ids = await knowledge_blocks.tagged(tx, [f"{SELF}%"], limit=IDENTITY_MAX)
-            match_ids = await self._match_blocks(tx, block, vector)
+            matches = await find_matches(tx, block.text, embedding_query, COMPARED_MAX)
+            match_ids = [match.ref for match in matches if match.ref != block.block_id]
             blocks = await knowledge_blocks.read(tx, [*identity_ids, *match_ids])
             active = {
                 key: block_item
@@ -220,33 +203,7 @@ class DreamService:
         )
         return _Pending(block, vector, identity, others, similarities, token_usage)
 
-    async def _match_blocks(
-        self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None
-    ) -> list[str]:
-        embedding = self.index.embedding
-        embedding_query = (
-            QueryEmbedding(vector, embedding.model)
-            if embedding is not None and vector is not None
-            else None
-        )
-        terms = query_terms(block.text)
-        if not terms and embedding_query is None:
-            return []
-        query = IndexQuery(
-            INDEX_ID,
-            COMPARED_MAX,
-            neighbours=0,
-            expand_count=0,
-            best_by_embedding=COMPARED_MAX if embedding_query is not None else 0,
-        )
-        found = (await search.search(tx, [query], terms, embedding_query)).get(INDEX_ID)
-        return (
-            [candidate.ref for candidate in found.candidates if candidate.ref != block.block_id]
-            if found is not None
-            else []
-        )
-
-    async def _apply(self, scope: Scope, pending: _Pending, verdict: Verdict) -> DreamReport:
+    async def _apply(self, scope: Scope, pending: _Pending, verdict: Verdict) -> Counter[str]:
         """Promote a block, or archive it for one that says the same; skip it if it has changed."""
         async with self.index.written(scope) as writing:
             writing.use = add_token_usage(
@@ -256,25 +213,20 @@ class DreamService:
             current = await knowledge_blocks.read(writing.tx, ids)
             block = current.get(pending.block.block_id)
             if block is None or block.status != "inbox" or block.entry != pending.block.entry:
-                return DreamReport()
+                return Counter()
             others = [
                 current[compared.block_id]
                 for compared in pending.compared
                 if _same(compared, current.get(compared.block_id))
             ]
             duplicate = self._find_duplicate(pending, others, verdict)
-            report = (
+            counts = (
                 await self._archive_duplicate(writing, block, duplicate)
                 if duplicate is not None
                 else await self._promote(writing, block, pending, verdict, others)
             )
             writing.use = replace(writing.use, consolidated_at=writing.now)
-        return replace(report, by_rules=int(not verdict.token_usage))
-
-    async def _keep_vector(self, writing: BlockWrite, pending: _Pending) -> None:
-        if pending.token_usage and pending.vector is not None and self.index.embedding is not None:
-            model = self.index.embedding.model
-            await vectors.put(writing.tx, INDEX_ID, model, {pending.block.entry: pending.vector})
+        return counts + Counter(scored_by_rules=int(not verdict.token_usage))
 
     def _find_duplicate(
         self, pending: _Pending, others: Sequence[KnowledgeBlock], verdict: Verdict
@@ -300,7 +252,7 @@ class DreamService:
 
     async def _archive_duplicate(
         self, writing: BlockWrite, block: KnowledgeBlock, duplicate: KnowledgeBlock
-    ) -> DreamReport:
+    ) -> Counter[str]:
         """Archive a block for one that says the same, which gets its tags."""
         tags = {*duplicate.tags, *block.tags}
         await self.index.archive(writing, [block], "superseded", by=duplicate.block_id)
@@ -315,7 +267,7 @@ class DreamService:
             )
         use = writing.use
         writing.change(inbox=use.inbox - 1, archived=use.archived + 1)
-        return DreamReport(processed=1, deduplicated=1)
+        return Counter(processed=1, deduplicated=1)
 
     async def _promote(
         self,
@@ -324,7 +276,7 @@ class DreamService:
         pending: _Pending,
         verdict: Verdict,
         others: Sequence[KnowledgeBlock],
-    ) -> DreamReport:
+    ) -> Counter[str]:
         options = self.index.options
         tags = (*block.tags, *(tag for tag in verdict.tags if tag not in block.tags))
         tier = tier_of(tags, block.category)
@@ -342,7 +294,9 @@ class DreamService:
             verdict.alignment,
             verdict.scored_by,
         )
-        await self._keep_vector(writing, pending)
+        if pending.token_usage and pending.vector is not None and self.index.embedding is not None:
+            model = self.index.embedding.model
+            await vectors.put(writing.tx, INDEX_ID, model, {pending.block.entry: pending.vector})
         await knowledge_blocks.promote(writing.tx, values, writing.use.active_h)
         await knowledge_blocks.tag(writing.tx, block.block_id, verdict.tags)
         contradiction_count, duplicate_count = await self._note_conflicts(
@@ -352,7 +306,7 @@ class DreamService:
         edge_count = await edges.put(writing.tx, new_edges)
         use = writing.use
         writing.change(inbox=use.inbox - 1, active=use.active + 1)
-        return DreamReport(
+        return Counter(
             processed=1,
             promoted=1,
             edges_created=edge_count,
@@ -425,20 +379,21 @@ def _same(before: KnowledgeBlock, after: KnowledgeBlock | None) -> bool:
     return after is not None and after.status == "active" and after.entry == before.entry
 
 
-def _health(report: DreamReport) -> DreamHealth | None:
-    if not report.processed:
+def _health(counts: Counter[str]) -> DreamHealth | None:
+    processed, promoted = counts["processed"], counts["promoted"]
+    if not processed:
         return None
     return DreamHealth(
-        report.edges_created / max(1, report.promoted),
-        report.promoted / report.processed,
-        report.deduplicated / report.processed,
+        counts["edges_created"] / max(1, promoted),
+        promoted / processed,
+        counts["deduplicated"] / processed,
     )
 
 
-def _summary(result: DreamReport) -> str:
+def _summary(result: DreamResult) -> str:
     remaining = f"{result.inbox_remaining} remaining, run dream() again to continue."
     if not result.processed:
-        if result.timed_out:
+        if result.status == "out_of_time":
             return f"Ran out of time, {remaining}"
         if result.inbox_remaining:
             return f"Nothing consolidated, {remaining}"
@@ -450,6 +405,6 @@ def _summary(result: DreamReport) -> str:
     if result.near_duplicates:
         pairs = "pair" if result.near_duplicates == 1 else "pairs"
         parts.append(f"{result.near_duplicates} near-duplicate {pairs} kept and flagged")
-    late = "ran out of time, " if result.timed_out else ""
+    late = "ran out of time, " if result.status == "out_of_time" else ""
     end = f" — {late}{remaining}" if result.inbox_remaining else "."
     return f"Consolidated {result.processed}: {', '.join(parts)}{end}"

@@ -6,10 +6,10 @@ The constants are elfmem's, as are the weights, budgets and guarantees of the fr
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from math import log, sqrt
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from memsvc.core.decay import remaining
-from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge.block_index import CONSTITUTIONAL, GOAL
@@ -38,30 +38,25 @@ class ScoreWeights:
     reinforcement: float
 
     def __post_init__(self) -> None:
-        if any(weight < 0 for weight in self._all()):
+        if any(weight < 0 for weight in self.all):
             raise ValueError("a weight is not negative")
-        if abs(sum(self._all()) - 1) > WEIGHT_ERROR_MAX:
-            raise ValueError(f"weights sum to 1, not to {sum(self._all()):.6f}")
+        if abs(sum(self.all) - 1) > WEIGHT_ERROR_MAX:
+            raise ValueError(f"weights sum to 1, not to {sum(self.all):.6f}")
 
-    def _all(self) -> tuple[float, ...]:
+    @property
+    def all(self) -> tuple[float, ...]:
+        """Return the weights in the order of the components."""
         return self.similarity, self.confidence, self.recency, self.centrality, self.reinforcement
 
     def without_question(self) -> "ScoreWeights":
         """Return the weights without similarity: the other four rescaled to sum to 1."""
-        rest = sum(self._all()) - self.similarity
+        rest = sum(self.all) - self.similarity
         if rest == 0:
             raise ValueError("similarity is all that counts")
-        return ScoreWeights(
-            0.0,
-            self.confidence / rest,
-            self.recency / rest,
-            self.centrality / rest,
-            self.reinforcement / rest,
-        )
+        return ScoreWeights(0.0, *(weight / rest for weight in self.all[1:]))
 
 
-@frozen
-class ScoreComponents:
+class ScoreComponents(NamedTuple):
     """Components of a block's score."""
 
     similarity: float
@@ -76,13 +71,7 @@ def score(parts: ScoreComponents, weights: ScoreWeights, *, alpha: float, beta: 
 
     The bonus is at most 0.0177, for alpha = beta = 0.5.
     """
-    total = (
-        weights.similarity * parts.similarity
-        + weights.confidence * parts.confidence
-        + weights.recency * parts.recency
-        + weights.centrality * parts.centrality
-        + weights.reinforcement * parts.reinforcement
-    )
+    total = sum(weight * part for weight, part in zip(weights.all, parts, strict=True))
     return total + exploration(alpha, beta)
 
 
@@ -203,17 +192,13 @@ FRAMES: Final[dict[str, RecallFrame]] = {
 
 def frame_named(name: str) -> RecallFrame:
     """Return the frame of this name; INVALID_ARGUMENT when there is none."""
-    frame = FRAMES.get(name)
-    if frame is None:
-        raise _unknown(name)
-    return frame
-
-
-def _unknown(name: str) -> MemsvcError:
-    valid = ", ".join(f"'{one}'" for one in FRAMES)
-    return invalid(
-        f"Unknown frame: '{name}'. Available: {list(FRAMES)}", recovery=f"Valid frames: {valid}."
-    )
+    if name not in FRAMES:
+        valid = ", ".join(f"'{one}'" for one in FRAMES)
+        raise invalid(
+            f"Unknown frame: '{name}'. Available: {list(FRAMES)}",
+            recovery=f"Valid frames: {valid}.",
+        )
+    return FRAMES[name]
 
 
 def of_peer(tags: tuple[str, ...]) -> bool:

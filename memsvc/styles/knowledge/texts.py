@@ -1,7 +1,6 @@
 """One-line summaries of results: the texts of elfmem's command line."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 from memsvc.store.edges import Edge
 from memsvc.styles.knowledge.knowledge_models import (
@@ -139,8 +138,8 @@ def disconnected(source: str, target: str, action: str, edge: Edge | None) -> st
     return f"No edge found between {source[:8]}… and {target[:8]}…"
 
 
-def listed(ids: Sequence[str], *, nothing: str) -> str:
-    return f"{_blocks(len(ids))}." if ids else nothing
+def listed(count: int, *, nothing: str) -> str:
+    return f"{_blocks(count)}." if count else nothing
 
 
 def _blocks(count: int) -> str:

@@ -1,7 +1,6 @@
 """Memories added from a conversation, by a model in two requests or by rules."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar
 
 import anyio
@@ -30,6 +29,7 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.locks import index_lock
 from memsvc.store.memories import Memory
 from memsvc.store.search import QueryEmbedding
+from memsvc.styles.embedding import embed_query
 from memsvc.styles.memories import memory_changes, project_settings
 from memsvc.styles.memories.memory_changes import (
     CurrentMemories,
@@ -68,28 +68,12 @@ Read = TypeVar("Read")
 
 
 @frozen
-class ExtractionMessage:
-    """One message of a conversation."""
-
-    role: str
-    text: str
-
-
-@frozen
-class AddOutcome:
-    """Result of adding a conversation: whether it had facts at all, and the changes in order.
-
-    `unplaced` are facts that a model found and then did not place, and that may be known already.
-    """
-
-    has_facts: bool
-    changes: list[MemoryChange]
-    unplaced: Sequence[str] = ()
-
-
-@frozen
 class MemoryExtraction:
     """Writer of memories found in conversations.
+
+    UNAVAILABLE, with nothing written, when the model fails or takes too long for both requests;
+    RESOURCE_BUSY when others write the same user's memories for too long. Rules find them once the
+    tenant's daily budget of model requests is used up.
 
     The lock of the index serialises the writers of a user's memories and is never held while a
     model runs: the model's decisions are compared with what is stored by then.
@@ -133,70 +117,39 @@ class MemoryExtraction:
                 f"messages may have {self.options.conversation_chars_max} characters together",
                 recovery="send them in several calls",
             )
-        added = await self._add(
-            scope,
-            user_id,
-            [
-                ExtractionMessage(item.role.strip().lower(), item.content.replace("\x00", ""))
-                for item in messages
-            ],
-            metadata,
-        )
-        if not added.has_facts:
-            return AddedMemories([], NOTHING_FOUND)
-        count = sum(item.event == "ADD" for item in added.changes)
-        return AddedMemories(
-            [AddedMemory(item.memory, item.text, item.event) for item in added.changes],
-            f"Added {count} memories successfully",
-            list(added.unplaced) or None,
-        )
-
-    async def _add(
-        self,
-        scope: Scope,
-        user: str,
-        messages: Sequence[ExtractionMessage],
-        metadata: dict[str, Any],
-    ) -> AddOutcome:
-        """Add the facts of the messages about a user as memories.
-
-        UNAVAILABLE, with nothing written, when the model fails or takes too long for both requests;
-        RESOURCE_BUSY when others write the same user's memories for too long. Rules do it once the
-        tenant's daily budget of model requests is used up.
-        """
         if self.llm is None:
-            return await self._add_by_rules(scope, user, messages, metadata)
+            return await self._add_by_rules(scope, user_id, messages, metadata)
         deadline = anyio.current_time() + self.options.deadline_s
         try:
-            return await self._add_by_model(self.llm, scope, user, messages, metadata, deadline)
+            return await self._add_by_model(self.llm, scope, user_id, messages, metadata, deadline)
         except BudgetExhaustedError:
             log.info(
                 "memories are found by rules: the daily budget of model requests is used up",
                 project=scope.project,
             )
-            return await self._add_by_rules(scope, user, messages, metadata)
+            return await self._add_by_rules(scope, user_id, messages, metadata)
 
     async def _add_by_rules(
         self,
         scope: Scope,
         user: str,
-        messages: Sequence[ExtractionMessage],
+        messages: Sequence[MemoryMessage],
         metadata: dict[str, Any],
-    ) -> AddOutcome:
+    ) -> AddedMemories:
         now, user_index = self.clock.now(), index_for(user)
         user_messages = [
-            (f"m{position}", user_message(one.text))
+            (f"m{position}", user_message(one.content))
             for position, one in enumerate(messages)
             if one.role == "user"
         ]
         chars_max = self.options.conversation_chars_max
-        chars = sum(len(one.text) for one in messages)
+        chars = sum(len(one.content) for one in messages)
         extracted = await run_in_thread(
             chars, extract, user_messages, session="", turn="now", user=user, chars_max=chars_max
         )
         claims = [one for one in extracted if memory_changes.is_permanent(one)]
         if not claims:
-            return AddOutcome(False, [])
+            return AddedMemories([], NOTHING_FOUND)
         memory_claims = memory_changes.as_memory_claims(claims)
         texts = [one.value for one in memory_claims if isinstance(one, fact_rules.Statement)]
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
@@ -211,22 +164,22 @@ class MemoryExtraction:
             changes = memory_changes.by_claims(
                 merged, known, present, lambda: new_id(now), evidence_of(user, "rule", metadata)
             )
-            await self._write(tx, user_index, changes, now, metadata)
-        return AddOutcome(True, changes)
+            await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
+        return _added(changes)
 
     async def _add_by_model(
         self,
         llm: Llm,
         scope: Scope,
         user: str,
-        messages: Sequence[ExtractionMessage],
+        messages: Sequence[MemoryMessage],
         metadata: dict[str, Any],
         deadline: float,
-    ) -> AddOutcome:
+    ) -> AddedMemories:
         new_facts = await self._extract(llm, scope, messages, deadline)
         if not new_facts:
-            return AddOutcome(False, [])
-        embedding = await self.search.embed("\n".join(new_facts))
+            return AddedMemories([], NOTHING_FOUND)
+        embedding = await embed_query(self.search.embedding, "\n".join(new_facts))
         for attempt in range(1, ATTEMPTS_MAX + 1):
             async with self.database.begin_read(scope) as tx:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
@@ -246,13 +199,13 @@ class MemoryExtraction:
         raise AssertionError("the last attempt always applies")
 
     async def _extract(
-        self, llm: Llm, scope: Scope, messages: Sequence[ExtractionMessage], deadline: float
+        self, llm: Llm, scope: Scope, messages: Sequence[MemoryMessage], deadline: float
     ) -> list[str]:
         """Return the facts that a model finds in a conversation and that may become memories."""
         lines = [
-            f"{one.role}: {within_lines(replace_secrets(one.text))}"
+            f"{one.role}: {within_lines(replace_secrets(one.content))}"
             for one in messages
-            if one.role in EXTRACTED_ROLES and one.text.strip()
+            if one.role in EXTRACTED_ROLES and one.content.strip()
         ]
         if not lines:
             return []
@@ -295,7 +248,7 @@ class MemoryExtraction:
         metadata: dict[str, Any],
         *,
         final: bool,
-    ) -> AddOutcome | None:
+    ) -> AddedMemories | None:
         """Apply the proposals that still fit, and add the facts that they forget.
 
         Return None, and change nothing, when a memory given to the model has changed since, unless
@@ -321,19 +274,10 @@ class MemoryExtraction:
             )
             if outcome.has_conflict and not final:
                 return None
-            await self._write(tx, user_index, outcome.changes, now, metadata)
-        return AddOutcome(True, outcome.changes, unplaced)
-
-    async def _write(
-        self,
-        tx: Tx,
-        user_index: MemoryIndex,
-        changes: Sequence[MemoryChange],
-        now: datetime,
-        metadata: dict[str, Any],
-    ) -> None:
-        if changes:
-            await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
+            await self.writer.write(
+                tx, user_index, outcome.changes, now, metadata=metadata, found=True
+            )
+        return _added(outcome.changes, unplaced)
 
     async def _complete(
         self,
@@ -370,6 +314,15 @@ class MemoryExtraction:
             raise _unavailable(
                 error_message, "the model's answer is not the JSON that it was asked for"
             ) from error
+
+
+def _added(changes: Sequence[MemoryChange], unplaced: Sequence[str] = ()) -> AddedMemories:
+    count = sum(item.event == "ADD" for item in changes)
+    return AddedMemories(
+        [AddedMemory(item.memory, item.text, item.event) for item in changes],
+        f"Added {count} memories successfully",
+        list(unplaced) or None,
+    )
 
 
 def _unavailable(what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:

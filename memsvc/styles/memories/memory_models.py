@@ -34,7 +34,11 @@ class MemoryMessage(BaseModel):
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
-    role: str = Field(max_length=32, description="who speaks: user, assistant or system")
+    role: Annotated[
+        str,
+        Field(max_length=32, description="who speaks: user, assistant or system"),
+        AfterValidator(lambda value: value.strip().lower()),
+    ]
     content: Annotated[
         Any,
         WithJsonSchema(
@@ -49,10 +53,10 @@ class MemoryMessage(BaseModel):
     @classmethod
     def _text(cls, value: Any) -> str:
         if isinstance(value, str):
-            return value
+            return value.replace("\x00", "")
         if isinstance(value, list):
             texts = [one.get("text") for one in value if isinstance(one, dict)]
-            return "\n".join(text for text in texts if isinstance(text, str))
+            return "\n".join(text.replace("\x00", "") for text in texts if isinstance(text, str))
         raise ValueError("must be a string or an array of parts")
 
 

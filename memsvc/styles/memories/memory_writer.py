@@ -158,14 +158,16 @@ class MemoryWriter:
         changes_: Sequence[MemoryChange],
         now: datetime,
         *,
-        metadata: dict[str, Any],
-        found: bool,
+        metadata: dict[str, Any] | None = None,
+        found: bool = False,
     ) -> None:
         """Write changes of different memories of an index whose lock is held.
 
         `metadata` is stored with what is added. What was `found` in a conversation becomes an
         event. QUOTA_EXCEEDED when there would be too many.
         """
+        if not changes_:
+            return
         additions = [one for one in changes_ if one.event == "ADD"]
         if additions:
             await self._check_users(tx, user_index)
@@ -201,7 +203,7 @@ class MemoryWriter:
                 for one in additions
                 if one.statement is not None
             ]
-            await memories.remember(tx, user_index.index_id, identities, metadata, now)
+            await memories.remember(tx, user_index.index_id, identities, metadata or {}, now)
         if statements and self.embeds:
             await jobs.enqueue(tx, EMBED_JOB, str(user_index.index_id), now=now)
         if statements and found:

@@ -22,7 +22,7 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.locks import index_lock
 from memsvc.store.memories import Memory
 from memsvc.store.search import IndexQuery, QueryEmbedding, search
-from memsvc.styles.embedding import Embedding
+from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.memories import memory_writer
 from memsvc.styles.memories.memory_index import MemoryIndex, hidden_before, index_for
 from memsvc.styles.memories.memory_models import (
@@ -59,16 +59,6 @@ class MemorySearch:
     meter: Meter
     embedding: Embedding | None
 
-    async def embed(self, question: str) -> QueryEmbedding | None:
-        """Return the embedding of a query; None where there is none in time.
-
-        Call it before a transaction begins.
-        """
-        if self.embedding is None:
-            return None
-        vector = await self.embedding.question(question)
-        return QueryEmbedding(vector, self.embedding.model) if vector is not None else None
-
     async def find(
         self,
         tx: Tx,
@@ -104,13 +94,7 @@ class MemorySearch:
         terms = query_terms(question)
         best = max(CANDIDATES, 2 * limit)
         while terms or embedding is not None:
-            index_search = IndexQuery(
-                user_index.index_id,
-                best,
-                neighbours=0,
-                expand_count=0,
-                best_by_embedding=best if embedding is not None else 0,
-            )
+            index_search = IndexQuery(user_index.index_id, best, best_by_embedding=best)
             found = (await search(tx, [index_search], terms, embedding)).get(user_index.index_id)
             candidates = found.candidates if found is not None else []
             self.meter.add("memsvc_recall_candidates", len(candidates))
@@ -133,13 +117,9 @@ class MemorySearch:
             ]
             visible = await memories.at(tx, user_index.index_id, ranked, since=since)
             if len(visible) >= limit or max(len(term_scores), len(similarity)) < best:
-                return _in_order(ranked, visible, limit)
+                return [visible[entry] for entry in ranked if entry in visible][:limit]
             best *= 8  # hidden memories took the places of visible ones
         return []
-
-
-def _in_order(ranked: Sequence[int], visible: dict[int, Memory], limit: int) -> list[Memory]:
-    return [visible[entry] for entry in ranked if entry in visible][:limit]
 
 
 LIST_LIMIT: Final = 100
@@ -178,7 +158,7 @@ class UserMemories:
         ] = None,
     ) -> FoundMemories:
         """Search a user's memories, best first."""
-        embedding = await self.index_search.embed(query)
+        embedding = await embed_query(self.index_search.embedding, query)
         async with self.database.begin_read(scope) as tx:
             effective = await self.settings.read(tx)
             count_max = (effective.searchLimit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
@@ -241,7 +221,7 @@ class UserMemories:
             )
             # it counts as changed even when the text is the same
             changes = [memory_writer.changed(old, memory, evidence)]
-            await self.writer.write(tx, user_index, changes, now, metadata={}, found=False)
+            await self.writer.write(tx, user_index, changes, now)
             if metadata is not None:
                 await memories.describe(tx, user_index.index_id, memory_id, metadata)
             return _user_memory(await _find(tx, user_index, memory_id), user_id)
@@ -261,7 +241,7 @@ class UserMemories:
         now, user_index = self.clock.now(), index_for(user_id)
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             changes = [memory_writer.deleted(await _find(tx, user_index, memory_id))]
-            await self.writer.write(tx, user_index, changes, now, metadata={}, found=False)
+            await self.writer.write(tx, user_index, changes, now)
         return MemoryDeletion(True, "Memory deleted successfully")
 
     @deletion_tool("memories_delete_all", title="Delete all memories")
@@ -274,9 +254,7 @@ class UserMemories:
                     tx, user_index.index_id, since=None, limit=DELETE_BATCH
                 )
                 changes = [memory_writer.deleted(one) for one in existing]
-                await self.writer.write(
-                    tx, user_index, changes, self.clock.now(), metadata={}, found=False
-                )
+                await self.writer.write(tx, user_index, changes, self.clock.now())
             total += len(existing)
             if len(existing) < DELETE_BATCH:
                 return MemoryDeletion(True, f"Deleted {total} memories")

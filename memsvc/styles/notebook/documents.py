@@ -358,7 +358,7 @@ class NotebookDocuments:
                         "Error: parent: the document is there already; update_document changes"
                         " its parent"
                     )
-                return self._written(document, (), (), file.version, file.size_bytes)
+                return self._written(document, Changed((), (), {}), file.version, file.size_bytes)
             files_by_id = {one: await self.writer.find(tx, one) for one in (old, new_parent)}
             if old_parent_content is None:
                 old_parent_content = _taken_out(await _text(tx, files_by_id[old]), document)
@@ -371,9 +371,7 @@ class NotebookDocuments:
             changed = await self.writer.change(
                 tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id
             )
-            return self._written(
-                document, changed.created, changed.removed, file.version, file.size_bytes
-            )
+            return self._written(document, changed, file.version, file.size_bytes)
 
     @writing_tool("split_document", title="Split a document of the notebook")
     async def split(
@@ -457,34 +455,25 @@ class NotebookDocuments:
 
     async def _put(self, tx: Tx, document: str, text: str, file: File) -> DocumentWrite:
         changed = await self.writer.change(tx, {document: text}, {document: file})
-        return self._written(
-            document,
-            changed.created,
-            changed.removed,
-            changed.versions[document],
-            len(text.encode()),
-        )
+        return self._written(document, changed, changed.versions[document], len(text.encode()))
 
     def _written(
-        self,
-        document: str,
-        created: Sequence[str],
-        removed: Sequence[str],
-        version: str,
-        size_bytes: int,
+        self, document: str, changed: Changed, version: str, size_bytes: int
     ) -> DocumentWrite:
         lines = ["Succeeded"]
-        if created:
-            lines.append("Created: " + ", ".join(created))
-        if removed:
-            lines.append("Removed: " + ", ".join(removed))
+        if changed.created:
+            lines.append("Created: " + ", ".join(changed.created))
+        if changed.removed:
+            lines.append("Removed: " + ", ".join(changed.removed))
         note = None
         if size_bytes > self.options.oversized_bytes:
             note = (
                 f"this document holds {size_bytes} bytes; split_document says how it can be cut up"
             )
             lines.append("Note: " + note)
-        return DocumentWrite("\n".join(lines), document, created, removed, version, note)
+        return DocumentWrite(
+            "\n".join(lines), document, changed.created, changed.removed, version, note
+        )
 
 
 def _split(
@@ -542,7 +531,7 @@ def _taken_out(text: str, document: str) -> str:
 
 
 async def _text(tx: Tx, file: File) -> str:
-    return (await files.read(tx, file, 0, file.size_bytes)).decode()
+    return (await files.read(tx, file)).decode()
 
 
 def _count_matches(text: str, query: str) -> int:

@@ -15,7 +15,6 @@ from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
 from memsvc.store import document_tree, files, versions
 from memsvc.store.database import Database, Tx
-from memsvc.store.versions import FileRevision
 from memsvc.styles.notebook.links import ROOT, document_at, path_of
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
@@ -184,7 +183,7 @@ class NotebookReader:
                 return NotebookDocument(document, await past_text(tx, document, version), version)
             file = await files.find(tx, path_of(document))
             if file is not None:
-                content = await files.read(tx, file, 0, file.size_bytes)
+                content = await files.read(tx, file)
                 return NotebookDocument(document, content.decode(), file.version)
             text = (
                 None
@@ -247,13 +246,7 @@ class NotebookReader:
         document = checked_id(id_)
         path = path_of(document)
         async with self.database.begin_read(scope) as tx:
-            position = FileRevision.parse(cursor) if cursor is not None else None
-            unknown = cursor is not None and position is None
-            found = (
-                None
-                if unknown
-                else await versions.history(tx, path, before=position, limit=limit + 1)
-            )
+            found = await versions.history(tx, path, before=cursor, limit=limit + 1)
             if found is None:
                 raise _no_version("cursor")
             exists = found or cursor is not None or await versions.is_known(tx, path)
@@ -270,8 +263,7 @@ class NotebookReader:
 
 async def past_text(tx: Tx, document: str, version: str) -> str:
     """Return a document's text at a version; NOT_FOUND unless it was one of its own."""
-    position = FileRevision.parse(version)
-    state = await versions.state(tx, path_of(document), position) if position is not None else None
+    state = await versions.state(tx, path_of(document), version)
     if state is None:
         raise _no_version("version")
     return (await versions.content(tx, state)).decode()

@@ -4,12 +4,11 @@
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, Final
-from uuid import UUID
 
 from memsvc.core.background import in_batches, map_in_thread
 from memsvc.core.errors import (
@@ -32,7 +31,6 @@ from memsvc.store.index import index_id_of
 from memsvc.store.locks import document_tree_lock
 from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.notebook.document_tree import (
-    DerivedTree,
     NotebookTree,
     TreeChange,
     TreeUpdate,
@@ -88,16 +86,13 @@ class NotebookWriter:
         """Return the job."""
         return Job(name=FORGET_JOB, run=self.forget)
 
-    @asynccontextmanager
-    async def begin_write(self, scope: Scope, *, long_running: bool = False) -> AsyncIterator[Tx]:
-        """Yield a transaction in which nobody else writes the notebook.
-
-        `long_running` as `Database.begin`.
-        """
-        async with self.database.begin(
+    def begin_write(
+        self, scope: Scope, *, long_running: bool = False
+    ) -> AbstractAsyncContextManager[Tx]:
+        """Begin a transaction in which nobody else writes the notebook, see `Database.begin`."""
+        return self.database.begin(
             scope, locks=[document_tree_lock(INDEX_NAME)], long_running=long_running
-        ) as tx:
-            yield tx
+        )
 
     async def find(self, tx: Tx, document: str, expected_version: str | None = None) -> File:
         """Return the file of a document.
@@ -157,10 +152,11 @@ class NotebookWriter:
                 tx, [path_of(one) for one in change.removed], now=self.clock.now()
             )
         written = await self._write(tx, change.texts, frozenset(now))
-        await self._forget(tx, gone)
-        if self.embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now())
-        if len(gone) > FORGET_INLINE_MAX:
+        await self._embed_later(tx)
+        if len(gone) <= FORGET_INLINE_MAX:
+            for file_id in gone:
+                await documents.forget(tx, INDEX_NAME, file_id)
+        else:
             await jobs.enqueue(tx, FORGET_JOB, "", now=self.clock.now())
         versions |= {document: written[path_of(document)].version for document in texts}
         return Changed(change.created, change.removed, versions)
@@ -221,10 +217,9 @@ class NotebookWriter:
         await documents.add(tx, INDEX_NAME, new, now=self.clock.now())
         return written
 
-    async def _forget(self, tx: Tx, gone: Sequence[UUID]) -> None:
-        if len(gone) <= FORGET_INLINE_MAX:
-            for file_id in gone:
-                await documents.forget(tx, INDEX_NAME, file_id)
+    async def _embed_later(self, tx: Tx) -> None:
+        if self.embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now())
 
     async def forget(self, scope: Scope, _: str) -> None:
         """Remove the index entries of removed documents.
@@ -236,10 +231,8 @@ class NotebookWriter:
             async with self.database.begin(scope) as tx:
                 found = await documents.stale(tx, INDEX_NAME, begin=begin, limit=CHUNKS_PER_STEP)
                 await documents.remove(tx, INDEX_NAME, [chunk for _, chunk in found])
-                if found and self.embeds:
-                    await jobs.enqueue(
-                        tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now()
-                    )
+                if found:
+                    await self._embed_later(tx)
             if len(found) < CHUNKS_PER_STEP:
                 return
             begin = found[-1][0]
@@ -250,10 +243,7 @@ class NotebookWriter:
             if await document_tree.count(tx, INDEX_NAME):
                 raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
             await self._create(tx, tree)
-            if self.embeds:
-                await jobs.enqueue(
-                    tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now()
-                )
+            await self._embed_later(tx)
 
     async def _create(self, tx: Tx, tree: NotebookTree) -> None:
         self._check_count(len(tree.nodes))
@@ -308,7 +298,17 @@ class TreeRebuild:
 
 
 async def _compare(tx: Tx, *, fix: bool) -> DiffCounts:
-    expected = await _derived(tx)
+    linked: dict[str, tuple[str, ...]] = {}
+    after = ""
+    while paths := await tree.files_at(tx, DIRECTORY, after=after, limit=DOCUMENTS_PER_READ):
+        contents = await tree.contents(tx, paths)
+        linked |= {
+            document: links(contents.get(path, b"").decode())  # an empty one has no content
+            for path in paths
+            if (document := document_at(path)) is not None
+        }
+        after = paths[-1]
+    expected = tree_of(linked)
     stored = await document_tree.read_all(tx, INDEX_NAME)
     count = await document_tree.count(tx, INDEX_NAME)
     wrong = {name: node for name, node in expected.nodes.items() if stored.get(name) != node}
@@ -323,21 +323,3 @@ async def _compare(tx: Tx, *, fix: bool) -> DiffCounts:
             tx, INDEX_NAME, wrong, extra, added_nodes=len(expected.nodes) - count
         )
     return +found
-
-
-async def _derived(tx: Tx) -> DerivedTree:
-    linked: dict[str, tuple[str, ...]] = {}
-    after = ""
-    while paths := await tree.files_at(tx, DIRECTORY, after=after, limit=DOCUMENTS_PER_READ):
-        linked |= _links_of(await tree.contents(tx, paths), paths)
-        after = paths[-1]
-    return tree_of(linked)
-
-
-def _links_of(contents: Mapping[str, bytes], paths: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the links of each of these documents; an empty one has no content."""
-    return {
-        document: links(contents.get(path, b"").decode())
-        for path in paths
-        if (document := document_at(path)) is not None
-    }

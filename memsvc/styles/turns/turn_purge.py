@@ -335,7 +335,7 @@ async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime)
     file = await files.find(tx, path, for_update=True)
     if file is None:
         return 0
-    lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
+    lines = (await files.read(tx, file)).splitlines(keepends=True)
     kept = [line for line in lines if not is_of(line, ids)]
     if len(kept) == len(lines):
         return 0

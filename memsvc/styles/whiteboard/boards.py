@@ -18,7 +18,7 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import TREE_LOCK
-from memsvc.store.versions import FileRevision, FileState
+from memsvc.store.versions import FileState
 from memsvc.styles.embedding import EMBED_JOB
 
 OWNER: Final = "whiteboard"
@@ -97,6 +97,15 @@ class ListedBoard:
     size_bytes: Annotated[int, "bytes of the file"]
 
 
+@result
+class BoardVersion:
+    version: Annotated[str, "token of the version"]
+    updated_at: Annotated[datetime, "when it was written"]
+    made_by: Annotated[MadeBy, "who wrote it"]
+    size_bytes: Annotated[int, "bytes of its file"]
+    current: Annotated[bool, "whether it is what the board is now"]
+
+
 def content_of(text: str, made_by: MadeBy) -> bytes:
     """Return the content of a board's file."""
     return f"{text}{_MAKER_SUFFIXES[made_by]}".encode()
@@ -113,7 +122,7 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
 
 @frozen
 class Boards:
-    """Reads, writes and deletes boards, each in one transaction.
+    """Reads, writes, restores and deletes boards, each in one transaction; deleted ones have no past.
 
     A change is announced under the board's URI.
     """
@@ -155,9 +164,7 @@ class Boards:
                     return NO_BOARD
                 content = content_of(text, made_by)
                 if file is not None and file.sha256 == hashlib.sha256(content).digest():
-                    return BoardContent(
-                        text, made_by, file.version, file.incarnation, file.updated_at
-                    )
+                    return _board(file, content)
                 return await self.put(tx, board_id, file, content)
         except FileMovedError as error:
             raise BoardChangedError from error
@@ -174,7 +181,6 @@ class Boards:
         The old content becomes a version, and versions beyond the limit are removed.
         """
         now = self.clock.now()
-        text, made_by = read_content(content)
         if file is None:
             file = await files.create(
                 tx, board_id.path, content, is_text=True, owner=OWNER, now=now
@@ -183,11 +189,14 @@ class Boards:
         else:
             file = await files.rewrite(tx, file, content, is_text=True, now=now)
             await self._prune(tx, file)
-        indexed = await documents.put(tx, INDEX_NAME, file, text, title=board_id.title, now=now)
+        board = _board(file, content)
+        indexed = await documents.put(
+            tx, INDEX_NAME, file, board.text, title=board_id.title, now=now
+        )
         await self._publish_change(tx, board_id)
         if indexed and self.embeds:
             await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=now)
-        return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
+        return board
 
     async def delete(self, scope: Scope, board_id: BoardId) -> bool:
         """Delete a board with its versions and index entries for good.
@@ -229,85 +238,26 @@ class Boards:
             if (board_id := BoardId.of(row["path"])) is not None
         ]
 
-    async def _check_quota(self, tx: Tx) -> None:
-        """Raise QUOTA_EXCEEDED where there are too many boards, including the new one.
-
-        The transaction has locked the tree, so that two new boards at once are not both the last.
-        """
-        if await tree.count(tx, ROOT, limit=self.boards_max + 1) > self.boards_max:
-            raise quota_exceeded(
-                f"a project may have {self.boards_max} whiteboards",
-                recovery="delete some, or raise whiteboard.boards_max",
-            )
-
-    async def _publish_change(self, tx: Tx, board_id: BoardId) -> None:
-        await changes.notify(
-            tx, self.resource.uri(user_id=board_id.user, conversation_id=board_id.conversation)
-        )
-
-    async def _prune(self, tx: Tx, file: File) -> None:
-        if file.revision <= self.history_kept + 1:
-            return
-        now = self.clock.now()
-        keep = file_gc.FileRetention(
-            cutoff=now,
-            past_states=0,
-            deleted_before=now,
-            style_past_states={OWNER: self.history_kept},
-        )
-        await file_gc.hide_old(tx, file.incarnation, keep)
-        await _sweep(tx, file.incarnation)
-
-
-async def board_of(tx: Tx, file: File) -> BoardContent:
-    """Return the board in a file."""
-    text, made_by = read_content(await files.read(tx, file, 0, file.size_bytes))
-    return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
-
-
-async def _sweep(tx: Tx, file_id: uuid.UUID) -> None:
-    while not await file_gc.sweep(tx, file_id, limit=BLOCKS_A_STEP):
-        pass
-
-
-@result
-class BoardVersion:
-    version: Annotated[str, "token of the version"]
-    updated_at: Annotated[datetime, "when it was written"]
-    made_by: Annotated[MadeBy, "who wrote it"]
-    size_bytes: Annotated[int, "bytes of its file"]
-    current: Annotated[bool, "whether it is what the board is now"]
-
-
-@frozen
-class BoardHistory:
-    """History of existing boards; a deleted board has none."""
-
-    database: Database
-    boards: Boards
-    history_kept: int
-
-    async def listing(
+    async def history(
         self, scope: Scope, board_id: BoardId, *, before: str, limit: int
     ) -> list[BoardVersion]:
         """Return the newest `limit` versions, the current one first, or those before `before`.
 
         None of a missing board; NOT_FOUND where it never was at `before`.
         """
-        position = _position(before) if before else None
         async with self.database.begin_read(scope) as tx:
             file = await files.find(tx, board_id.path)
             if file is None:
                 if before:
                     raise _no_such_version()
                 return []
-            past = await versions.history(tx, board_id.path, before=position, limit=limit)
+            past = await versions.history(tx, board_id.path, before=before or None, limit=limit)
             if past is None:
                 raise _no_such_version()
-            found = [] if before else [_version(await board_of(tx, file), file.size_bytes, True)]
+            found = [] if before else [_version(file, await files.read(tx, file), True)]
             contents = await versions.contents(tx, past)
             found += [
-                _version(_board(state, content), state.size_bytes, False)
+                _version(state, content, False)
                 for state, content in zip(past, contents, strict=True)
             ]
         return found[:limit]
@@ -340,26 +290,65 @@ class BoardHistory:
         The current text becomes a version, unless it is the same. NOT_FOUND where the board never
         was at that version, or no longer has it.
         """
-        position = _position(version)
         try:
             async with self.database.begin(scope) as tx:
                 file = await files.find(tx, board_id.path, for_update=True)
-                state = (
-                    await versions.state(tx, board_id.path, position) if file is not None else None
-                )
+                state = await versions.state(tx, board_id.path, version) if file else None
                 if file is None or state is None:
                     raise _no_such_version()
                 content = await versions.content(tx, state)
-                if content == await files.read(tx, file, 0, file.size_bytes):
-                    return _present(file, content)
-                return await self.boards.put(tx, board_id, file, content)
+                if content == await files.read(tx, file):
+                    return _board(file, content)
+                return await self.put(tx, board_id, file, content)
         except FileMovedError as error:
             raise _no_such_version() from error
 
+    async def _check_quota(self, tx: Tx) -> None:
+        """Raise QUOTA_EXCEEDED where there are too many boards, including the new one.
 
-def _version(board: BoardContent, size_bytes: int, current: bool) -> BoardVersion:
+        The transaction has locked the tree, so that two new boards at once are not both the last.
+        """
+        if await tree.count(tx, ROOT, limit=self.boards_max + 1) > self.boards_max:
+            raise quota_exceeded(
+                f"a project may have {self.boards_max} whiteboards",
+                recovery="delete some, or raise whiteboard.boards_max",
+            )
+
+    async def _publish_change(self, tx: Tx, board_id: BoardId) -> None:
+        await changes.notify(
+            tx, self.resource.uri(user_id=board_id.user, conversation_id=board_id.conversation)
+        )
+
+    async def _prune(self, tx: Tx, file: File) -> None:
+        if file.revision <= self.history_kept + 1:
+            return
+        now = self.clock.now()
+        keep = file_gc.FileRetention(
+            cutoff=now,
+            past_states=0,
+            deleted_before=now,
+            style_past_states={OWNER: self.history_kept},
+        )
+        await file_gc.hide_old(tx, file.incarnation, keep)
+        await _sweep(tx, file.incarnation)
+
+
+async def board_of(tx: Tx, file: File) -> BoardContent:
+    """Return the board in a file."""
+    return _board(file, await files.read(tx, file))
+
+
+async def _sweep(tx: Tx, file_id: uuid.UUID) -> None:
+    while not await file_gc.sweep(tx, file_id, limit=BLOCKS_A_STEP):
+        pass
+
+
+def _version(of: File | FileState, content: bytes, current: bool) -> BoardVersion:
+    board = _board(of, content)
     assert board.made_by
-    return BoardVersion(board.version, known(board.updated_at), board.made_by, size_bytes, current)
+    return BoardVersion(
+        board.version, known(board.updated_at), board.made_by, of.size_bytes, current
+    )
 
 
 def known(timestamp: datetime | None) -> datetime:
@@ -368,21 +357,10 @@ def known(timestamp: datetime | None) -> datetime:
     return timestamp
 
 
-def _board(state: FileState, content: bytes) -> BoardContent:
+def _board(of: File | FileState, content: bytes) -> BoardContent:
     text, made_by = read_content(content)
-    return BoardContent(text, made_by, state.version, state.incarnation, state.created_at)
-
-
-def _present(file: File, content: bytes) -> BoardContent:
-    text, made_by = read_content(content)
-    return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
-
-
-def _position(version: str) -> FileRevision:
-    position = FileRevision.parse(version)
-    if position is None:
-        raise _no_such_version()
-    return position
+    updated_at = of.updated_at if isinstance(of, File) else of.created_at
+    return BoardContent(text, made_by, of.version, of.incarnation, updated_at)
 
 
 def _no_such_version() -> MemsvcError:

@@ -30,7 +30,6 @@ from memsvc.styles.whiteboard.board_writers import BoardWriter, ModelBoardWriter
 from memsvc.styles.whiteboard.boards import (
     INDEX_NAME,
     ROOT,
-    BoardHistory,
     BoardId,
     Boards,
     BoardVersion,
@@ -151,7 +150,6 @@ class BoardTools:
     """The tools of boards."""
 
     boards: Boards
-    past: BoardHistory
     updates: BoardUpdates
     tokens: TokenCounter
     options: WhiteboardOptions
@@ -196,7 +194,7 @@ class BoardTools:
         if timestamp is None:
             board = await self.boards.read(scope, board_id)
         else:
-            board = await self.past.as_of(scope, board_id, timestamp)
+            board = await self.boards.as_of(scope, board_id, timestamp)
         return BoardText(
             board.text,
             board.file_id is not None,
@@ -230,7 +228,7 @@ class BoardTools:
         cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
     ) -> BoardVersions:
         """List what a whiteboard was, newest first, a page at a time."""
-        found = await self.past.listing(
+        found = await self.boards.history(
             scope, BoardId(user_id, conversation_id), before=cursor or "", limit=limit + 1
         )
         return BoardVersions(
@@ -414,17 +412,14 @@ def published(
         boards_max=options.boards_max,
         embeds=embedding is not None,
     )
-    past = BoardHistory(database, boards, history_kept=options.history_kept)
     writer: BoardWriter = RuleBoardWriter(tokens, tokens_max=options.tokens_max)
     if llm is not None:
         budget = budget or ModelBudget(database, clock, 0)
         writer = ModelBoardWriter(llm, tokens, meter, tokens_max=options.tokens_max, budget=budget)
-    functions = BoardTools(
-        boards, past, BoardUpdates(boards, past, writer, tokens, options), tokens, options
-    )
+    updates = BoardUpdates(boards, writer, tokens, options)
     return Published(
         tools=tools_of(
-            functions,
+            BoardTools(boards, updates, tokens, options),
             {"whiteboard_get": listed(RESOURCE, boards)},
             has_model=llm is not None,
         ),

@@ -29,7 +29,6 @@ from memsvc.styles.whiteboard.board_writers import BoardWriter, WrittenBoard
 from memsvc.styles.whiteboard.boards import (
     BoardChangedError,
     BoardContent,
-    BoardHistory,
     BoardId,
     Boards,
 )
@@ -262,13 +261,11 @@ class BoardUpdates:
     def __init__(
         self,
         boards: Boards,
-        past: BoardHistory,
         writer: BoardWriter,
         tokens: TokenCounter,
         options: WhiteboardOptions,
     ) -> None:
         self._boards = boards
-        self._past = past
         self._writer = writer
         self._tokens = tokens
         self._options = options
@@ -311,8 +308,8 @@ class BoardUpdates:
         return deleted
 
     async def restore(self, scope: Scope, board_id: BoardId, version: str) -> BoardContent:
-        """Restore as `Past.restore`, and forget entries that came since."""
-        board = await self._past.restore(scope, board_id, version)
+        """Restore as `Boards.restore`, and forget entries that came since."""
+        board = await self._boards.restore(scope, board_id, version)
         self._forget(scope, board_id)
         return board
 

@@ -230,7 +230,7 @@ async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:
     stored = await files.find(tx, file.path)
     if stored is None:
         return 0, b""
-    content = await files.read(tx, stored, 0, stored.size_bytes)
+    content = await files.read(tx, stored)
     return stored.stream, decompress(
         content, bytes_max=CONTENT_BYTES_MAX
     ) if file.is_archive else content

@@ -97,7 +97,7 @@ async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
         file = await files.find(tx, path, for_update=True)
         if file is None:
             continue
-        lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
+        lines = (await files.read(tx, file)).splitlines(keepends=True)
         kept = b"".join(line for line in lines if not is_of(line, records))
         if kept:
             await files.rewrite(tx, file, kept, is_text=True, now=now)

@@ -140,7 +140,7 @@ async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]
         file = await files.find(tx, server[name])
         lines = client[name].lines
         if file is not None and lines is not None and file.size_bytes <= LINES_BYTES_MAX:
-            content = await files.read(tx, file, 0, file.size_bytes)
+            content = await files.read(tx, file)
             if content.count(b"\n") != lines:
                 different.append(name)
     return FileComparison(

@@ -206,7 +206,7 @@ async def records(tx: Tx, directory: str) -> AsyncIterator[Any]:
         for path in page:
             file = await files.find(tx, path) if path.endswith(".jsonl") else None
             if file is not None:
-                for line in (await files.read(tx, file, 0, file.size_bytes)).splitlines():
+                for line in (await files.read(tx, file)).splitlines():
                     yield orjson.loads(line)
 
 

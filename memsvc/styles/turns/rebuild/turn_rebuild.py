@@ -366,7 +366,7 @@ class TurnRebuild:
         )
         placeholder_found = await files.find(tx, placeholder_file(session))
         if placeholder_found is not None:
-            content = await files.read(tx, placeholder_found, 0, placeholder_found.size_bytes)
+            content = await files.read(tx, placeholder_found)
             walk.turns = {
                 one.turn: one for one in read_placeholder_lines(content.splitlines())
             } | walk.turns
