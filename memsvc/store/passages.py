@@ -11,6 +11,7 @@ from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH
 from memsvc.store import vectors
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import index_id_of
+from memsvc.store.search import QueryEmbedding
 from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
 
 CHECKED_FIRST = 400
@@ -152,7 +153,7 @@ _SEARCH = f"""
 
 
 async def match_embedding(
-    tx: Tx, where: SearchRange, model: str, vector: Sequence[float], *, best: int
+    tx: Tx, where: SearchRange, embedding: QueryEmbedding, *, best: int
 ) -> dict[PassageKey, float]:
     """Return the cosines of the best live chunks by their vectors, as `vectors.nearest` does.
 
@@ -165,9 +166,9 @@ async def match_embedding(
     rows = await tx.fetch(
         _MATCH_EMBEDDING,
         *where.arguments,
-        model_number(model),
-        list(vector),
-        len(vector),
+        model_number(embedding.model),
+        list(embedding.vector),
+        len(embedding.vector),
         candidates,
         best,
     )

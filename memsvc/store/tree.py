@@ -1,6 +1,6 @@
 """Tree of file paths: listings and counts of directories, which exist by the files inside."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -105,6 +105,15 @@ async def files_at(tx: Tx, path: str, *, after: str, limit: int) -> list[str]:
         after,
         limit,
     )
+
+
+async def all_files_at(tx: Tx, path: str) -> AsyncIterator[str]:
+    """Yield the paths of all files at and inside a path, in order."""
+    after = ""
+    while page := await files_at(tx, path, after=after, limit=PATHS_A_PAGE):
+        after = page[-1]
+        for found in page:
+            yield found
 
 
 async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, time, timedelta
 from time import perf_counter
 from typing import Final
 
@@ -12,6 +13,7 @@ from memsvc.core.scope import Scope
 from memsvc.store import usage
 from memsvc.store.database import Database
 
+START_JITTER_S: Final = 3600
 COUNTED_AS: Final = "model"
 """Name under which every model call counts, beside a style's own one."""
 
@@ -44,6 +46,12 @@ class ModelBudget:
     database: Database
     clock: Clock
     calls_a_day: int
+
+    def next_day_delay_s(self, seed: int) -> float:
+        """Return the seconds until a time in the first hour of the next day, spread by `seed`."""
+        now = self.clock.now()
+        next_day = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+        return (next_day - now).total_seconds() + seed % START_JITTER_S
 
     async def consume(
         self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0

@@ -14,7 +14,8 @@ from memsvc.core.scope import Scope
 from memsvc.store import passages
 from memsvc.store.database import Database, Tx
 from memsvc.store.passages import PassageKey, SearchRange
-from memsvc.styles.embedding import Embedding
+from memsvc.store.search import QueryEmbedding
+from memsvc.styles.embedding import Embedding, embed_query
 
 CANDIDATES: Final = 100
 VECTOR_WEIGHT: Final = 0.3
@@ -24,8 +25,7 @@ async def scores(
     tx: Tx,
     where: SearchRange,
     question: str,
-    vector: Sequence[float] | None,
-    model: str,
+    embedding: QueryEmbedding | None,
     *,
     best: int,
     candidates: int = CANDIDATES,
@@ -33,16 +33,16 @@ async def scores(
 ) -> Mapping[PassageKey, float]:
     """Return the best chunks for a question by score.
 
-    `vector` is its embedding by `model`, or None: then words alone count.
+    Without its embedding words alone count.
     """
     query = query_terms(question)
-    limit = best if vector is None else candidates
+    limit = best if embedding is None else candidates
     matched = (
         await passages.search(tx, where, query, best=limit) if query and where.projects else {}
     )
-    if vector is None:
+    if embedding is None:
         return matched
-    by_embedding = await passages.match_embedding(tx, where, model, vector, best=limit)
+    by_embedding = await passages.match_embedding(tx, where, embedding, best=limit)
     return merge_scores(matched, by_embedding, cosine_weight=vector_weight)
 
 
@@ -71,11 +71,10 @@ class CitationSearch:
             return []
         if self.directory_of is not None:
             path = self.directory_of(user)
-        vector = await self.embedding.question(question) if self.embedding is not None else None
-        model = self.embedding.model if self.embedding is not None else ""
+        embedding = await embed_query(self.embedding, question)
         async with self.database.begin_tenant(scope, read_only=True) as tx:
             where = SearchRange(self.index_name, [scope.project], path)
-            found = await scores(tx, where, question, vector, model, best=limit)
+            found = await scores(tx, where, question, embedding, best=limit)
             best = sorted(found, key=lambda place: (-found[place], place))[:limit]
             read = await passages.read(tx, where, best)
         self.meter.add("memsvc_recall_candidates", len(found))

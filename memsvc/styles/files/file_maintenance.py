@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
 from memsvc.core.errors import permission_denied
+from memsvc.core.frozen import frozen
 from memsvc.core.paths import ROOT
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
@@ -25,24 +26,22 @@ BLOCKS_A_STEP = 500
 CHUNKS_A_STEP = 128
 
 
+@frozen
 class FileMaintenance:
     """Maintenance in short transactions, each of which leaves the files consistent.
 
     It may be killed and restarted anywhere, and run concurrently with any other call and with
-    itself."""
+    itself. `owner_versions` gives by owner how many versions of a style's file are kept."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        options: FilesOptions,
-        owner_versions: Mapping[str, int] | None = None,
-    ) -> None:
-        """Set up; `owner_versions` gives by owner how many versions of a style's file are kept."""
-        self._database = database
-        self._clock = clock
-        self._options = options
-        self._owner_versions = owner_versions or {}
+    database: Database
+    clock: Clock
+    options: FilesOptions
+    owner_versions: Mapping[str, int] | None = None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Return the jobs of this style."""
+        return [Job(name=PURGE_JOB, run=self.run, interval_s=INTERVAL_S)]
 
     async def run(self, scope: Scope, subject: str = "") -> None:
         """Purge what is past its retention; content never changes.
@@ -52,16 +51,16 @@ class FileMaintenance:
         `versions_days`. A style's own files keep as many of the newest as the style wants, besides
         those of the last `versions_days`. Vectors of removed chunks go too."""
         del subject  # always the whole project
-        now = self._clock.now()
+        now = self.clock.now()
         keep = file_gc.FileRetention(
-            cutoff=now - timedelta(days=self._options.versions_days),
-            past_states=self._options.versions_kept,
-            style_past_states=self._owner_versions,
-            deleted_before=now - timedelta(days=self._options.delete_retention_days),
+            cutoff=now - timedelta(days=self.options.versions_days),
+            past_states=self.options.versions_kept,
+            style_past_states=self.owner_versions or {},
+            deleted_before=now - timedelta(days=self.options.delete_retention_days),
         )
         after = uuid.UUID(int=0)
         while True:
-            async with self._database.begin_read(scope) as tx:
+            async with self.database.begin_read(scope) as tx:
                 files = await file_gc.files_to_collect(tx, keep, after=after, limit=FILES_A_STEP)
             for file in files:
                 if file.gone:
@@ -71,18 +70,18 @@ class FileMaintenance:
             if len(files) < FILES_A_STEP:
                 break
             after = files[-1].file_id
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             if await vectors.available(tx):  # also where no embedder is configured now
                 await vectors.prune(tx, index_id_of(FILE_INDEX))
 
     async def _remove(self, scope: Scope, file: file_gc.FileWork) -> None:
         """Remove a deleted file with all its content."""
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             if not await file_gc.lock_file(tx, file.file_id):
                 return
             await file_gc.hide_all(tx, file.file_id)
         while file.indexed:
-            async with self._database.begin(scope) as tx:
+            async with self.database.begin(scope) as tx:
                 chunks = await documents.list_chunks(
                     tx, FILE_INDEX, file.file_id.hex, limit=CHUNKS_A_STEP
                 )
@@ -90,18 +89,18 @@ class FileMaintenance:
                 if not chunks:
                     break
         await self._delete_hidden(scope, file.file_id)
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             await file_gc.forget(tx, file.file_id)
 
     async def _prune(self, scope: Scope, file_id: uuid.UUID, keep: file_gc.FileRetention) -> None:
         """Remove a file's expired states, and merge blocks that no remaining state ends between."""
-        async with self._database.begin(scope) as tx:
+        async with self.database.begin(scope) as tx:
             if await file_gc.lock_file(tx, file_id):
                 await file_gc.hide_old(tx, file_id, keep)
         await self._delete_hidden(scope, file_id)
         start: int | None = 0
         while start is not None:
-            async with self._database.begin(scope) as tx:
+            async with self.database.begin(scope) as tx:
                 start = (
                     await file_gc.merge(tx, file_id, after=start)
                     if await file_gc.lock_file(tx, file_id)
@@ -112,14 +111,9 @@ class FileMaintenance:
         """Delete the hidden blocks of a file."""
         complete = False
         while not complete:
-            async with self._database.begin(scope) as tx:
+            async with self.database.begin(scope) as tx:
                 locked = await file_gc.lock_file(tx, file_id)
                 complete = not locked or await file_gc.sweep(tx, file_id, limit=BLOCKS_A_STEP)
-
-
-def jobs(maintenance: FileMaintenance) -> list[Job]:
-    """Return the jobs of this style."""
-    return [Job(name=PURGE_JOB, run=maintenance.run, interval_s=INTERVAL_S)]
 
 
 async def files_at(scope: Scope, path: str) -> AsyncIterator[OwnerData]:

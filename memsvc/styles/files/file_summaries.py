@@ -4,7 +4,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, field
-from datetime import UTC, datetime, time, timedelta
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final, Self
@@ -58,8 +57,6 @@ SETTLE_S: Final = 30.0
 SUMMARY_BYTES_MIN: Final = 1000
 """Below this size a file is summarised by its start."""
 BUDGET_CATEGORY: Final = "summary"
-START_JITTER_S: Final = 3600
-"""Work postponed to the next day starts at a random time within this many seconds."""
 
 
 def rule_summary(head: bytes, *, size_bytes: int, is_text: bool) -> str:
@@ -261,7 +258,7 @@ class FileSummaries:
         if found is None:
             return
         file, parts = found
-        calls = _calls(parts)
+        calls = 1 if len(parts) == 1 else len(parts) + 1
         if not await self._claim_budget(scope, subject, calls):
             return
         try:
@@ -353,26 +350,18 @@ class FileSummaries:
         """Count a summary against the tenant's daily budget.
 
         If it is used up, postpone to the next day."""
-        now = self.clock.now()
         try:
             await self.budget.consume(
                 scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
             )
         except BudgetExhaustedError:
-            pass
+            wait_s = self.budget.next_day_delay_s(uuid.UUID(subject).int)
         else:
             return True
-        next_day = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
-        wait_s = (next_day - now).total_seconds() + uuid.UUID(subject).int % START_JITTER_S
         async with self.database.begin(scope) as tx:
-            await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=now, delay_s=wait_s)
+            await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
         log.info(
             "the daily summary budget is used up: a file will be summarised tomorrow",
             project=scope.project,
         )
         return False
-
-
-def _calls(parts: Sequence[str]) -> int:
-    """Return how many model calls the parts need."""
-    return 1 if len(parts) == 1 else len(parts) + 1

@@ -28,7 +28,6 @@ from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version, Views
 from memsvc.store import files, tree
-from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.locks import TREE_LOCK
@@ -198,7 +197,7 @@ class FileWriter:
             raise permission_denied("root directory cannot be deleted")
         reject_kept_path(path)
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
-            file = await store.find(tx, path, for_update=True)
+            file = await files.find(tx, path, for_update=True)
             await when.check(tx, file)
             now = self.clock.now()
             deep = recursive and file is None
@@ -259,7 +258,7 @@ class FileWriter:
             reject_kept_path(path)
         destination_when.validate()
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
-            file = await store.find(tx, source, for_update=True)
+            file = await files.find(tx, source, for_update=True)
             if file is None and not await tree.are_directories(tx, [source]):
                 raise not_found(f"there is no file or directory {source}")
             await when.check(tx, file)
@@ -267,7 +266,7 @@ class FileWriter:
                 return FileMove(0)
             if file is None and destination.startswith(source + "/"):
                 raise invalid_path("a directory cannot be moved into itself")
-            replaced = await store.find(tx, destination, for_update=True)
+            replaced = await files.find(tx, destination, for_update=True)
             await destination_when.check(tx, replaced)
             if replaced is not None and file is not None and overwrite:
                 await files.delete(
@@ -289,7 +288,7 @@ class FileWriter:
 
     async def _write(self, scope: Scope, request: "_Write") -> FileWrite:
         async with self.database.begin(scope) as tx:
-            file = await store.find(tx, request.path, for_update=True)
+            file = await files.find(tx, request.path, for_update=True)
             try:
                 version = await self._put(tx, file, request)
             except MemsvcError as error:
@@ -297,7 +296,7 @@ class FileWriter:
                     raise
                 # created by another call meanwhile; this one now holds the tree lock
                 version = await self._put(
-                    tx, await store.find(tx, request.path, for_update=True), request
+                    tx, await files.find(tx, request.path, for_update=True), request
                 )
         return FileWrite(len(request.content), version)
 
@@ -308,7 +307,7 @@ class FileWriter:
         if file is not None and await _is_applied(tx, file, request):
             return file.version
         await request.when.check(tx, file)
-        if file is not None and request.is_empty_append:
+        if file is not None and request.mode == "APPEND" and not request.content:
             return file.version
         now = self.clock.now()
         size_bytes = file.size_bytes if file else 0
@@ -354,10 +353,6 @@ class _Write:
     offset: int
     when: Precondition
 
-    @property
-    def is_empty_append(self) -> bool:
-        return self.mode == "APPEND" and not self.content
-
 
 async def _is_applied(tx: Tx, file: File, request: _Write) -> bool:
     """Return whether a write conditional on content finds its own result there."""
@@ -387,7 +382,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
                 raise invalid_offset("offset beyond eof")
             if request.offset == file.size_bytes and request.content:
                 return None
-            old = await store.read(tx, file)
+            old = await files.read(tx, file)
             whole = (
                 old[: request.offset]
                 + request.content
@@ -405,13 +400,13 @@ async def _store(tx: Tx, file: File | None, path: str, change: FileChange, now: 
         assert file is not None
         text_only = is_text(change.added)
         indexed_bytes = change.indexed_bytes(file, is_text=file.is_text and text_only)
-        return await store.append(
+        return await files.append(
             tx, file, change.added, is_text=text_only, now=now, indexed_bytes=indexed_bytes
         )
     text_only = is_text(change.whole)
     indexed_bytes = change.indexed_bytes(file, is_text=text_only)
     if file is None:
-        return await store.create(
+        return await files.create(
             tx,
             path,
             change.whole,
@@ -420,7 +415,7 @@ async def _store(tx: Tx, file: File | None, path: str, change: FileChange, now: 
             now=now,
             indexed_bytes=indexed_bytes,
         )
-    return await store.rewrite(
+    return await files.rewrite(
         tx, file, change.whole, is_text=text_only, now=now, indexed_bytes=indexed_bytes
     )
 

@@ -26,7 +26,7 @@ from memsvc.store.files import File, FileMovedError
 from memsvc.store.index import index_id_of
 from memsvc.store.passages import Passage, PassageKey, SearchRange
 from memsvc.styles import passage_search
-from memsvc.styles.embedding import EMBED_JOB, Embedding
+from memsvc.styles.embedding import EMBED_JOB, Embedding, embed_query
 from memsvc.styles.files.file_summaries import (
     SETTLE_S,
     SUMMARISE_JOB,
@@ -289,16 +289,16 @@ class FoundChunks:
     chunks: Annotated[list[FileChunk], "best first; empty when nothing matches"]
 
 
+RankedPassage = tuple[PassageKey, Passage, float]
+"""A passage with its place and score."""
+
+
 @frozen
-class SearchHit:
-    """A matching passage with its file's summary.
+class SearchHits:
+    """Matching passages, best first, and the summaries of their files."""
 
-    `project` is None unless several were searched."""
-
-    project: str | None
-    passage: Passage
-    score: float
-    summary: str
+    ranked: Sequence[RankedPassage]
+    summaries: Mapping[Content, str]
 
 
 @frozen
@@ -334,25 +334,25 @@ class FileSearch:
         limit: Annotated[int | None, "passages; at most 20"] = None,
     ) -> FoundChunks:
         """Call to find what files say: passages that fit, by words and, if set up, by meaning."""
+        found = await self.find(scope, query, path=path_prefix, limit=limit)
+        multi_project = scope.project == ALL_PROJECTS
         return FoundChunks(
             [
                 FileChunk(
-                    project=hit.project,
-                    file_path=hit.passage.path,
-                    file_seek_start_bytes=hit.passage.start,
-                    file_seek_end_bytes=hit.passage.end,
-                    is_full_file=hit.passage.whole,
-                    chunk_content=hit.passage.text,
-                    score=hit.score,
-                    file_summary=hit.summary,
+                    project=place.project if multi_project else None,
+                    file_path=passage.path,
+                    file_seek_start_bytes=passage.start,
+                    file_seek_end_bytes=passage.end,
+                    is_full_file=passage.whole,
+                    chunk_content=passage.text,
+                    score=score,
+                    file_summary=found.summaries[_content(place, passage)],
                 )
-                for hit in await self.find(scope, query, path=path_prefix, limit=limit)
+                for place, passage, score in found.ranked
             ]
         )
 
-    async def find(
-        self, scope: Scope, query: str, *, path: str, limit: int | None
-    ) -> list[SearchHit]:
+    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> SearchHits:
         """Return the best passages for a question, best first, in the files at and below a path.
 
         Searches one project or, where the scope's project is `*`, all that the caller may touch.
@@ -365,23 +365,30 @@ class FileSearch:
         )
         if max_passages < 1:
             raise invalid("limit must be > 0")
-        vector = await self.embedding.question(query) if self.embedding is not None else None
+        embedding = await embed_query(self.embedding, query)
         rerank_count = (
             max_passages if self.reranker is None else max(max_passages, self.options.reranked)
         )
         async with self.database.begin_tenant(scope, read_only=True) as tx:
             where = SearchRange(FILE_INDEX, await _projects(tx, scope), path)
-            scores = await self._scores(tx, where, query, vector, rerank_count)
+            scores = await passage_search.scores(
+                tx,
+                where,
+                query,
+                embedding,
+                best=rerank_count,
+                candidates=self.options.candidates,
+                vector_weight=self.options.semantic_weight,
+            )
             best = sorted(scores, key=lambda place: (-scores[place], place))[:rerank_count]
             found = await passages.read(tx, where, best)
             self.meter.add("memsvc_recall_candidates", len(scores))
-            ordered = [(place, scores[place]) for place in best if place in found]
+            ranked = [(place, found[place], scores[place]) for place in best if place in found]
             if self.reranker is None:
-                return _search_results(scope, ordered, found, await _summaries(tx, ordered, found))
-        ordered = (await self._rerank(query, ordered, found))[:max_passages]
+                return SearchHits(ranked, await _summaries(tx, ranked))
+        ranked = (await self._rerank(query, ranked))[:max_passages]
         async with self.database.begin_tenant(scope, read_only=True) as tx:
-            summaries_by_content = await _summaries(tx, ordered, found)
-        return _search_results(scope, ordered, found, summaries_by_content)
+            return SearchHits(ranked, await _summaries(tx, ranked))
 
     async def find_passages(
         self, scope: Scope, question: str, limit: int, *, user: str = ""
@@ -396,44 +403,24 @@ class FileSearch:
                 passage.start,
                 passage.end,
                 passage.text,
-                hit.score,
+                score,
                 passage.updated_at,
             )
-            for hit in found
-            for passage in [hit.passage]
+            for _, passage, score in found.ranked
         ]
 
-    async def _scores(
-        self, tx: Tx, where: SearchRange, query: str, vector: Sequence[float] | None, limit: int
-    ) -> Mapping[PassageKey, float]:
-        return await passage_search.scores(
-            tx,
-            where,
-            query,
-            vector,
-            self.embedding.model if self.embedding is not None else "",
-            best=limit,
-            candidates=self.options.candidates,
-            vector_weight=self.options.semantic_weight,
-        )
-
-    async def _rerank(
-        self,
-        query: str,
-        ordered: list[tuple[PassageKey, float]],
-        found: Mapping[PassageKey, Passage],
-    ) -> list[tuple[PassageKey, float]]:
+    async def _rerank(self, query: str, ranked: list[RankedPassage]) -> list[RankedPassage]:
         """Return the same places in the reranker's order, unchanged if it fails or is slow."""
         assert self.reranker is not None
-        if not ordered:
-            return ordered
+        if not ranked:
+            return ranked
         try:
-            scores = await self.reranker(query, [found[place].text for place, _ in ordered])
+            scores = await self.reranker(query, [passage.text for _, passage, _ in ranked])
         except MemsvcError as error:
             log.warning("search goes on without the reranker", code=error.code.value)
-            return ordered
-        ranked = [(place, score) for (place, _), score in zip(ordered, scores, strict=True)]
-        return sorted(ranked, key=lambda pair: -pair[1])
+            return ranked
+        reranked = [(*one[:2], score) for one, score in zip(ranked, scores, strict=True)]
+        return sorted(reranked, key=lambda one: -one[2])
 
 
 async def _projects(tx: Tx, scope: Scope) -> list[str]:
@@ -444,11 +431,9 @@ async def _projects(tx: Tx, scope: Scope) -> list[str]:
     )
 
 
-async def _summaries(
-    tx: Tx, ordered: Sequence[tuple[PassageKey, float]], found: Mapping[PassageKey, Passage]
-) -> dict[Content, str]:
+async def _summaries(tx: Tx, ranked: Sequence[RankedPassage]) -> dict[Content, str]:
     """Return a summary of each file: the model's if it is current, else one of the file's start."""
-    contents = list({_content(place, found[place]) for place, _ in ordered})
+    contents = list({_content(place, passage) for place, passage, _ in ranked})
     sources = (
         await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
     )
@@ -461,21 +446,3 @@ async def _summaries(
 
 def _content(place: PassageKey, passage: Passage) -> Content:
     return place.project, passage.stream, passage.size_bytes
-
-
-def _search_results(
-    scope: Scope,
-    ordered: Sequence[tuple[PassageKey, float]],
-    found: Mapping[PassageKey, Passage],
-    summaries_by_content: Mapping[Content, str],
-) -> list[SearchHit]:
-    multi_project = scope.project == ALL_PROJECTS
-    return [
-        SearchHit(
-            place.project if multi_project else None,
-            found[place],
-            score,
-            summaries_by_content[_content(place, found[place])],
-        )
-        for place, score in ordered
-    ]

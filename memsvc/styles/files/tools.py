@@ -34,7 +34,6 @@ from memsvc.store.files import File
 from memsvc.store.versions import FileState
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.file_maintenance import FileMaintenance
-from memsvc.styles.files.file_maintenance import jobs as upkeep_jobs
 from memsvc.styles.files.file_models import (
     Encoding,
     FilePath,
@@ -489,7 +488,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         ],
         jobs=[
             *index.jobs,
-            *upkeep_jobs(FileMaintenance(database, clock, options, owner_versions)),
+            *FileMaintenance(database, clock, options, owner_versions).jobs,
             *([file_summaries.job] if file_summaries is not None else []),
         ],
         content=Transfer(database, options, files, bytes_writer),

@@ -95,7 +95,11 @@ class JudgeService:
 
         The others are ordered by similarity. A model that takes longer than it may counts as away.
         """
-        if self.llm is None or by_rules or not await self._consume_call(scope):
+        if self.llm is None or by_rules:
+            return self._by_rules(block, identity, others)
+        try:
+            await self.budget.consume(scope, kind=BUDGET_NAME, limit=self.options.judgements_a_day)
+        except BudgetExhaustedError:
             return self._by_rules(block, identity, others)
         text = prompt_input(block, identity, others)
         try:
@@ -142,14 +146,6 @@ class JudgeService:
         tags = tuple(tag for tag in INFERRED_TAGS if tag in answer.tags)
         model = self.llm.model if self.llm is not None else RULES
         return Verdict(answer.alignment, tags, conflict_scores, model, token_usage)
-
-    async def _consume_call(self, scope: Scope) -> bool:
-        """Return whether the tenant's daily limit allows a call, and count it."""
-        try:
-            await self.budget.consume(scope, kind=BUDGET_NAME, limit=self.options.judgements_a_day)
-        except BudgetExhaustedError:
-            return False
-        return True
 
 
 def by_the_rules(

@@ -121,7 +121,7 @@ class MemoryExtraction:
             return await self._add_by_rules(scope, user_id, messages, metadata)
         deadline = anyio.current_time() + self.options.deadline_s
         try:
-            return await self._add_by_model(self.llm, scope, user_id, messages, metadata, deadline)
+            return await self._add_by_model(scope, user_id, messages, metadata, deadline)
         except BudgetExhaustedError:
             log.info(
                 "memories are found by rules: the daily budget of model requests is used up",
@@ -169,14 +169,13 @@ class MemoryExtraction:
 
     async def _add_by_model(
         self,
-        llm: Llm,
         scope: Scope,
         user: str,
         messages: Sequence[MemoryMessage],
         metadata: dict[str, Any],
         deadline: float,
     ) -> AddedMemories:
-        new_facts = await self._extract(llm, scope, messages, deadline)
+        new_facts = await self._extract(scope, messages, deadline)
         if not new_facts:
             return AddedMemories([], NOTHING_FOUND)
         embedding = await embed_query(self.search.embedding, "\n".join(new_facts))
@@ -184,7 +183,7 @@ class MemoryExtraction:
             async with self.database.begin_read(scope) as tx:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
             text = project_settings.update(candidates.values(), new_facts)
-            proposals = await self._complete(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
+            proposals = await self._complete(scope, text, proposals_in, NOT_UPDATED, deadline)
             outcome = await self._apply(
                 scope,
                 user,
@@ -199,7 +198,7 @@ class MemoryExtraction:
         raise AssertionError("the last attempt always applies")
 
     async def _extract(
-        self, llm: Llm, scope: Scope, messages: Sequence[MemoryMessage], deadline: float
+        self, scope: Scope, messages: Sequence[MemoryMessage], deadline: float
     ) -> list[str]:
         """Return the facts that a model finds in a conversation and that may become memories."""
         lines = [
@@ -212,7 +211,7 @@ class MemoryExtraction:
         async with self.database.begin_read(scope) as tx:
             prompt = (await memories.read_settings(tx)).prompt or project_settings.EXTRACTION
         text = project_settings.extraction(prompt, "\n".join(lines))
-        extracted = await self._complete(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
+        extracted = await self._complete(scope, text, facts_in, NOT_EXTRACTED, deadline)
         return [one for one in extracted if memory_changes.is_valid_memory(one)][
             : self.options.facts_max
         ]
@@ -256,8 +255,13 @@ class MemoryExtraction:
         """
         now, user_index = self.clock.now(), index_for(user)
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
-            present = await _current_state(
-                tx, user_index, candidates, [*new_facts, *(one.text for one in proposals)]
+            index_id = user_index.index_id
+            texts = [*new_facts, *(one.text for one in proposals)]
+            by_id = await memories.find_by_ids(tx, index_id, candidates)
+            by_text = _by_text(await memories.with_texts(tx, index_id, texts))
+            deleted = candidates.keys() - by_id.keys()
+            present = CurrentMemories(
+                by_id, by_text, frozenset(comparable(candidates[one].text) for one in deleted)
             )
             forgotten, unplaced = memory_changes.forgotten_facts(
                 new_facts, proposals, candidates, present
@@ -281,7 +285,6 @@ class MemoryExtraction:
 
     async def _complete(
         self,
-        llm: Llm,
         scope: Scope,
         text: str,
         parse: Callable[[str], Read],
@@ -289,11 +292,12 @@ class MemoryExtraction:
         deadline: float,
     ) -> Read:
         """Return a model's parsed answer; UNAVAILABLE with `error_message` when it is late."""
+        assert self.llm is not None
         await self.budget.consume(scope)
         try:
             with timed_call(self.meter, METRIC_LABEL):
                 with anyio.fail_after(deadline - anyio.current_time()):
-                    answer = await llm.complete(
+                    answer = await self.llm.complete(
                         project_settings.INSTRUCTIONS,
                         text,
                         output_tokens_max=self.options.max_output_tokens,
@@ -328,22 +332,6 @@ def _added(changes: Sequence[MemoryChange], unplaced: Sequence[str] = ()) -> Add
 def _unavailable(what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:
     log.warning("memories were not added", reason=why)
     return unavailable(f"{what}: {why}", retry_after_s=retry_after_s)
-
-
-async def _current_state(
-    tx: Tx, user_index: MemoryIndex, candidates: dict[str, Memory], texts: Sequence[str]
-) -> CurrentMemories:
-    by_id = await memories.find_by_ids(tx, user_index.index_id, candidates)
-    by_text = _by_text(await memories.with_texts(tx, user_index.index_id, texts))
-    return CurrentMemories(
-        by_id,
-        by_text,
-        frozenset(
-            comparable(candidate.text)
-            for candidate in candidates.values()
-            if candidate.memory not in by_id
-        ),
-    )
 
 
 def _by_text(memories_found: Sequence[Memory]) -> dict[str, Memory]:

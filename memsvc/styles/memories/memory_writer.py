@@ -172,7 +172,15 @@ class MemoryWriter:
         if additions:
             await self._check_users(tx, user_index)
             deleted_count = sum(one.event == "DELETE" for one in changes_)
-            await self._check_capacity(tx, user_index, len(additions) - deleted_count)
+            more = len(additions) - deleted_count
+            if (
+                more > 0
+                and await memories.count_current(tx, user_index.index_id) + more > self.per_user_max
+            ):
+                raise quota_exceeded(
+                    f"a user may have {self.per_user_max} memories",
+                    recovery="delete some, or raise memories.per_user_max",
+                )
         statements = [
             StatementWithExpiry(one.statement, None)
             for one in changes_
@@ -209,16 +217,6 @@ class MemoryWriter:
         if statements and found:
             await changes.notify(tx, FOUND_URI)
             await memories.add_event(tx, user_index.index_id, first_entry, len(statements), now)
-
-    async def _check_capacity(self, tx: Tx, user_index: MemoryIndex, more: int) -> None:
-        if (
-            more > 0
-            and await memories.count_current(tx, user_index.index_id) + more > self.per_user_max
-        ):
-            raise quota_exceeded(
-                f"a user may have {self.per_user_max} memories",
-                recovery="delete some, or raise memories.per_user_max",
-            )
 
     async def _check_users(self, tx: Tx, user_index: MemoryIndex) -> None:
         """Raise QUOTA_EXCEEDED for one user too many.

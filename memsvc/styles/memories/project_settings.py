@@ -30,15 +30,6 @@ EXTRACTION: Final = packaged_text(__package__, "extraction_prompt.md").rstrip("\
 _UPDATE: Final = packaged_text(__package__, "update_prompt.md").rstrip("\n")
 
 
-def check_prompt(prompt: str) -> str:
-    """Return a project's own prompt; INVALID_ARGUMENT unless it has the placeholder once."""
-    if prompt.count(CONVERSATION) != 1:
-        raise invalid(f"prompt must hold {CONVERSATION} once: the conversation is put in its place")
-    if "\x00" in prompt:
-        raise invalid("prompt must not hold NUL characters")
-    return prompt
-
-
 def extraction(prompt: str, conversation: str) -> str:
     """Return the prompt that asks for the facts of a conversation."""
     before, _, after = prompt.partition(CONVERSATION)
@@ -172,9 +163,14 @@ class ProjectSettings:
         ],
     ) -> SettingsChange:
         """Say how a model is to be asked for the facts of a conversation in a project."""
-        checked = check_prompt(prompt)
+        if prompt.count(CONVERSATION) != 1:
+            raise invalid(
+                f"prompt must hold {CONVERSATION} once: the conversation is put in its place"
+            )
+        if "\x00" in prompt:
+            raise invalid("prompt must not hold NUL characters")
         async with self.database.begin(scope) as tx:
-            await memories.set_prompt(tx, checked)
+            await memories.set_prompt(tx, prompt)
         return SettingsChange(True)
 
     @memory_tool(

@@ -22,7 +22,7 @@ from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Job
 from memsvc.store import conversation, recalls
 from memsvc.store.batch_writer import BatchWriter
-from memsvc.store.database import Database, Tx
+from memsvc.store.database import Database
 from memsvc.store.recalls import EntryPlace, PlaceContent, RecallPosition, RecallRecord
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import turn_index
@@ -92,7 +92,7 @@ class RecallTraces:
             clock,
             options,
             kind="recalls",
-            write=_write,
+            write=lambda tx, notes: recalls.insert(tx, [_record(note) for note in notes]),
             dropped=lambda count: meter.add("memsvc_traces_dropped_total", count),
             keep_after_purge=False,
         )
@@ -147,10 +147,6 @@ class RecallTraces:
                 if await recalls.forget_before(tx, oldest, limit=ROWS_A_STEP) < ROWS_A_STEP:
                     return
             step_done()
-
-
-async def _write(tx: Tx, notes: Sequence[TraceNote]) -> None:
-    await recalls.insert(tx, [_record(note) for note in notes])
 
 
 def _record(note: TraceNote) -> RecallRecord:
@@ -422,11 +418,15 @@ def _candidate(
         # traces of earlier versions have one range, not a list of them
         ranges = [cut] if isinstance(cut[0], int) else cut
         text = quote_text(stored.text, ranges)
+    ref = candidate["ref"] or (stored.ref if stored else "")
+    turn = turn_of(ref) if candidate["kind"] == "turn" else None
+    if stored and stored.fact_id and stored.session:
+        ref = record_id(stored.session, stored.ref)
     return RecallCandidate(
         candidate["kind"],
-        _ref(candidate, stored),
+        ref,
         (stored.session if stored else None) or candidate.get("session", session),
-        _turn_of(candidate, stored),
+        (stored.turn if stored else None) or turn,
         stored.fact_id if stored else None,
         candidate["shown"],
         candidate.get("reason"),
@@ -439,20 +439,4 @@ def _candidate(
         stored.key if stored else None,
         stored.tier if stored else None,
         stored.state if stored else None,
-    )
-
-
-def _ref(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str:
-    if stored is not None and stored.fact_id and stored.session:
-        return record_id(stored.session, stored.ref)
-    return candidate["ref"] or (stored.ref if stored else "")
-
-
-def _turn_of(candidate: Mapping[str, Any], stored: PlaceContent | None) -> str | None:
-    if stored is not None and stored.turn:
-        return stored.turn
-    return (
-        turn_of(candidate["ref"] or (stored.ref if stored else ""))
-        if candidate["kind"] == "turn"
-        else None
     )

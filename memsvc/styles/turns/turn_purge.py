@@ -194,7 +194,10 @@ def _user_facts(name: str, session: str, clock: Clock) -> PurgeStep:
 
     async def step(tx: Tx) -> Counter[str]:
         gone = await ownership.facts_from_session(tx, number, session, limit=STEP)
-        lines = sum([await _forget_fact_lines(tx, fact, now=clock.now()) for fact in gone])
+        lines = 0
+        for fact in gone:
+            path, record = fact_file(fact.statement, fact.valid_from), fact.statement.record
+            lines += await _drop_lines(tx, path, {record}, now=clock.now())
         if gone:
             await ownership.drop_facts(tx, number, gone)
         return Counter({"facts": len(gone), "entries": len(gone), LINES: lines})
@@ -315,17 +318,6 @@ async def _forget_insight_lines(
             tx, insights_file(source_session, insight.made_at), {insight.insight}, now=now
         )
     return Counter({LINES: lines})
-
-
-async def _forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
-    """Remove a fact from the file of the session that it was learned in; return the line count."""
-    statement = fact.statement
-    return await _drop_lines(
-        tx,
-        fact_file(statement, fact.valid_from),
-        {statement.record},
-        now=now,
-    )
 
 
 async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:

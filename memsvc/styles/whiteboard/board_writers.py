@@ -1,6 +1,7 @@
 """Writers of boards: a model that gets the board and the new entries, or else rules."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 import orjson
@@ -69,6 +70,7 @@ class BoardWriter(Protocol):
         ...
 
 
+@frozen
 class ModelBoardWriter:
     """Writes boards by a model, which gets the length in words; a longer answer is cut.
 
@@ -76,39 +78,33 @@ class ModelBoardWriter:
     up, the rules write the board.
     """
 
-    def __init__(
-        self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int, budget: ModelBudget
-    ) -> None:
-        self._llm = llm
-        self._budget = budget
-        self._rules = RuleBoardWriter(tokens, tokens_max=tokens_max)
-        self._tokens = tokens
-        self._meter = meter
-        self._tokens_max = tokens_max
-        self._instructions = _prompt("update_board").format(words=words_of(tokens_max))
-        self._events = _prompt("events")
-        self._recent = _prompt("recent")
+    llm: Llm
+    tokens: TokenCounter
+    meter: Meter
+    tokens_max: int
+    budget: ModelBudget
 
     async def __call__(
         self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
     ) -> WrittenBoard:
         try:
-            await self._budget.consume(scope)
+            await self.budget.consume(scope)
         except BudgetExhaustedError:
             log.info(
                 "a board is written by rules: the daily limit of model calls is reached",
                 project=scope.project,
             )
-            return await self._rules(scope, board, recent, new)
+            rules = RuleBoardWriter(self.tokens, self.tokens_max)
+            return await rules(scope, board, recent, new)
         try:
-            with timed_call(self._meter, MODEL_CALL_KIND):
-                answer = await self._llm.complete(
-                    self._instructions,
+            with timed_call(self.meter, MODEL_CALL_KIND):
+                answer = await self.llm.complete(
+                    _prompt("update_board").format(words=round(self.tokens_max * WORDS_OF_TOKENS)),
                     self.message(board, recent, new),
-                    output_tokens_max=OUTPUT_SHARE * self._tokens_max,
+                    output_tokens_max=OUTPUT_SHARE * self.tokens_max,
                 )
                 text = truncate(
-                    board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count
+                    board_in(answer[:ANSWER_CHARS_MAX]), self.tokens_max, self.tokens.count
                 )
                 if not text:
                     raise ModelOutputError(
@@ -116,7 +112,7 @@ class ModelBoardWriter:
                     )
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
-                await self._budget.release(scope)
+                await self.budget.release(scope)
             raise
         return WrittenBoard(text, "model")
 
@@ -126,10 +122,12 @@ class ModelBoardWriter:
         No line of an entry or of the board can be taken for one of its headings: lines of entries
         are indented, and so is what looks like a heading within the board.
         """
-        recent_text = self._recent.format(entries=_lines(recent)) if recent else ""
+        recent_text = _prompt("recent").format(entries=_lines(recent)) if recent else ""
         memory = _HEADING.sub("  ", board) or NOTHING_YET
-        return self._events.format(memory=memory, recent=recent_text, events=_lines(new)).rstrip(
-            "\n"
+        return (
+            _prompt("events")
+            .format(memory=memory, recent=recent_text, events=_lines(new))
+            .rstrip("\n")
         )
 
 
@@ -149,11 +147,6 @@ class RuleBoardWriter:
             chars, extracted, board, new, tokens_max=self.tokens_max, count=self.tokens.count
         )
         return WrittenBoard(text, "rules")
-
-
-def words_of(tokens: int) -> int:
-    """Return about how many words have so many tokens."""
-    return round(tokens * WORDS_OF_TOKENS)
 
 
 def board_in(answer: str) -> str:
@@ -197,5 +190,6 @@ def _lines(entries: Sequence[BoardEntry]) -> str:
     return "\n".join(entry.lines for entry in entries)
 
 
+@lru_cache
 def _prompt(name: str) -> str:
     return packaged_text(__package__, f"prompts/{name}.md")

@@ -122,9 +122,9 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
 
 @frozen
 class Boards:
-    """Reads, writes, restores and deletes boards, each in one transaction; deleted ones have no past.
+    """Reads, writes, restores and deletes boards, each in one transaction.
 
-    A change is announced under the board's URI.
+    A change is announced under the board's URI. A deleted board has no history.
     """
 
     database: Database

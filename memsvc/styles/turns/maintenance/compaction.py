@@ -243,7 +243,9 @@ class Compaction:
         weight = await context.read_size(tx, session, index_id)
         if not self._too_large(weight, policy):
             return 0
-        limit, kept_tok = max(self.options.recent_context_items, 1), self._kept_tok(policy)
+        limit = max(self.options.recent_context_items, 1)
+        # half of the threshold stays, so that the next compaction is not due soon
+        kept_tok = self.options.compact_threshold * policy.max_input_tok / 2
         context_read = await context.read(
             tx, session, index_id, limit=limit, tokens_max=int(kept_tok)
         )
@@ -280,12 +282,6 @@ class Compaction:
             weight.items > most
             or weight.tokens > self.options.compact_threshold * policy.max_input_tok
         )
-
-    def _kept_tok(self, policy: SessionPolicy) -> float:
-        """Return the token limit of the items that stay: half of the threshold.
-
-        So the next compaction is not due soon."""
-        return self.options.compact_threshold * policy.max_input_tok / 2
 
     async def _write(
         self,

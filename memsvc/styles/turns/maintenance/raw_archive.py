@@ -111,7 +111,7 @@ async def archive_events(tx: Tx, path: str, *, now: datetime) -> ArchiveResult |
         return None
     archive_data = await _compress(tx, file)
     await tx.lock(TREE_LOCK)
-    where = archive_file(path)
+    where = path.replace("/events/raw/", "/events/archive/", 1) + ".zst"
     archive = await files.find(tx, where, for_update=True)
     if archive is None:
         await files.create(tx, where, archive_data, is_text=False, owner=OWNER, now=now)
@@ -119,11 +119,6 @@ async def archive_events(tx: Tx, path: str, *, now: datetime) -> ArchiveResult |
         await files.append(tx, archive, archive_data, is_text=False, now=now)
     await files.delete(tx, path, recursive=False, now=now, keep_style_files=False)
     return ArchiveResult(file.size_bytes, len(archive_data))
-
-
-def archive_file(raw: str) -> str:
-    """Return the archive of a raw file."""
-    return raw.replace("/events/raw/", "/events/archive/", 1) + ".zst"
 
 
 async def _compress(tx: Tx, file: File) -> bytes:
@@ -187,15 +182,10 @@ async def event_files(tx: Tx, session: str, *, after: EventFile | None = None) -
     """Return the event files of a session after this one, oldest first."""
     found = []
     for place in ("archive", "raw"):
-        last = ""
-        while page := await tree.files_at(
-            tx, f"{session_root(session)}/events/{place}", after=last, limit=FILES_A_PAGE
-        ):
-            last = page[-1]
-            for path in page:
-                shard = _EVENT_FILE.search(path)
-                if shard is not None:
-                    found.append(EventFile(shard[2], shard[1] == "raw", path))
+        async for path in tree.all_files_at(tx, f"{session_root(session)}/events/{place}"):
+            shard = _EVENT_FILE.search(path)
+            if shard is not None:
+                found.append(EventFile(shard[2], shard[1] == "raw", path))
     return sorted(file for file in found if after is None or file > after)
 
 
@@ -207,7 +197,18 @@ async def lines_of(tx: Tx, file: EventFile) -> list[EventLine]:
     for text in content.splitlines(keepends=True):
         body = orjson.loads(text)
         if body.get("type") in _DIRECTION_BY_TYPE:
-            found.append(_line(body, (stream, start, len(text))))
+            found.append(
+                EventLine(
+                    event=body["id"],
+                    turn=body["turn_id"],
+                    user=body.get("user_id") or "",
+                    direction=_DIRECTION_BY_TYPE[body["type"]],
+                    item=body["item"],
+                    message_at=datetime.fromisoformat(body["ts"]).astimezone(UTC),
+                    place=(stream, start, len(text)),
+                    result=body.get("result"),
+                )
+            )
         start += len(text)
     return found
 
@@ -234,16 +235,3 @@ async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:
     return stored.stream, decompress(
         content, bytes_max=CONTENT_BYTES_MAX
     ) if file.is_archive else content
-
-
-def _line(body: dict[str, Any], place: tuple[int, int, int]) -> EventLine:
-    return EventLine(
-        event=body["id"],
-        turn=body["turn_id"],
-        user=body.get("user_id") or "",
-        direction=_DIRECTION_BY_TYPE[body["type"]],
-        item=body["item"],
-        message_at=datetime.fromisoformat(body["ts"]).astimezone(UTC),
-        place=place,
-        result=body.get("result"),
-    )

@@ -57,19 +57,9 @@ Expiry = Callable[[FactTier, datetime], datetime | None]
 class OldFact:
     """One fact and its final state; `expires_at` is None for facts kept for good or without one."""
 
-    record: str
-    fact_id: str
-    key: str
-    value: str
-    tier: FactTier
-    confidence: float
-    user: str
-    turn: str
-    item: str
+    statement: Statement
     valid_from: datetime
     expires_at: datetime | None
-    slot: str = ""
-    keywords: str = ""
     state: FactState = FactState.ACTIVE
     valid_to: datetime | None = None
     superseded_by: str | None = None
@@ -93,11 +83,12 @@ class _FactHistory:
     early: list[tuple[datetime, str, str]] = field(default_factory=list)
 
 
-def facts_of(reading: LegacyRecords, order: Mapping[str, int], now: datetime) -> list[OldFact]:
+def facts_of(
+    reading: LegacyRecords, session: str, order: Mapping[str, int], now: datetime
+) -> list[OldFact]:
     """Return every fact of the records, oldest first; `order` numbers the turns in their order."""
     history_by_identity: dict[tuple[str, str, str], _FactHistory] = {}
     for at, body in _in_order(reading, order, now):
-        user = user_name(body, "source_user_id")
         identity = (
             _text(body, "fact_id") or _text(body, "key"),
             _text(body, "key"),
@@ -116,7 +107,7 @@ def facts_of(reading: LegacyRecords, order: Mapping[str, int], now: datetime) ->
             case "fact_supersede":
                 _replace_fact(history, body, at)
             case _:
-                _begin(history, _fact(body, user, at), body, at)
+                _begin(history, _fact(body, session, at), body, at)
     found = [fact for history in history_by_identity.values() for fact in history.facts.values()]
     return sorted(found, key=lambda fact: fact.valid_from)
 
@@ -179,7 +170,9 @@ def _replace_fact(history: _FactHistory, body: dict[str, Any], at: datetime) -> 
         (
             fact
             for fact in reversed(history.facts.values())
-            if fact.record != by and not fact.has_record and normalized_value(fact.value) == value
+            if fact.statement.record != by
+            and not fact.has_record
+            and normalized_value(fact.statement.value) == value
         ),
         None,
     )
@@ -198,13 +191,14 @@ def _replace_fact(history: _FactHistory, body: dict[str, Any], at: datetime) -> 
 
 
 def _begin(history: _FactHistory, fact: OldFact, body: dict[str, Any], at: datetime) -> None:
-    if fact.record in history.facts:
+    record = fact.statement.record
+    if record in history.facts:
         return
-    history.facts[fact.record] = fact
+    history.facts[record] = fact
     state = _STATE_BY_NAME.get(_text(body, "state"))
-    key = (at, normalized_value(fact.value))
+    key = (at, normalized_value(fact.statement.value))
     ending = next(
-        (one for one in history.early if (one[0], one[2]) == key and one[1] != fact.record), None
+        (one for one in history.early if (one[0], one[2]) == key and one[1] != record), None
     )
     if ending is not None:
         history.early.remove(ending)
@@ -213,33 +207,37 @@ def _begin(history: _FactHistory, fact: OldFact, body: dict[str, Any], at: datet
         fact.end(state, at, _text(body, "superseded_by") or None, has_record=True)
     else:
         if history.current is not None:
-            history.current.end(FactState.SUPERSEDED, at, fact.record, has_record=False)
+            history.current.end(FactState.SUPERSEDED, at, record, has_record=False)
         history.current = fact
 
 
-def _fact(body: dict[str, Any], user: str, at: datetime) -> OldFact:
-    tier, confidence = _text(body, "tier"), body.get("confidence")
-    return OldFact(
+def _fact(body: dict[str, Any], session: str, at: datetime) -> OldFact:
+    tier, turn = _text(body, "tier"), _text(body, "source_turn_id")
+    confidence: Any = body.get("confidence")
+    key, value = _text(body, "key"), _text(body, "value")
+    fact_id = _text(body, "fact_id") or key
+    topic = _KNOWN.get((fact_id, key))
+    is_share = isinstance(confidence, int | float) and 0 < confidence <= 1
+    statement = Statement(
         record=_text(body, "id"),
-        fact_id=_text(body, "fact_id") or _text(body, "key"),
-        key=_text(body, "key"),
-        value=_text(body, "value"),
+        fact_id=fact_id,
+        key=key,
+        slot=_text(body, "slot") or (slot_of(value) if topic and topic.many else ""),
+        value=value,
         tier=FactTier(tier) if tier in list(FactTier) else FactTier.L2,
-        confidence=float(confidence)
-        if isinstance(confidence, int | float) and 0 < confidence <= 1
-        else CONFIDENCE,
-        user=user,
-        turn=turn_name(_text(body, "source_turn_id")) if _text(body, "source_turn_id") else "",
-        item=_text(body, "source_item_id"),
-        valid_from=at,
-        expires_at=_day(body.get("expires_at")),
-        slot=_text(body, "slot"),
-        keywords=_text(body, "cues"),
+        confidence=float(confidence) if is_share else CONFIDENCE,
+        keywords=_text(body, "cues") or (topic.keywords if topic else ""),
+        evidence=Evidence(
+            session,
+            turn_name(turn) if turn else "",
+            _text(body, "source_item_id"),
+            user_name(body, "source_user_id"),
+            "import",
+        ),
+        message_at=at,
     )
-
-
-def _day(text: Any) -> datetime | None:
-    return record_timestamp(text, datetime.max.replace(tzinfo=UTC))
+    expires_at = record_timestamp(body.get("expires_at"), datetime.max.replace(tzinfo=UTC))
+    return OldFact(statement, at, expires_at)
 
 
 def _text(body: Mapping[str, Any], member: str) -> str:
@@ -270,30 +268,25 @@ async def import_facts(
     index_ids = [target_index.number for target_index in turn_index.facts(session, user)]
     target_index = turn_index.new_facts(session, user)
     existing = await derived.existing_records(
-        tx, index_ids, session, [fact.record for fact in old_facts]
+        tx, index_ids, session, [fact.statement.record for fact in old_facts]
     )
     counts: Counter[str] = Counter(facts_already_here=len(existing))
     candidates = []
     for old_fact in old_facts:
-        expires_at = old_fact.expires_at or expiry(old_fact.tier, old_fact.valid_from)
-        if old_fact.record in existing:
+        tier = old_fact.statement.tier
+        expires_at = old_fact.expires_at or expiry(tier, old_fact.valid_from)
+        if old_fact.statement.record in existing:
             continue
         if expires_at is not None and expires_at <= now:
             counts["facts_expired"] += 1
         else:
-            candidates.append(
-                (old_fact, StatementWithExpiry(_statement(old_fact, session), expires_at))
-            )
-    claims = [
-        new_fact.statement
-        for old_fact, new_fact in candidates
-        if old_fact.state is FactState.ACTIVE
-    ]
+            candidates.append((old_fact, StatementWithExpiry(old_fact.statement, expires_at)))
+    claims = [old.statement for old, _ in candidates if old.state is FactState.ACTIVE]
     merged = merge(await facts.facts_of_claims(tx, index_ids, claims), claims, now)
     kept = {statement.record for statement in merged.kept}
     accepted = []
     for old_fact, new_fact in candidates:
-        if old_fact.state is FactState.ACTIVE and old_fact.record not in kept:
+        if old_fact.state is FactState.ACTIVE and old_fact.statement.record not in kept:
             counts["facts_known_better"] += 1
         else:
             accepted.append((old_fact, new_fact))
@@ -363,19 +356,3 @@ async def _write(
         elif fact.state is FactState.DELETED:
             lines[path] += file_layout.deleted_line(fact, end)
     await append(tx, lines, owner=file_layout.OWNER, now=now)
-
-
-def _statement(old: OldFact, session: str) -> Statement:
-    topic = _KNOWN.get((old.fact_id, old.key))
-    return Statement(
-        record=old.record,
-        fact_id=old.fact_id,
-        key=old.key,
-        slot=old.slot or (slot_of(old.value) if topic and topic.many else ""),
-        value=old.value,
-        tier=old.tier,
-        confidence=old.confidence,
-        keywords=old.keywords or (topic.keywords if topic else ""),
-        evidence=Evidence(session, old.turn, old.item, old.user, "import"),
-        message_at=old.valid_from,
-    )

@@ -1,7 +1,8 @@
 """The turns of a session folder: events grouped by turn, each once, in chronological order."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -83,15 +84,13 @@ class OldTurn:
 
 @dataclass(slots=True)
 class OldTurns:
-    """The turns of a session; `renamed` counts turns whose ids this service does not allow."""
+    """The turns of a session, their order, and counts of what was left out, by kind.
+
+    Turns are renamed whose ids this service does not allow."""
 
     turns: list[OldTurn] = field(default_factory=list)
     order: dict[str, int] = field(default_factory=dict)
-    repeated: int = 0
-    conflicting: int = 0
-    memory_blocks: int = 0
-    summaries: int = 0
-    renamed: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 def turn_name(turn: str) -> str:
@@ -119,7 +118,8 @@ def turns(reading: LegacyRecords, now: datetime) -> OldTurns:
     """Return the turns of a session, oldest first.
 
     An event that occurs several times is taken once."""
-    result = OldTurns(summaries=len(reading.of(LegacyKind.SUMMARY)))
+    result = OldTurns()
+    result.counts["summaries_left_out"] = len(reading.of(LegacyKind.SUMMARY))
     by_name: dict[str, OldTurn] = {}
     seen: dict[tuple[str, str], bytes] = {}
     latest: datetime | None = None
@@ -131,18 +131,18 @@ def turns(reading: LegacyRecords, now: datetime) -> OldTurns:
         turn, old_event = event
         latest = old_event.message_at
         if _is_memory_block(old_event.item):
-            result.memory_blocks += 1
+            result.counts["memory_blocks_left_out"] += 1
             continue
         existing, mark = seen.get((turn, old_event.event)), canonical(old_event.item)
         if existing is not None:
-            result.repeated += 1
-            result.conflicting += existing != mark
+            result.counts["events_repeated"] += 1
+            result.counts["events_conflicting"] += existing != mark
             continue
         seen[turn, old_event.event] = mark
         name = turn_name(turn)
         if name not in by_name:
             by_name[name] = OldTurn(name, "", old_event.message_at)
-            result.renamed += name != turn
+            result.counts["turns_renamed"] += name != turn
         by_name[name].user = by_name[name].user or user_name(record.body, "user_id")
         by_name[name].events.append(old_event)
     result.turns = [_whole(turn) for turn in sorted(by_name.values(), key=lambda turn: turn.at)]
@@ -200,13 +200,7 @@ def _whole(turn: OldTurn) -> OldTurn:
     )
     numbers = numbers_given if kept else _counted(ordered)
     turn.events = [
-        OldEvent(
-            file_layout.event_id(turn.turn, event.direction, number),
-            event.item_id,
-            event.direction,
-            event.item,
-            event.message_at,
-        )
+        replace(event, event=file_layout.event_id(turn.turn, event.direction, number))
         for event, number in zip(ordered, numbers, strict=True)
     ]
     return turn

@@ -35,7 +35,6 @@ from memsvc.styles.turns.migration.legacy import InvalidRecord, LegacyKind, Lega
 from memsvc.styles.turns.migration.legacy_facts import OldFact, import_facts
 from memsvc.styles.turns.migration.legacy_turns import (
     OldTurn,
-    OldTurns,
     placeholder_file,
     placeholder_guard,
     placeholder_line,
@@ -92,15 +91,20 @@ class SessionImport:
         """Import one session; what was written before an error stays."""
         now = self.clock.now()
         old_turns = await to_thread.run_sync(legacy_turns.turns, records, now)
-        facts = legacy_facts.facts_of(records, old_turns.order, now)
+        facts = legacy_facts.facts_of(records, session, old_turns.order, now)
+        facts_by_turn: dict[str, list[str]] = {}
+        for fact in facts:
+            statement = fact.statement
+            facts_by_turn.setdefault(statement.evidence.turn, []).append(statement.fact_id)
         report = ImportReport(broken=records.broken, unknown=records.unknown)
-        report.counts.update(_skip_counts(records, old_turns))
+        report.counts.update(old_turns.counts)
+        report.counts["files"] = records.files
         async with self.database.begin_read(scope) as tx:
             before = await sessions.find(tx, session)
         if before is not None and not policy_of(before.policy, self.options).store:
             raise permission_denied("the policy of this session is to store nothing")
         for batch in _batches(old_turns.turns):
-            await self._store(scope, session, batch, facts, report, dry_run=dry_run)
+            await self._store(scope, session, batch, facts_by_turn, report, dry_run=dry_run)
             on_progress(len(batch))
         stored_only = [
             turn for turn in legacy_turns.processed(records) if turn not in old_turns.order
@@ -127,15 +131,12 @@ class SessionImport:
         scope: Scope,
         session: str,
         batch: Sequence[OldTurn],
-        facts: Sequence[OldFact],
+        facts_by_turn: dict[str, list[str]],
         report: ImportReport,
         *,
         dry_run: bool,
     ) -> None:
         """Store the turns of a batch that are not stored yet."""
-        facts_by_turn: dict[str, list[str]] = {}
-        for fact in facts:
-            facts_by_turn.setdefault(fact.turn, []).append(fact.fact_id)
         async with self._begin(scope, session, dry_run=dry_run) as tx:
             guard_by_turn = await derived.done_turns(tx, session, [turn.turn for turn in batch])
             new_turns = []
@@ -225,35 +226,31 @@ class SessionImport:
         self, tx: Tx, session: str, turns: Sequence[OldTurn], items: int, fact_count: int
     ) -> None:
         found = await sessions.find(tx, session)
-        counters = found.counters if found else {}
-        latest = turns[-1]
-        is_latest = found is None or found.updated_at <= latest.events[-1].message_at
+        latest, ended_at = turns[-1], turns[-1].events[-1].message_at
         users = [turn.user for turn in turns if turn.user]
-        await derived.put_session(
-            tx,
-            session,
-            derived.SessionCounts(
-                user_id=(
-                    users[-1]
-                    if users and (is_latest or found is None)
-                    else found.user_id
-                    if found
-                    else ""
-                ),
-                latest_turn=latest.turn if found is None or is_latest else found.latest_turn,
-                turns=(found.turns if found else 0) + len(turns),
-                counters={
-                    "items": counters.get("items", 0) + items,
-                    "facts": counters.get("facts", 0) + fact_count,
-                },
-                created_at=min(turns[0].at, found.created_at) if found else turns[0].at,
-                updated_at=max(latest.events[-1].message_at, found.updated_at)
-                if found
-                else latest.events[-1].message_at,
-                shared=(found is not None and found.shared)
-                or len({*users, found.user_id if found else ""} - {""}) > 1,
-            ),
-        )
+        counters = {"items": items, "facts": fact_count}
+        if found is None:
+            counts = derived.SessionCounts(
+                users[-1] if users else "",
+                latest.turn,
+                len(turns),
+                counters,
+                turns[0].at,
+                ended_at,
+                len(set(users)) > 1,
+            )
+        else:
+            is_latest = found.updated_at <= ended_at
+            counts = derived.SessionCounts(
+                users[-1] if users and is_latest else found.user_id,
+                latest.turn if is_latest else found.latest_turn,
+                found.turns + len(turns),
+                {name: found.counters.get(name, 0) + count for name, count in counters.items()},
+                min(turns[0].at, found.created_at),
+                max(ended_at, found.updated_at),
+                found.shared or len({*users, found.user_id} - {""}) > 1,
+            )
+        await derived.put_session(tx, session, counts)
 
     async def _mark_stored(
         self,
@@ -294,8 +291,8 @@ class SessionImport:
         async with self.database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
         policy = policy_of(found.policy if found else None, self.options)
-        for user in sorted({fact.user for fact in facts}):
-            user_facts = [fact for fact in facts if fact.user == user]
+        for user in sorted({fact.statement.evidence.user for fact in facts}):
+            user_facts = [fact for fact in facts if fact.statement.evidence.user == user]
             locks = [
                 index_lock(target_index.name) for target_index in turn_index.facts(session, user)
             ]
@@ -372,19 +369,6 @@ def _result(turn: OldTurn, facts_by_turn: dict[str, list[str]]) -> dict[str, Any
     return {"turn_id": turn.turn, "stored_items": len(turn.events), "fact_ids": fact_ids}
 
 
-def _skip_counts(records: LegacyRecords, old_turns: OldTurns) -> dict[str, int]:
-    """Return counts of what was read but not imported, by reason."""
-    counts = {
-        "files": records.files,
-        "events_repeated": old_turns.repeated,
-        "events_conflicting": old_turns.conflicting,
-        "memory_blocks_left_out": old_turns.memory_blocks,
-        "summaries_left_out": old_turns.summaries,
-        "turns_renamed": old_turns.renamed,
-    }
-    return {name: count for name, count in counts.items() if count}
-
-
 def _checked_files(value: Any) -> Any:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise invalid("files must be an object of texts by the names of their files")
@@ -419,10 +403,6 @@ def import_result(report: ImportReport) -> SessionImportResult:
     )
 
 
-def _parse_files(files: dict[str, str]) -> legacy.LegacyRecords:
-    return legacy.read({name: text.encode("utf-8", "replace") for name, text in files.items()})
-
-
 @frozen
 class ImportTools:
     """The tool that imports a session."""
@@ -454,7 +434,8 @@ class ImportTools:
 
         Give the text of its files: the canonical layout, or log.jsonl, context.jsonl,
         memory_facts.jsonl, meta.json. Importing twice changes nothing."""
-        records = await to_thread.run_sync(_parse_files, files)
+        contents = {name: text.encode("utf-8", "replace") for name, text in files.items()}
+        records = await to_thread.run_sync(legacy.read, contents)
         turns = 0
 
         def add_progress(more: int) -> None:

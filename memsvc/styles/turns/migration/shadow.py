@@ -33,7 +33,6 @@ from memsvc.styles.turns.turn_tools import TurnTools, items_of
 
 TOKEN_DIFFERENCE_MAX: Final = 0.05
 """Token counts are equal when they differ by at most this share of the larger one."""
-FILES_A_PAGE: Final = 1000
 LINES_BYTES_MAX: Final = 8 * 1024 * 1024
 _COMPARED_PATHS: Final = ("events/raw/", "memory_tiers/", "insights/")
 """Folders that both sides write alike; the rest of a session is not compared."""
@@ -129,9 +128,9 @@ async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]
         if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)
     }
     server = {
-        path.removeprefix(root + "/"): path
-        for path in await _paths(tx, root)
-        if path.removeprefix(root + "/").startswith(_COMPARED_PATHS)
+        name: path
+        async for path in tree.all_files_at(tx, root)
+        if (name := path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)
         and not path.endswith((".abstract", ".overview"))
     }
     different = []
@@ -151,21 +150,15 @@ async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]
     )
 
 
-def report_file(session: str, now: datetime) -> str:
-    """Return the file that the comparisons of a day are appended to."""
-    return f"{session_root(session)}/shadow/{now:%Y/%m/%d}/report-{now:%Y%m%d}.jsonl"
-
-
 async def keep(tx: Tx, session: str, turn: str, found: ShadowResult, now: datetime) -> None:
-    """Append a comparison to the session's reports."""
+    """Append a comparison to the session's reports of the day."""
     record = {
         "ts": exact_timestamp(now),
         "type": "shadow_comparison",
         "turn_id": turn,
     } | asdict(found)
-    await append(
-        tx, {report_file(session, now): orjson.dumps(record) + b"\n"}, owner=OWNER, now=now
-    )
+    path = f"{session_root(session)}/shadow/{now:%Y/%m/%d}/report-{now:%Y%m%d}.jsonl"
+    await append(tx, {path: orjson.dumps(record) + b"\n"}, owner=OWNER, now=now)
 
 
 async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
@@ -185,15 +178,6 @@ async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
         for name in ("missing_here", "missing_there", "different"):
             found[f"files_{name}"] += len(kept.get(name, ()))
         found["files_same"] += kept.get("same", 0)
-    return found
-
-
-async def _paths(tx: Tx, directory: str) -> list[str]:
-    found: list[str] = []
-    while page := await tree.files_at(
-        tx, directory, after=found[-1] if found else "", limit=FILES_A_PAGE
-    ):
-        found += page
     return found
 
 

@@ -1,7 +1,7 @@
 """Daily limit of model calls of a tenant, and a pause after a model was unavailable."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, time, timedelta
+from datetime import timedelta
 from typing import Final, TypeVar
 
 from memsvc.core.errors import Code, MemsvcError, unavailable
@@ -12,7 +12,6 @@ from memsvc.styles.model_budget import ModelBudget, timed_call
 BUDGET_CATEGORY: Final = "turns"
 PAUSE_S: Final = 30.0
 """Pause after a model was out of reach: each call would only block a worker."""
-START_JITTER_S: Final = 3600
 
 Answer = TypeVar("Answer")
 
@@ -21,7 +20,7 @@ class ModelCallBudget:
     """Model calls of turn memory, counted per tenant and day. `calls_a_day` 0 is no limit."""
 
     def __init__(self, budget: ModelBudget, clock: Clock, meter: Meter, calls_a_day: int) -> None:
-        self._budget = budget
+        self.budget = budget
         self._clock = clock
         self._meter = meter
         self._calls_a_day = calls_a_day
@@ -43,18 +42,12 @@ class ModelCallBudget:
                 await self._release(scope)
             raise
 
-    def next_day_delay_s(self, seed: int) -> float:
-        """Return the seconds until a time in the first hour of the next day, spread by `seed`."""
-        now = self._clock.now()
-        next_day = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
-        return (next_day - now).total_seconds() + seed % START_JITTER_S
-
     async def _claim(self, scope: Scope) -> None:
         left_s = (self._paused_until - self._clock.now()).total_seconds()
         if left_s > 0:
             raise unavailable("the model was out of reach just now", retry_after_s=left_s)
-        await self._budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
+        await self.budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
 
     async def _release(self, scope: Scope) -> None:
         self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
-        await self._budget.release(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
+        await self.budget.release(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)

@@ -175,7 +175,7 @@ class ModelExtraction:
         try:
             wait_s = await self._read_windows(scope, subject)
         except BudgetExhaustedError:
-            wait_s = self.allowance.next_day_delay_s(crc32(subject.encode()))
+            wait_s = self.allowance.budget.next_day_delay_s(crc32(subject.encode()))
             log.info(
                 "the daily model calls are used up: a session will be read tomorrow",
                 project=scope.project,
@@ -260,7 +260,9 @@ class ModelExtraction:
             if proposals:
                 merged, new_facts, outcomes = await self._merged(tx, model_input, proposals, now)
                 if merged.changes:
-                    await self._write(tx, model_input, merged, new_facts, now)
+                    fact_index = turn_index.new_facts(model_input.session, model_input.user)
+                    await write_merge(tx, fact_index, merged, new_facts, now, embeds=self.embeds)
+                    await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
         for outcome, count in outcomes.items():
             self.meter.add("memsvc_extracted_facts_total", count, outcome=outcome)
         for new_fact in new_facts:
@@ -311,18 +313,6 @@ class ModelExtraction:
             for claim in claims
             if isinstance(claim, Statement)
         }
-
-    async def _write(
-        self,
-        tx: Tx,
-        model_input: ModelInput,
-        merged: Merge,
-        new_facts: Sequence[StatementWithExpiry],
-        now: datetime,
-    ) -> None:
-        fact_index = turn_index.new_facts(model_input.session, model_input.user)
-        await write_merge(tx, fact_index, merged, new_facts, now, embeds=self.embeds)
-        await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
 
 
 async def _exists(tx: Tx, model_input: ModelInput) -> bool:

@@ -85,7 +85,7 @@ class SummaryRewrite:
         try:
             text = await self._call_model(scope, current)
         except BudgetExhaustedError:
-            wait_s, text = self.allowance.next_day_delay_s(crc32(subject.encode())), ""
+            wait_s, text = self.allowance.budget.next_day_delay_s(crc32(subject.encode())), ""
         if text and not await self._put(scope, subject, current, text):
             wait_s = 0.0
         if wait_s is not None:

@@ -39,8 +39,6 @@ from memsvc.styles.turns.file_layout import session_root
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_index import TurnIndex
 
-FILES_A_PAGE: Final = 1000
-
 REREAD_JOB: Final = "turns.reread_facts"
 INTERVAL_S: Final = 30 * 24 * 60 * 60
 """The first run finds what older versions left; later ones, what a restore brought back."""
@@ -92,7 +90,8 @@ async def compare_facts(
     if fix:
         await derived.drop_facts(tx, target_index.number, [fact.entry for fact in gone])
         await derived_index.drop_rows(tx, target_index.number, [fact.entry for fact in gone])
-        first = await _next(tx, target_index)
+        index_row = await derived_index.read_counters(tx, target_index.number)
+        first = index_row.next_entry if index_row else 0
         missing = [
             FileFact(replace(one.fact, entry=first + at), one.forgotten)
             for at, one in enumerate(missing)
@@ -128,11 +127,6 @@ async def compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
     )
 
 
-async def _next(tx: Tx, target_index: TurnIndex) -> int:
-    index_row = await derived_index.read_counters(tx, target_index.number)
-    return index_row.next_entry if index_row else 0
-
-
 def _entries(facts_stored: Sequence[Fact]) -> list[index.NewEntry]:
     made = facts.entries(
         [StatementWithExpiry(fact.statement, fact.expires_at) for fact in facts_stored],
@@ -165,7 +159,7 @@ async def _file_facts(
                     FactState.ACTIVE,
                     _parse_time(record["ts"]),
                     None,
-                    _day(record),
+                    _parse_time(record["expires_at"]) if "expires_at" in record else None,
                     None,
                     target_index.number,
                 )
@@ -200,14 +194,11 @@ def _changed(fact: Fact, record: dict[str, Any]) -> Fact:
 
 async def records(tx: Tx, directory: str) -> AsyncIterator[Any]:
     """Yield the records of the JSON lines in a directory, in the order of its files."""
-    last = ""
-    while page := await tree.files_at(tx, directory, after=last, limit=FILES_A_PAGE):
-        last = page[-1]
-        for path in page:
-            file = await files.find(tx, path) if path.endswith(".jsonl") else None
-            if file is not None:
-                for line in (await files.read(tx, file)).splitlines():
-                    yield orjson.loads(line)
+    async for path in tree.all_files_at(tx, directory):
+        file = await files.find(tx, path) if path.endswith(".jsonl") else None
+        if file is not None:
+            for line in (await files.read(tx, file)).splitlines():
+                yield orjson.loads(line)
 
 
 def _statement(record: dict[str, Any]) -> Statement:
@@ -237,10 +228,6 @@ def _name(fact: Fact) -> tuple[str, str]:
 
 def _parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
-
-
-def _day(record: dict[str, Any]) -> datetime | None:
-    return _parse_time(record["expires_at"]) if "expires_at" in record else None
 
 
 def _same(stored: Fact, expected: Fact) -> bool:
