@@ -70,7 +70,7 @@ from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.file_maintenance import files_at
 from memsvc.styles.knowledge import tools as knowledge_tools
 from memsvc.styles.memories import tools as memories_tools
-from memsvc.styles.memories.memory_index import MemoryOwners
+from memsvc.styles.memories.memory_writer import MemoryOwners
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.turns import tools as turn_tools

@@ -14,8 +14,7 @@ from memsvc.core.secrets import is_secret
 from memsvc.core.word_similarity import overlap
 from memsvc.store.memories import Memory
 from memsvc.styles.memories import memory_writer
-from memsvc.styles.memories.memory_index import comparable
-from memsvc.styles.memories.memory_writer import MemoryChange
+from memsvc.styles.memories.memory_writer import MemoryChange, comparable
 
 _PHRASES: Final[Mapping[str, str]] = {
     "user_name": "Name is {value}",

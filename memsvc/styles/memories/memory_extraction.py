@@ -38,7 +38,6 @@ from memsvc.styles.memories.memory_changes import (
     facts_in,
     proposals_in,
 )
-from memsvc.styles.memories.memory_index import MemoryIndex, comparable, index_for, new_id
 from memsvc.styles.memories.memory_models import (
     AddedMemories,
     AddedMemory,
@@ -48,7 +47,15 @@ from memsvc.styles.memories.memory_models import (
     check_size,
     memory_tool,
 )
-from memsvc.styles.memories.memory_writer import MemoryChange, MemoryWriter, evidence_of
+from memsvc.styles.memories.memory_writer import (
+    MemoryChange,
+    MemoryIndex,
+    MemoryWriter,
+    comparable,
+    evidence_of,
+    index_for,
+    new_id,
+)
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.user_memories import MemorySearch
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call

@@ -6,8 +6,7 @@ from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.memories.memory_extraction import MemoryExtraction
-from memsvc.styles.memories.memory_index import MemoryEvents
-from memsvc.styles.memories.memory_writer import MemoryWriter
+from memsvc.styles.memories.memory_writer import MemoryEvents, MemoryWriter
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import ProjectSettings
 from memsvc.styles.memories.user_memories import MemorySearch, UserMemories

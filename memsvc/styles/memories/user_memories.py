@@ -24,7 +24,6 @@ from memsvc.store.memories import Memory
 from memsvc.store.search import IndexQuery, QueryEmbedding, search
 from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.memories import memory_writer
-from memsvc.styles.memories.memory_index import MemoryIndex, hidden_before, index_for
 from memsvc.styles.memories.memory_models import (
     CheckedMetadata,
     FoundMemories,
@@ -40,7 +39,13 @@ from memsvc.styles.memories.memory_models import (
     check_size,
     memory_tool,
 )
-from memsvc.styles.memories.memory_writer import MemoryWriter, evidence_of
+from memsvc.styles.memories.memory_writer import (
+    MemoryIndex,
+    MemoryWriter,
+    evidence_of,
+    hidden_before,
+    index_for,
+)
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import SEARCH_LIMIT_OF_ZERO, ProjectSettings
 

@@ -5,11 +5,15 @@ summaries of directories."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
+from uuid import UUID
+
+import anyio
 
 from memsvc.core.call_context import step_done
 from memsvc.core.facts import Fact
@@ -17,15 +21,14 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
-from memsvc.store import context, digests, facts, files, index, jobs, sessions, tree
+from memsvc.store import context, digests, facts, files, guard, index, jobs, sessions, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.locks import TREE_LOCK, index_lock
+from memsvc.store.locks import TREE_LOCK, Lock, index_lock, session_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import fact_file, is_of, session_root
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation, directories, raw_archive
-from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.compaction import Compaction, current_summary, replace_summary
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
@@ -37,6 +40,49 @@ from memsvc.styles.turns.turn_models import (
     SessionId,
     turn_tool,
 )
+
+# Maintenance has a guard like a turn, under the one turn id that no caller can use.
+MAINTENANCE_TURN = ""
+
+
+@frozen
+class MaintenanceClaim:
+    """A claim in short transactions, each of which verifies that it was not taken over."""
+
+    database: Database
+    clock: Clock
+    options: TurnOptions
+    scope: Scope
+    session: str
+    token: UUID
+
+    @asynccontextmanager
+    async def step(self, *locks: Lock, long_running: bool = False) -> AsyncIterator[Tx]:
+        """Open a transaction under the session's lock and these that verifies the claim."""
+        async with self.database.begin(
+            self.scope,
+            locks=[session_lock(self.session), *locks],
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
+            long_running=long_running,
+        ) as tx:
+            await guard.hold(tx, self.session, MAINTENANCE_TURN, self.token, now=self.clock.now())
+            yield tx
+
+
+@asynccontextmanager
+async def claimed(
+    database: Database, clock: Clock, options: TurnOptions, scope: Scope, session: str
+) -> AsyncIterator[MaintenanceClaim]:
+    """Claim a session; RESOURCE_BUSY while another run has it."""
+    async with database.begin(scope) as tx:
+        claim = await guard.claim(tx, session, MAINTENANCE_TURN, fingerprint=b"", now=clock.now())
+    try:
+        yield MaintenanceClaim(database, clock, options, scope, session, claim.token)
+    finally:
+        with anyio.CancelScope(shield=True):  # a cancelled call must not leave its claim behind
+            async with database.begin(scope) as tx:
+                await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
+
 
 STEP: Final = 500
 

@@ -1,20 +1,29 @@
 """Reader of session folders as the client-side SDK writes them, in both of its layouts.
 
 A record is recognized by its shape, not by its file, so that files under older names are read too.
-Unreadable places are counted with their position, and never stop the rest."""
+Unreadable places are counted with their position, and never stop the rest. Turns are events grouped
+by turn, each once, in chronological order."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
+from hashlib import sha256
 from typing import Annotated, Any
 
 import orjson
 
-from memsvc.core.errors import invalid_path
+from memsvc.core.errors import MemsvcError, invalid_path
 from memsvc.core.frozen import frozen
+from memsvc.core.items import Item, canonical, normalize_item, text_parts
+from memsvc.core.paths import check_identifier
 from memsvc.core.tool_methods import result
+from memsvc.store import guard
+from memsvc.store.derived import DoneTurn
+from memsvc.styles.turns import file_layout
+from memsvc.styles.turns.file_layout import exact_timestamp, session_root
 from memsvc.styles.turns.maintenance.raw_archive import decompress
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
@@ -196,3 +205,211 @@ def _kind(body: Mapping[str, Any]) -> LegacyKind | None:
             return LegacyKind.POLICY
         case _:
             return None
+
+
+_DIRECTION_BY_TYPE = {"input_item": "in", "output_item": "out"}
+
+
+def placeholder_file(session: str) -> str:
+    """Return the file that lists such turns of a session."""
+    return f"{session_root(session)}/meta/imported_turns.jsonl"
+
+
+def placeholder_line(turn: str, now: datetime) -> bytes:
+    """Return the record of one such turn."""
+    return orjson.dumps({"ts": exact_timestamp(now), "type": "turn_noted", "turn_id": turn}) + b"\n"
+
+
+def minimal_result(turn: str) -> dict[str, Any]:
+    """Return the result of a turn of which nothing else is known."""
+    return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
+
+
+def placeholder_guard(turn: str, now: datetime) -> DoneTurn:
+    """Return the guard of one such turn."""
+    return DoneTurn(turn, guard.ANY_CONTENT, 0, minimal_result(turn), now)
+
+
+def read_placeholder_lines(lines: Iterable[bytes]) -> list[DoneTurn]:
+    """Return the guards of such turns, from their records."""
+    records = map(orjson.loads, lines)
+    return [
+        placeholder_guard(record["turn_id"], datetime.fromisoformat(record["ts"]))
+        for record in records
+    ]
+
+
+@frozen
+class OldEvent:
+    """One item under its original ids."""
+
+    event: str
+    item_id: str
+    direction: str
+    item: Item
+    message_at: datetime
+
+
+@dataclass(slots=True)
+class OldTurn:
+    """A turn with its events, inputs before outputs."""
+
+    turn: str
+    user: str
+    at: datetime
+    events: list[OldEvent] = field(default_factory=list)
+
+    def items(self, direction: str) -> list[Item]:
+        """Return the items of one direction."""
+        return [event.item for event in self.events if event.direction == direction]
+
+
+@dataclass(slots=True)
+class OldTurns:
+    """The turns of a session, their order, and counts of what was left out, by kind.
+
+    Turns are renamed whose ids this service does not allow."""
+
+    turns: list[OldTurn] = field(default_factory=list)
+    order: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def turn_name(turn: str) -> str:
+    """Return the id of a turn here: its own, or a hash of it where it is not a valid id."""
+    try:
+        return check_identifier(turn, "turn_id")
+    except MemsvcError:
+        return f"imported-{sha256(turn.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def user_name(body: dict[str, Any], member: str) -> str:
+    """Return the user of a record; "" where there is none or it is not a valid id."""
+    user = body.get(member)
+    try:
+        return (
+            check_identifier(user.strip(), "user_id")
+            if isinstance(user, str) and user.strip()
+            else ""
+        )
+    except MemsvcError:
+        return ""
+
+
+def turns(reading: LegacyRecords, now: datetime) -> OldTurns:
+    """Return the turns of a session, oldest first.
+
+    An event that occurs several times is taken once."""
+    result = OldTurns()
+    result.counts["summaries_left_out"] = len(reading.of(LegacyKind.SUMMARY))
+    by_name: dict[str, OldTurn] = {}
+    seen: dict[tuple[str, str], bytes] = {}
+    latest: datetime | None = None
+    for record in reading.of(LegacyKind.EVENT):
+        event = _event(record, latest, now)
+        if isinstance(event, InvalidRecord):
+            reading.broken.append(event)
+            continue
+        turn, old_event = event
+        latest = old_event.message_at
+        if _is_memory_block(old_event.item):
+            result.counts["memory_blocks_left_out"] += 1
+            continue
+        existing, mark = seen.get((turn, old_event.event)), canonical(old_event.item)
+        if existing is not None:
+            result.counts["events_repeated"] += 1
+            result.counts["events_conflicting"] += existing != mark
+            continue
+        seen[turn, old_event.event] = mark
+        name = turn_name(turn)
+        if name not in by_name:
+            by_name[name] = OldTurn(name, "", old_event.message_at)
+            result.counts["turns_renamed"] += name != turn
+        by_name[name].user = by_name[name].user or user_name(record.body, "user_id")
+        by_name[name].events.append(old_event)
+    result.turns = [_whole(turn) for turn in sorted(by_name.values(), key=lambda turn: turn.at)]
+    result.order = {turn.turn: at for at, turn in enumerate(result.turns)}
+    return result
+
+
+def processed(reading: LegacyRecords) -> list[str]:
+    """Return the ids of turns stored according to the session's state, oldest first."""
+    names: dict[str, None] = {}
+    for record in reading.of(LegacyKind.STATE):
+        for member in ("processed_turn_ids", "processed_turn"):
+            value = record.body.get(member)
+            for turn in (
+                value if isinstance(value, list) else value if isinstance(value, dict) else [value]
+            ):
+                if isinstance(turn, str) and turn:
+                    names[turn_name(turn)] = None
+    return list(names)
+
+
+def _event(
+    record: LegacyRecord, latest: datetime | None, now: datetime
+) -> tuple[str, OldEvent] | InvalidRecord:
+    body = record.body
+    place = (record.file, record.line)
+    direction, event = _DIRECTION_BY_TYPE[body["type"]], body.get("id")
+    event = event if isinstance(event, str) else ""
+    turn = body.get("turn_id") or (file_layout.turn_of(event) if event.count("-") > 1 else "")
+    message_at = record_timestamp(body.get("ts"), now) or latest
+    if not isinstance(turn, str) or not turn:
+        return InvalidRecord(*place, "no turn_id")
+    if message_at is None:
+        return InvalidRecord(*place, "no time")
+    try:
+        item = normalize_item(body["item"], "item")
+    except MemsvcError:
+        return InvalidRecord(*place, "not a response item")
+    item_id = body.get("item_id")
+    return turn, OldEvent(
+        event, item_id if isinstance(item_id, str) else "", direction, item, message_at
+    )
+
+
+def _whole(turn: OldTurn) -> OldTurn:
+    """Return the turn with inputs before outputs, each event under an id of the usual form.
+
+    An event keeps its own id where that has the form."""
+    ordered = sorted(turn.events, key=lambda event: event.direction)
+    numbers_given = [_number(event, turn.turn) for event in ordered]
+    kept = (
+        len(set(zip(numbers_given, [event.direction for event in ordered], strict=True)))
+        == len(numbers_given)
+        and -1 not in numbers_given
+    )
+    numbers = numbers_given if kept else _counted(ordered)
+    turn.events = [
+        replace(event, event=file_layout.event_id(turn.turn, event.direction, number))
+        for event, number in zip(ordered, numbers, strict=True)
+    ]
+    return turn
+
+
+def _number(event: OldEvent, turn: str) -> int:
+    """Return the number in an event's id, or -1 where the id has another form."""
+    head, _, number = event.event.rpartition("-")
+    return (
+        int(number)
+        if head == f"{turn}-{event.direction}" and number.isascii() and number.isdigit()
+        else -1
+    )
+
+
+def _counted(events: Sequence[OldEvent]) -> list[int]:
+    counts = {"in": 0, "out": 0}
+    numbers = []
+    for event in events:
+        numbers.append(counts[event.direction])
+        counts[event.direction] += 1
+    return numbers
+
+
+def _is_memory_block(item: Item) -> bool:
+    """Return whether an item is recalled memory in the form of older clients."""
+    if item.get("type") != "message" or item.get("role") not in ("developer", "system"):
+        return False
+    text = "\n".join(text_parts(item)).strip()
+    return text.startswith("<memory_reference>") and text.endswith("</memory_reference>")

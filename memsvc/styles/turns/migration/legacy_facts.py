@@ -32,8 +32,9 @@ from memsvc.styles.turns.migration.legacy import (
     LegacyRecord,
     LegacyRecords,
     record_timestamp,
+    turn_name,
+    user_name,
 )
-from memsvc.styles.turns.migration.legacy_turns import turn_name, user_name
 
 CONFIDENCE = 0.78
 """Confidence of a fact that has none between 0 and 1."""

@@ -30,15 +30,17 @@ from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.migration import legacy, legacy_facts, legacy_turns
-from memsvc.styles.turns.migration.legacy import InvalidRecord, LegacyKind, LegacyRecords
-from memsvc.styles.turns.migration.legacy_facts import OldFact, import_facts
-from memsvc.styles.turns.migration.legacy_turns import (
+from memsvc.styles.turns.migration import legacy, legacy_facts
+from memsvc.styles.turns.migration.legacy import (
+    InvalidRecord,
+    LegacyKind,
+    LegacyRecords,
     OldTurn,
     placeholder_file,
     placeholder_guard,
     placeholder_line,
 )
+from memsvc.styles.turns.migration.legacy_facts import OldFact, import_facts
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
@@ -90,7 +92,7 @@ class SessionImport:
     ) -> ImportReport:
         """Import one session; what was written before an error stays."""
         now = self.clock.now()
-        old_turns = await to_thread.run_sync(legacy_turns.turns, records, now)
+        old_turns = await to_thread.run_sync(legacy.turns, records, now)
         facts = legacy_facts.facts_of(records, session, old_turns.order, now)
         facts_by_turn: dict[str, list[str]] = {}
         for fact in facts:
@@ -107,7 +109,7 @@ class SessionImport:
             await self._store(scope, session, batch, facts_by_turn, report, dry_run=dry_run)
             on_progress(len(batch))
         stored_only = [
-            turn for turn in legacy_turns.processed(records) if turn not in old_turns.order
+            turn for turn in legacy.processed(records) if turn not in old_turns.order
         ]
         await self._mark_stored(scope, session, stored_only, report, dry_run=dry_run)
         await self._policy(scope, session, records, report, dry_run=dry_run)

@@ -37,7 +37,6 @@ from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT
-from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.raw_archive import (
     FILES_A_PAGE,
     EventFile,
@@ -46,7 +45,8 @@ from memsvc.styles.turns.maintenance.raw_archive import (
     forgotten_turns,
     lines_of,
 )
-from memsvc.styles.turns.migration.legacy_turns import (
+from memsvc.styles.turns.maintenance.session_maintenance import MaintenanceClaim, claimed
+from memsvc.styles.turns.migration.legacy import (
     minimal_result,
     placeholder_file,
     read_placeholder_lines,
