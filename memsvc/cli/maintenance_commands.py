@@ -130,7 +130,7 @@ class _Maintenance:
             if full or set(sessions) & set(user_sessions):
                 found += await rebuild.check_user(scope, user, user_sessions, fix=fix)
         if full:
-            found += await (self._notebook.run(scope) if fix else self._notebook.check(scope))
+            found += await self._notebook.check(scope, fix=fix)
             for index_id in (FILE_INDEX, NOTEBOOK):
                 found += await rebuild.check_index(scope, index_id, fix=fix)
         return found

@@ -1,10 +1,10 @@
 """Sessions and their messages, a page at a time, and the progress of a model through them."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from memsvc.core.frozen import frozen
+from memsvc.core.tool_methods import result
 from memsvc.store.context import IndexedItem
 from memsvc.store.database import Tx
 
@@ -19,30 +19,33 @@ class SessionPosition(NamedTuple):
     session: str
 
 
-@frozen
-class SessionRow:
+@result
+class ListedSession:
     """Session with its counters."""
 
-    session: str
-    user_id: str
-    shared: bool
-    turns: int
-    counters: Mapping[str, int]
-    created_at: datetime
-    updated_at: datetime
-    last_maintenance_at: datetime | None
+    session_id: Annotated[str, "the session"]
+    user_id: Annotated[str, "who spoke last, if known"]
+    shared: Annotated[bool, "whether more than one user spoke in it"]
+    turns: Annotated[int, "turns that were stored"]
+    items: Annotated[int, "items that were stored"]
+    facts: Annotated[int, "facts that its turns stated or changed"]
+    created_at: Annotated[datetime, "when it began"]
+    updated_at: Annotated[datetime, "when it was last written"]
+    last_maintenance_at: Annotated[datetime | None, "when it was last maintained"]
 
 
 async def sessions(
     tx: Tx, *, named: str, user: str, before: SessionPosition | None, limit: int
-) -> list[SessionRow]:
+) -> list[ListedSession]:
     """Return the sessions of the project, or of a user, by name, the latest first.
 
     Their names have `named` in them. A search by name reads the latest LOOKED_THROUGH.
     """
     rows = await tx.fetch(
         """
-        SELECT session, user_id, shared, turns, counters, created_at, updated_at,
+        SELECT session AS session_id, user_id, shared, turns,
+            coalesce((counters ->> 'items')::int8, 0) AS items,
+            coalesce((counters ->> 'facts')::int8, 0) AS facts, created_at, updated_at,
             last_maintenance_at FROM (
             SELECT * FROM sessions
             WHERE tenant = $1 AND project = $2 AND (updated_at,
@@ -60,7 +63,7 @@ async def sessions(
         limit,
         SEARCH_SESSIONS_MAX if named else limit,
     )
-    return [SessionRow(**row) for row in rows]
+    return [ListedSession(**row) for row in rows]
 
 
 @frozen

@@ -129,12 +129,8 @@ class MemoryText:
     text: Annotated[str, "the answer, as a sentence or as numbered lines"]
 
 
-@frozen
-class Edit:
-    """Result of an edit: the new content of a file and the answer."""
-
-    content: str
-    answer: str
+Edit = tuple[str, str]
+"""Result of an edit: the new content of a file and the answer."""
 
 
 @frozen
@@ -278,7 +274,7 @@ class MemoryDirectory:
             line = content.count("\n", 0, at)
             first = max(0, line - 2)
             snippet = number_lines(changed.split("\n")[first : line + 3], first + 1)
-            return Edit(
+            return (
                 changed,
                 "The memory file has been edited. Here is the snippet showing the change (with"
                 " line numbers):\n" + snippet,
@@ -301,7 +297,7 @@ class MemoryDirectory:
                 )
             lines.insert(insert_line, insert_text.rstrip("\n"))
             changed = "\n".join(lines)
-            return Edit(
+            return (
                 changed if changed.endswith("\n") else changed + "\n",
                 f"The file {path} has been edited.",
             )
@@ -357,8 +353,8 @@ class MemoryDirectory:
             with _with_messages({Code.NOT_FOUND: missing, Code.IS_DIRECTORY: no_file}):
                 content, version = await self._read(scope, path, store_path)
             missing = _gone(path)
-            updated = edit(content)
-            whole = updated.content.encode()
+            changed, answer = edit(content)
+            whole = changed.encode()
             # A TRUNCATE that finds its own content written by another caller meanwhile would count
             # as done, though that was another edit. Only for an edit that shortens the file is this
             # the same.
@@ -372,7 +368,7 @@ class MemoryDirectory:
                     raise
                 await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
                 continue
-            return updated.answer
+            return answer
         raise resource_busy("others keep changing this file", retry_after_s=1.0)
 
     async def _view_directory(self, scope: Scope, path: str, store_path: str) -> str:

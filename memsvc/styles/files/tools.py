@@ -343,16 +343,15 @@ def file_resource(database: Database) -> Resource:
     )
 
 
-def guide() -> Guide:
-    """Return the prompt that explains files as the memory of an agent."""
-    return Guide(
-        name="memsvc:memory-directory",
-        title="Files as a memory",
-        description="How to keep notes in files, and find them again.",
-        tools=("file_list", "file_read", "file_write", "file_list_versions"),
-        text=packaged_text(__package__, "memory_directory.md"),
-        arguments={"project": "the project that the files are in"},
-    )
+GUIDE: Final = Guide(
+    name="memsvc:memory-directory",
+    title="Files as a memory",
+    description="How to keep notes in files, and find them again.",
+    tools=("file_list", "file_read", "file_write", "file_list_versions"),
+    text=packaged_text(__package__, "memory_directory.md"),
+    arguments={"project": "the project that the files are in"},
+)
+"""The prompt that explains files as the memory of an agent."""
 
 
 def completions(database: Database) -> dict[str, Completion]:
@@ -493,6 +492,6 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         ],
         content=Transfer(database, options, files, bytes_writer),
         passages=search.find_passages if options.search.enabled else None,
-        guides=(guide(),),
+        guides=(GUIDE,),
         completions=completions(database),
     )

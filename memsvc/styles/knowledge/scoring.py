@@ -3,7 +3,7 @@
 The constants are elfmem's, as are the weights, budgets and guarantees of the frames.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from math import log, sqrt
 from typing import Final, Literal, NamedTuple
@@ -110,14 +110,10 @@ def merge_scores(
         return {key: value / best for key, value in words.items()}
     scores: dict[str, float] = {}
     for side in (by_embedding, words):
-        for rank, key in enumerate(_ranked(side), 1):
+        for rank, key in enumerate(sorted(side, key=lambda key: (-side[key], key)), 1):
             scores[key] = scores.get(key, 0.0) + 1 / (RANK_CONSTANT + rank)
     best = max(scores.values())
     return {key: value / best for key, value in scores.items()}
-
-
-def _ranked(values: Mapping[str, float]) -> Sequence[str]:
-    return sorted(values, key=lambda key: (-values[key], key))
 
 
 Name = Literal["self", "attention", "task", "simulate"]

@@ -1,5 +1,7 @@
 """All tools and jobs of this style."""
 
+from typing import Final
+
 from memsvc.core.packaged import packaged_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Guide
@@ -16,6 +18,14 @@ from memsvc.styles.knowledge.dream import DreamService
 from memsvc.styles.knowledge.judge import JudgeService
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from memsvc.styles.model_budget import ModelBudget
+
+GUIDE: Final = Guide(
+    name="memsvc:knowledge",
+    title="Learn from your own work",
+    description="How to remember, recall and weigh what an agent learns.",
+    tools=("elfmem_remember", "elfmem_recall", "elfmem_outcome", "elfmem_status"),
+    text=packaged_text(__package__, "knowledge_guide.md"),
+)
 
 
 def published(
@@ -49,15 +59,5 @@ def published(
             *tools_of(BlockDetailsReader(index)),
         ],
         jobs=[dream_service.job],
-        guides=(_guide(),),
-    )
-
-
-def _guide() -> Guide:
-    return Guide(
-        name="memsvc:knowledge",
-        title="Learn from your own work",
-        description="How to remember, recall and weigh what an agent learns.",
-        tools=("elfmem_remember", "elfmem_recall", "elfmem_outcome", "elfmem_status"),
-        text=packaged_text(__package__, "knowledge_guide.md"),
+        guides=(GUIDE,),
     )

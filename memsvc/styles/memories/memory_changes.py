@@ -270,14 +270,6 @@ NAMED_OVERLAP: Final = 0.5
 
 
 @frozen
-class MemoryChanges:
-    """Changes to apply, and whether a proposal was about a memory that has changed since."""
-
-    changes: list[MemoryChange]
-    has_conflict: bool
-
-
-@frozen
 class CurrentMemories:
     """State at the time of a decision.
 
@@ -303,8 +295,10 @@ def by_proposals(
     new_id: Callable[[], str],
     *,
     limit: int,
-) -> MemoryChanges:
-    """Return the changes that a model's proposals amount to.
+) -> tuple[list[MemoryChange], bool]:
+    """Return the changes that a model's proposals amount to, and whether any came too late.
+
+    That is one about a memory that has changed since.
 
     A proposal may touch a memory that the model was given, once, and unchanged since; one for any
     other id does nothing. A known text is not added again, unless the same answer takes it away: of
@@ -334,7 +328,7 @@ def by_proposals(
     existing_texts = {
         text for text, memory in present.by_text.items() if memory.memory not in used_ids
     } | present.deleted_texts
-    return MemoryChanges(_changes(steps, existing_texts, evidence, new_id), has_conflict)
+    return _changes(steps, existing_texts, evidence, new_id), has_conflict
 
 
 def _is_new_text(text: str, current: Memory, present: CurrentMemories) -> bool:

@@ -275,7 +275,7 @@ class MemoryExtraction:
             )
             additions = [MemoryProposal("ADD", "", fact, "") for fact in forgotten]
             evidence = evidence_of(user, "model", metadata)
-            outcome = memory_changes.by_proposals(
+            changes, has_conflict = memory_changes.by_proposals(
                 [*proposals, *additions],
                 candidates,
                 present,
@@ -283,12 +283,10 @@ class MemoryExtraction:
                 lambda: new_id(now),
                 limit=self.options.facts_max,
             )
-            if outcome.has_conflict and not final:
+            if has_conflict and not final:
                 return None
-            await self.writer.write(
-                tx, user_index, outcome.changes, now, metadata=metadata, found=True
-            )
-        return _added(outcome.changes, unplaced)
+            await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
+        return _added(changes, unplaced)
 
     async def _complete(
         self,

@@ -281,20 +281,15 @@ class TreeRebuild:
 
     database: Database
 
-    async def check(self, scope: Scope) -> DiffCounts:
-        """Compare without writing."""
-        async with self.database.begin_read(scope) as tx:
-            return await _compare(tx, fix=False)
-
-    async def run(self, scope: Scope) -> DiffCounts:
-        """Compare, and rebuild the outline.
-
-        Return what differed. Nobody writes the notebook meanwhile.
-        """
+    async def check(self, scope: Scope, *, fix: bool = False) -> DiffCounts:
+        """Return what differs; with `fix` it is repaired, while nobody writes the notebook."""
         async with self.database.begin(
-            scope, locks=[document_tree_lock(INDEX_NAME)], long_running=True
+            scope,
+            locks=[document_tree_lock(INDEX_NAME)] if fix else (),
+            read_only=not fix,
+            long_running=fix,
         ) as tx:
-            return await _compare(tx, fix=True)
+            return await _compare(tx, fix=fix)
 
 
 async def _compare(tx: Tx, *, fix: bool) -> DiffCounts:

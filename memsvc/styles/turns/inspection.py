@@ -22,6 +22,7 @@ from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Job
 from memsvc.store import conversation, recalls
 from memsvc.store.batch_writer import BatchWriter
+from memsvc.store.conversation import ListedSession
 from memsvc.store.database import Database
 from memsvc.store.recalls import EntryPlace, PlaceContent, RecallPosition, RecallRecord
 from memsvc.store.sessions import ENTRY_MAX
@@ -68,14 +69,6 @@ class TraceNote:
     turn: str
     user: str
     prepared: PreparedPrompt
-
-
-@frozen
-class RecallTrace:
-    """One recall, with the current content of the entries that it refers to."""
-
-    record: RecallRecord
-    quoted: Mapping[EntryPlace, PlaceContent]
 
 
 class RecallTraces:
@@ -125,8 +118,8 @@ class RecallTraces:
         *,
         limit: int,
         chars_max: int,
-    ) -> Sequence[RecallTrace]:
-        """Return the recalls of a session or a turn, latest first, with their current content."""
+    ) -> tuple[Sequence[RecallRecord], Mapping[EntryPlace, PlaceContent]]:
+        """Return the recalls of a session or a turn, latest first, and what their entries hold."""
         async with self._database.begin_read(scope) as tx:
             found = await recalls.page(tx, session, turn, before, limit=limit)
             places = {
@@ -138,7 +131,7 @@ class RecallTraces:
             quoted = (
                 await recalls.read_places(tx, sorted(places), chars_max=chars_max) if places else {}
             )
-        return [RecallTrace(record, quoted) for record in found]
+        return found, quoted
 
     async def _purge(self, scope: Scope, _: str) -> None:
         oldest: datetime = self._clock.now() - timedelta(days=self._options.days)
@@ -173,19 +166,6 @@ def place_of(candidate: Mapping[str, Any]) -> EntryPlace | None:
     """Return the place of a candidate of a trace; None for a passage, which is not an entry."""
     place = candidate.get("place")
     return EntryPlace(*place) if place else None
-
-
-@result
-class ListedSession:
-    session_id: Annotated[str, "the session"]
-    user_id: Annotated[str, "who spoke last, if known"]
-    shared: Annotated[bool, "whether more than one user spoke in it"]
-    turns: Annotated[int, "turns that were stored"]
-    items: Annotated[int, "items that were stored"]
-    facts: Annotated[int, "facts that its turns stated or changed"]
-    created_at: Annotated[datetime, "when it began"]
-    updated_at: Annotated[datetime, "when it was last written"]
-    last_maintenance_at: Annotated[datetime | None, "when it was last maintained"]
 
 
 @result
@@ -292,21 +272,8 @@ class InspectionTools:
             )
         page = found[:limit]
         return SessionList(
-            sessions=[
-                ListedSession(
-                    session.session,
-                    session.user_id,
-                    session.shared,
-                    session.turns,
-                    session.counters.get("items", 0),
-                    session.counters.get("facts", 0),
-                    session.created_at,
-                    session.updated_at,
-                    session.last_maintenance_at,
-                )
-                for session in page
-            ],
-            next_cursor=encode_cursor(page[-1].updated_at, page[-1].session)
+            sessions=page,
+            next_cursor=encode_cursor(page[-1].updated_at, page[-1].session_id)
             if len(found) > len(page)
             else None,
         )
@@ -374,7 +341,7 @@ class InspectionTools:
 
         That is what each prompt had, what came close, the scores, and what limits left out."""
         before = recalls.RecallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
-        found = await self.traces.page(
+        found, quoted = await self.traces.page(
             scope,
             session_id,
             turn_id,
@@ -383,15 +350,14 @@ class InspectionTools:
             chars_max=TEXT_CHARS_READ,
         )
         page = found[:limit]
-        last = page[-1].record if len(found) > len(page) else None
+        last = page[-1] if len(found) > len(page) else None
         return RecallList(
-            [_listed(one) for one in page],
+            [_listed(one, quoted) for one in page],
             encode_cursor(last.at, last.recall) if last else None,
         )
 
 
-def _listed(trace: RecallTrace) -> ListedRecall:
-    record = trace.record
+def _listed(record: RecallRecord, quoted: Mapping[EntryPlace, PlaceContent]) -> ListedRecall:
     return ListedRecall(
         record.recall.hex,
         record.at,
@@ -399,7 +365,7 @@ def _listed(trace: RecallTrace) -> ListedRecall:
         record.user_id,
         record.tokens,
         [
-            _candidate(candidate, record.session, trace.quoted)
+            _candidate(candidate, record.session, quoted)
             for candidate in record.details["candidates"]
         ],
         record.details.get("confidence"),

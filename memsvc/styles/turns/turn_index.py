@@ -28,6 +28,11 @@ def facts(session: str, user: str) -> list[TurnIndex]:
     return [*session_index, named(f"facts/user/{user}")] if user else session_index
 
 
+def fact_ids(session: str, user: str) -> list[int]:
+    """Return the numbers of the fact indexes of a turn."""
+    return [index.number for index in facts(session, user)]
+
+
 def new_facts(session: str, user: str) -> TurnIndex:
     """Return the index for new facts: the user's where known, so other sessions have them too."""
     return facts(session, user)[-1]

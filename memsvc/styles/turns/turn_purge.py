@@ -205,14 +205,6 @@ def _user_facts(name: str, session: str, clock: Clock) -> PurgeStep:
     return PurgeStep((session_lock(session),), count, step)
 
 
-@frozen
-class _OtherStatement:
-    """A fact, and the statement of it in another session."""
-
-    fact: Fact
-    statement: Statement
-
-
 async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list[PurgeStep]:
     """Return a purge step for each valid fact of a user that another session states too.
 
@@ -231,7 +223,7 @@ async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list
     for fact in current:
         statement = await _find_statement(tx, fact, user, others)
         if statement is not None:
-            found.append(_source_step(name, _OtherStatement(fact, statement), clock))
+            found.append(_source_step(name, fact, statement, clock))
     return found
 
 
@@ -271,31 +263,28 @@ def _same(one: Statement, other: Statement) -> bool:
     )
 
 
-def _source_step(name: str, other_statement: _OtherStatement, clock: Clock) -> PurgeStep:
-    number, other = index_id_of(name), other_statement.statement.evidence.session
+def _source_step(name: str, fact: Fact, statement: Statement, clock: Clock) -> PurgeStep:
+    """Return the step that makes the session of another statement the source of a fact."""
+    number, other = index_id_of(name), statement.evidence.session
 
     async def count(tx: Tx) -> Counter[str]:
         del tx
         return Counter()
 
     async def step(tx: Tx) -> Counter[str]:
-        session = other_statement.fact.statement.evidence.session
+        session = fact.statement.evidence.session
         still = await ownership.facts_from_session(tx, number, session, limit=FACTS_MAX)
-        old = [
-            one
-            for one in still
-            if one.entry == other_statement.fact.entry and one.state is FactState.ACTIVE
-        ]
+        old = [one for one in still if one.entry == fact.entry and one.state is FactState.ACTIVE]
         if not old:
             return Counter()
         now = clock.now()
         await ownership.drop_facts(tx, number, old)
         kept = replace(
-            other_statement.statement,
-            tier=other_statement.fact.statement.tier,
-            confidence=other_statement.fact.statement.confidence,
+            statement,
+            tier=fact.statement.tier,
+            confidence=fact.statement.confidence,
         )
-        new_facts = [StatementWithExpiry(kept, other_statement.fact.expires_at)]
+        new_facts = [StatementWithExpiry(kept, fact.expires_at)]
         merge = Merge((kept,), (), 0)
         first = (await index.add(tx, {name: facts.entries(new_facts, now)}))[name]
         await facts.apply(tx, number, first, merge, new_facts, now)

@@ -12,7 +12,6 @@ from memsvc.core.scope import Scope
 from memsvc.core.tools import RenderedFile
 from memsvc.store import context, facts, index, insights, sessions
 from memsvc.store.database import Database, Tx
-from memsvc.store.insights import Insight
 from memsvc.store.locks import session_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
@@ -135,6 +134,10 @@ class TurnViews:
         consolidated = await index.texts(
             tx, index_id, [session.consolidated_entry - 1], chars_max=0
         )
+        indexes = turn_index.insights(session.session, session.user_id)
+        valid = await insights.list_valid(
+            tx, [index.number for index in indexes], self._clock.now()
+        )
         event = next((text.ref for text in consolidated.values()), None)
         return _json(
             {
@@ -150,7 +153,7 @@ class TurnViews:
                 + (context_read.summary is not None),
                 "turn_count": session.turns,
                 "active_fact_count": len(await self._facts(tx, session)),
-                "insight_count": len(await self._insights(tx, session)),
+                "insight_count": len(valid),
             }
         )
 
@@ -189,25 +192,13 @@ class TurnViews:
         )
         return (context_read.summary or b"") + b"".join(item.line for item in context_read.items)
 
-    async def _insights(self, tx: Tx, session: StoredSession) -> list[Insight]:
-        indexes = turn_index.insights(session.session, session.user_id)
-        return await insights.list_valid(
-            tx, [target_index.number for target_index in indexes], self._clock.now()
-        )
-
     async def _facts(self, tx: Tx, session: StoredSession) -> list[Fact]:
         """Return the valid facts, oldest first.
 
         Of two indexes' facts of one identity the newer one."""
         now = self._clock.now()
-        indexes = turn_index.facts(session.session, session.user_id)
-        return list(
-            latest_by_identity(
-                await facts.current_facts(
-                    tx, [target_index.number for target_index in indexes], now
-                )
-            ).values()
-        )
+        index_ids = turn_index.fact_ids(session.session, session.user_id)
+        return list(latest_by_identity(await facts.current_facts(tx, index_ids, now)).values())
 
 
 def rendered_names(session: StoredSession) -> list[str]:

@@ -106,11 +106,6 @@ class BoardVersion:
     current: Annotated[bool, "whether it is what the board is now"]
 
 
-def content_of(text: str, made_by: MadeBy) -> bytes:
-    """Return the content of a board's file."""
-    return f"{text}{_MAKER_SUFFIXES[made_by]}".encode()
-
-
 def read_content(content: bytes) -> tuple[str, MadeBy]:
     """Return the text of a board, and its maker."""
     text = content.decode()
@@ -162,7 +157,7 @@ class Boards:
                     raise BoardChangedError
                 if file is None and not text:
                     return NO_BOARD
-                content = content_of(text, made_by)
+                content = f"{text}{_MAKER_SUFFIXES[made_by]}".encode()
                 if file is not None and file.sha256 == hashlib.sha256(content).digest():
                     return _board(file, content)
                 return await self.put(tx, board_id, file, content)

@@ -170,7 +170,10 @@ class ConversationWindow:
         """Mark these entries as being in the board."""
         self._file_id = file_id
         for batch, stop in share.batches:
-            self.window.extend(_remembered(part) for part in batch.parts[batch.done : stop])
+            self.window.extend(
+                replace(part, content=part.content[:REMEMBERED_CHARS_MAX])
+                for part in batch.parts[batch.done : stop]
+            )
             batch.done = stop
             if batch.is_in:
                 batch.finish(None)
@@ -239,10 +242,6 @@ class ConversationWindows:
                 return
             over -= chars
             one.forget()
-
-
-def _remembered(entry: BoardEntry) -> BoardEntry:
-    return replace(entry, content=entry.content[:REMEMBERED_CHARS_MAX])
 
 
 log = structlog.get_logger("memsvc.whiteboard")

@@ -233,12 +233,12 @@ async def test_an_outline_that_was_damaged_is_found_out_and_made_anew_from_the_t
     await admin.execute("UPDATE outline_nodes SET children = '{b,a}' WHERE node = 'root'")
     await admin.execute("UPDATE outlines SET nodes = 77")
     assert await rebuilding.check(scope) == {"outline_nodes": 2, "outlines": 1}
-    assert await rebuilding.run(scope) == {"outline_nodes": 2, "outlines": 1}
+    assert await rebuilding.check(scope, fix=True) == {"outline_nodes": 2, "outlines": 1}
     assert await rebuilding.check(scope) == {}
     assert await admin.fetch("SELECT * FROM outline_nodes ORDER BY node") == rows
     assert await admin.fetchval("SELECT nodes FROM outlines") == 5
     await admin.execute("DELETE FROM outline_nodes; DELETE FROM outlines")
-    assert await rebuilding.run(scope) == {"outline_nodes": 5, "outlines": 1}
+    assert await rebuilding.check(scope, fix=True) == {"outline_nodes": 5, "outlines": 1}
     assert await admin.fetch("SELECT * FROM outline_nodes ORDER BY node") == rows
 
 
@@ -262,5 +262,5 @@ async def test_maintenance_compares_and_rebuilds_the_notebook_of_a_project(
 async def test_a_notebook_that_nobody_wrote_has_nothing_to_rebuild(
     database: Database, scope: Scope, admin: asyncpg.Connection
 ) -> None:
-    assert await TreeRebuild(database).run(scope) == {}
+    assert await TreeRebuild(database).check(scope, fix=True) == {}
     assert await admin.fetchval("SELECT count(*) FROM outlines") == 0

@@ -404,14 +404,15 @@ def _first_entry(items: Sequence[StoredItem], tokens_max: float) -> int:
 
 def _summary_sources(items: Sequence[IndexedItem]) -> list[SummaryMessage]:
     return [
-        SummaryMessage(f"{item.said_at:%Y-%m-%d}", _who(item), item.role, item.text)
+        # without a colon, which ends the name in a line of a summary
+        SummaryMessage(
+            f"{item.said_at:%Y-%m-%d}",
+            " ".join((item.speaker or item.role).replace(":", " ").split()) or item.role,
+            item.role,
+            item.text,
+        )
         for item in items
     ]
-
-
-def _who(one: IndexedItem) -> str:
-    """Return the speaker without a colon, which ends the name in a line of a summary."""
-    return " ".join((one.speaker or one.role).replace(":", " ").split()) or one.role
 
 
 def _summary_range(items: Sequence[IndexedItem]) -> file_layout.SummaryRange:

@@ -331,7 +331,7 @@ async def remove_invalid(
 async def _of_facts(
     tx: Tx, found: StoredSession, new_items: Sequence[IndexedItem], now: datetime
 ) -> list[FoundInsight]:
-    index_ids = [index.number for index in turn_index.facts(found.session, found.user_id)]
+    index_ids = turn_index.fact_ids(found.session, found.user_id)
     # the index does not tell users apart: in a session of several users no repeat counts
     statements = [] if found.shared else _statements(new_items, found)
     turns = list(dict.fromkeys(turn_of(item.ref) for item in new_items))
@@ -378,7 +378,7 @@ async def _write(
     """Store new insights in rows, index and file; return how many."""
     by_facts = dict(
         zip(
-            [fact_index.number for fact_index in turn_index.facts(found.session, found.user_id)],
+            turn_index.fact_ids(found.session, found.user_id),
             turn_index.insights(found.session, found.user_id),
             strict=True,
         )

@@ -365,9 +365,7 @@ async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
             f"{written} insights were written, {removed_count} of them withdrawn since."
         )
     keys: dict[str, set[str]] = defaultdict(set)
-    for fact in await facts.current_facts(
-        tx, [index.number for index in turn_index.facts(session, found.user_id)], now
-    ):
+    for fact in await facts.current_facts(tx, turn_index.fact_ids(session, found.user_id), now):
         if fact.statement.evidence.session == session:
             keys[fact.statement.tier.value].add(fact.statement.key.replace("_", " "))
     for tier, named in keys.items():

@@ -36,14 +36,6 @@ _EVENT_FILE = re.compile(r"/events/(raw|archive)/\d{4}/\d\d/\d\d/log-(\d{8})\.js
 _DIRECTION_BY_TYPE = {"input_item": "in", "output_item": "out"}
 
 
-@frozen
-class ArchiveResult:
-    """A raw file that became an archive: its bytes before and after."""
-
-    raw_bytes: int
-    archive_bytes: int
-
-
 def decompress(content: bytes, *, bytes_max: int, frames_max: int | None = None) -> bytes:
     """Return the content of an archive of one or more frames, in linear time.
 
@@ -102,10 +94,10 @@ async def archive_candidates(
     return ready
 
 
-async def archive_events(tx: Tx, path: str, *, now: datetime) -> ArchiveResult | None:
+async def archive_events(tx: Tx, path: str, *, now: datetime) -> int | None:
     """Archive a raw file and delete it, after verifying that the archive unpacks to the same bytes.
 
-    Returns None when it is already gone. The caller holds the session's lock."""
+    Returns its bytes before; None when it is already gone. The caller holds the session's lock."""
     file = await files.find(tx, path, for_update=True)
     if file is None:
         return None
@@ -118,7 +110,7 @@ async def archive_events(tx: Tx, path: str, *, now: datetime) -> ArchiveResult |
     else:  # events were added to an archived day: one more frame
         await files.append(tx, archive, archive_data, is_text=False, now=now)
     await files.delete(tx, path, recursive=False, now=now, keep_style_files=False)
-    return ArchiveResult(file.size_bytes, len(archive_data))
+    return file.size_bytes
 
 
 async def _compress(tx: Tx, file: File) -> bytes:

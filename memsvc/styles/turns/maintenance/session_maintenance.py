@@ -365,12 +365,12 @@ class SessionMaintenance:
             )
         for path in paths:
             async with run.claim.step() as tx:
-                archive_result = await raw_archive.archive_events(tx, path, now=self.clock.now())
-                if archive_result is not None:
-                    counters = {"archived_files": 1, "archived_bytes": archive_result.raw_bytes}
+                raw_bytes = await raw_archive.archive_events(tx, path, now=self.clock.now())
+                if raw_bytes is not None:
+                    counters = {"archived_files": 1, "archived_bytes": raw_bytes}
                     await sessions.count(tx, session, counters)
                     run.done.update(counters)
-            if archive_result is not None:
+            if raw_bytes is not None:
                 step_done()
 
     async def _summarise(self, run: _Run) -> None:

@@ -266,7 +266,7 @@ async def import_facts(
     locks of the session and of the user's indexes. Superseded and deleted facts are imported as
     such. A valid fact is a proposal: newer evidence here wins over it, and a fact deleted here
     since stays deleted."""
-    index_ids = [target_index.number for target_index in turn_index.facts(session, user)]
+    index_ids = turn_index.fact_ids(session, user)
     target_index = turn_index.new_facts(session, user)
     existing = await derived.existing_records(
         tx, index_ids, session, [fact.statement.record for fact in old_facts]

@@ -108,25 +108,17 @@ class SessionImport:
         for batch in _batches(old_turns.turns):
             await self._store(scope, session, batch, facts_by_turn, report, dry_run=dry_run)
             on_progress(len(batch))
-        stored_only = [
-            turn for turn in legacy.processed(records) if turn not in old_turns.order
-        ]
+        stored_only = [turn for turn in legacy.processed(records) if turn not in old_turns.order]
         await self._mark_stored(scope, session, stored_only, report, dry_run=dry_run)
         await self._policy(scope, session, records, report, dry_run=dry_run)
         await self._import_facts(scope, session, facts, report, dry_run=dry_run)
         if old_turns.turns and not dry_run:
-            await self._put_in_order(scope, session)
+            # derived from stored data: an import that failed to do it leaves it to the next one
+            async with self.database.begin_read(scope) as tx:
+                ordered = await derived.in_order(tx, session)
+            if not ordered:
+                await self.rebuilding.run(scope, session, renumber=True)
         return report
-
-    async def _put_in_order(self, scope: Scope, session: str) -> None:
-        """Put turns in the order of their days.
-
-        The need is derived from stored data, so that an import that failed to do it leaves it to
-        the next one."""
-        async with self.database.begin_read(scope) as tx:
-            ordered = await derived.in_order(tx, session)
-        if not ordered:
-            await self.rebuilding.run(scope, session, renumber=True)
 
     async def _store(
         self,

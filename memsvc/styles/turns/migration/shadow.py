@@ -258,7 +258,7 @@ class ShadowTools:
         if client_tokens is None and client_items:
             client_tokens = sum(self.costs.item(item.item) for item in client_items)
         now = self.clock.now()
-        index_ids = [index.number for index in turn_index.facts(args.session_id, args.user_id)]
+        index_ids = turn_index.fact_ids(args.session_id, args.user_id)
         async with self.database.begin(scope) as tx:
             server_facts = await fact_history.find_by_names(
                 tx, index_ids, names=prepared.recall_fact_ids, session=args.session_id, turns=()

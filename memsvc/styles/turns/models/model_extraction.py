@@ -97,7 +97,7 @@ async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime)
         return None
     user, messages, stop = _select_messages(new_entries, tokens)
     before = [_load_message(one, CONTEXT_CHARS_MAX) for one in entries if one.entry < start]
-    index_ids = [index.number for index in turn_index.facts(session, user)]
+    index_ids = turn_index.fact_ids(session, user)
     current_facts = list(
         fact_rules.latest_by_identity(await facts.current_facts(tx, index_ids, now)).values()
     )
@@ -276,10 +276,7 @@ class ModelExtraction:
         self, tx: Tx, model_input: ModelInput, proposals: Sequence[FactProposal], now: datetime
     ) -> tuple[Merge, list[StatementWithExpiry], Counter[str]]:
         """Return the changes that the proposals make to current facts, and outcome counts."""
-        index_ids = [
-            target_index.number
-            for target_index in turn_index.facts(model_input.session, model_input.user)
-        ]
+        index_ids = turn_index.fact_ids(model_input.session, model_input.user)
         oldest = min(message.stored_at for message in model_input.messages)
         active = await facts.current_facts(tx, index_ids, now)
         deleted = await fact_history.deleted_since(tx, index_ids, oldest - DELETED_MAX_AGE)
