@@ -93,12 +93,14 @@ def write_mode(value: str) -> str:
 
 @result
 class FileDeletion:
-    deleted_count: Annotated[int, "how many files went"]
+    deleted_count: int
+    """how many files went"""
 
 
 @result
 class FileMove:
-    moved_count: Annotated[int, "how many files moved; 0 when both paths are the same"]
+    moved_count: int
+    """how many files moved; 0 when both paths are the same"""
 
 
 @frozen

@@ -126,7 +126,8 @@ _PAGE_ENTRIES: Final = 1024
 
 @result
 class MemoryText:
-    text: Annotated[str, "the answer, as a sentence or as numbered lines"]
+    text: str
+    """the answer, as a sentence or as numbered lines"""
 
 
 Edit = tuple[str, str]
