@@ -14,7 +14,7 @@ import structlog
 from memsvc.core.analysis import is_stop_word
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -165,7 +165,7 @@ class SummaryPrompts:
     def load(cls) -> Self:
         """Load the prompts of this version."""
         names = ("file", "part", "notes")
-        return cls(*(packaged_text(__package__, f"summarise_{name}.md") for name in names))
+        return cls(*(package_text(__package__, f"summarise_{name}.md") for name in names))
 
     @property
     def version(self) -> bytes:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from memsvc.core.errors import Code, MemsvcError, invalid, invalid_path, not_found
 from memsvc.core.frozen import frozen
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.paths import KEPT_ROOTS, ROOT, is_kept
 from memsvc.core.ports import Clock, Llm, Meter, Reranker
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
@@ -359,7 +359,7 @@ GUIDE: Final = Guide(
     title="Files as a memory",
     description="How to keep notes in files, and find them again.",
     tools=("file_list", "file_read", "file_write", "file_list_versions"),
-    text=packaged_text(__package__, "memory_directory.md"),
+    text=package_text(__package__, "memory_directory.md"),
     arguments={"project": "the project that the files are in"},
 )
 """The prompt that explains files as the memory of an agent."""

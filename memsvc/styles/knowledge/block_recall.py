@@ -465,11 +465,11 @@ def _excluded_by_conflict(
     excluded_ids: set[str] = set()
     for pair in pairs:
         if excluded_ids.isdisjoint(pair):
-            least = min(
+            dropped = min(
                 (by_id[one] for one in pair),
                 key=lambda item: (item.block.confidence, item.parts.recency, item.block.entry),
             )
-            excluded_ids.add(least.block.block_id)
+            excluded_ids.add(dropped.block.block_id)
     return excluded_ids
 
 

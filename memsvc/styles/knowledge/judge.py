@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import replace_secrets
@@ -23,7 +23,7 @@ from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_
 
 BUDGET_NAME: Final = "judgement"
 RULES: Final = "rules"
-_INSTRUCTIONS: Final = packaged_text(__package__, "prompts/judge.md").format(
+_INSTRUCTIONS: Final = package_text(__package__, "prompts/judge.md").format(
     tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS)
 )
 DEFAULT_ALIGNMENT: Final = 0.5

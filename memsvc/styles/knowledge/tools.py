@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Guide
 from memsvc.core.tool_methods import tools_of
@@ -24,7 +24,7 @@ GUIDE: Final = Guide(
     title="Learn from your own work",
     description="How to remember, recall and weigh what an agent learns.",
     tools=("elfmem_remember", "elfmem_recall", "elfmem_outcome", "elfmem_status"),
-    text=packaged_text(__package__, "knowledge_guide.md"),
+    text=package_text(__package__, "knowledge_guide.md"),
 )
 
 

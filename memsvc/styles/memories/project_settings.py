@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.store import memories
@@ -25,9 +25,9 @@ CONVERSATION: Final = "{conversation}"
 NOTHING_YET: Final = "No existing memories"
 
 
-EXTRACTION: Final = packaged_text(__package__, "extraction_prompt.md").rstrip("\n")
+EXTRACTION: Final = package_text(__package__, "extraction_prompt.md").rstrip("\n")
 """Extraction prompt of projects without one of their own."""
-_UPDATE: Final = packaged_text(__package__, "update_prompt.md").rstrip("\n")
+_UPDATE: Final = package_text(__package__, "update_prompt.md").rstrip("\n")
 
 
 def extraction(prompt: str, conversation: str) -> str:

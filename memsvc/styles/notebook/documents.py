@@ -22,7 +22,7 @@ from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version, removes_nothing
 from memsvc.store import document_tree, files
-from memsvc.store.database import Database, Tx
+from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.styles.notebook.document_tree import build_tree
 from memsvc.styles.notebook.links import ROOT, document_id, links, with_link, without_links
@@ -35,7 +35,6 @@ from memsvc.styles.notebook.notebook_writer import (
     checked_id,
     notebook_tool,
 )
-from memsvc.styles.notebook.options import NotebookOptions
 
 NAME_BYTES_MAX: Final = 100
 """Leaves space for a number after it."""
@@ -273,10 +272,8 @@ class NotebookDocuments:
     QUOTA_EXCEEDED.
     """
 
-    database: Database
     writer: NotebookWriter
     reader: NotebookReader
-    options: NotebookOptions
 
     @writing_tool(
         "update_document",
@@ -400,7 +397,7 @@ class NotebookDocuments:
         document = checked_id(id_)
         if not apply:
             text = (await self.reader.read(scope, document)).text
-            async with self.database.begin_read(scope) as tx:
+            async with self.writer.database.begin_read(scope) as tx:
                 return _split(document, *await self._parts(tx, document, text))
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document)
@@ -432,7 +429,7 @@ class NotebookDocuments:
 
     async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
         """Return what a document would keep, and the documents that it would be split into."""
-        found = split_text(text, document, bytes_max=self.options.oversized_bytes)
+        found = split_text(text, document, bytes_max=self.writer.options.oversized_bytes)
         if len(found.new_documents) < 2:
             return text, {}
         name_counts = Counter(name_of(section.title) for section in found.new_documents)
@@ -460,7 +457,7 @@ class NotebookDocuments:
             self.writer.check_size(text)
         if ROOT not in texts:
             raise invalid("Error: root: not found", recovery="give the notebook a root, root.md")
-        tree = build_tree(texts, depth_max=self.options.depth_max)
+        tree = build_tree(texts, depth_max=self.writer.options.depth_max)
         await self.writer.create(scope, tree)
         stored = tuple(name for name in tree.nodes if name in texts)
         return NotebookImport(stored, tree.created, tree.orphans)
@@ -478,7 +475,7 @@ class NotebookDocuments:
         if changed.removed:
             lines.append("Removed: " + ", ".join(changed.removed))
         note = None
-        if size_bytes > self.options.oversized_bytes:
+        if size_bytes > self.writer.options.oversized_bytes:
             note = (
                 f"this document holds {size_bytes} bytes; split_document says how it can be cut up"
             )

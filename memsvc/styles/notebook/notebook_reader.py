@@ -14,7 +14,7 @@ from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
 from memsvc.store import document_tree, files, versions
-from memsvc.store.database import Database, Tx
+from memsvc.store.database import Tx
 from memsvc.styles.notebook.links import ROOT, document_at, path_of
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
@@ -24,7 +24,6 @@ from memsvc.styles.notebook.notebook_writer import (
     missing_document,
     notebook_tool,
 )
-from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.passage_search import CitationSearch
 
 _KEYWORDS: Final = frozenset(
@@ -162,10 +161,8 @@ class FoundPassages:
 class NotebookReader:
     """Reader of a notebook, which writes nothing: a new notebook is what the template says."""
 
-    database: Database
     writer: NotebookWriter
     passages: CitationSearch
-    options: NotebookOptions
 
     @notebook_tool(
         "read_document",
@@ -186,7 +183,7 @@ class NotebookReader:
         Without id it is the root: read it first, and always. [[id]] in a text links the document
         id below it."""
         document = checked_id(id_)
-        async with self.database.begin_read(scope) as tx:
+        async with self.writer.database.begin_read(scope) as tx:
             if version is not None:
                 return NotebookDocument(document, await past_text(tx, document, version), version)
             file = await files.find(tx, path_of(document))
@@ -210,7 +207,7 @@ class NotebookReader:
     )
     async def tree(self, scope: Scope) -> NotebookTreeText:
         """Show the ids of all documents of the notebook as a tree in YAML, from the root down."""
-        async with self.database.begin_read(scope) as tx:
+        async with self.writer.database.begin_read(scope) as tx:
             nodes = await document_tree.read_all(tx, INDEX_NAME)
         nodes = nodes or dict(self.writer.initial_tree().nodes)
         return NotebookTreeText(
@@ -225,7 +222,7 @@ class NotebookReader:
         limit: Annotated[int | None, Field(ge=1, le=100), "passages at the most"] = None,
     ) -> FoundPassages:
         """Find passages of the notebook's documents that answer a question or hold some words."""
-        cited = await self.passages(scope, query, limit or self.options.search_limit)
+        cited = await self.passages(scope, query, limit or self.writer.options.search_limit)
         return FoundPassages(
             [
                 FoundPassage(
@@ -253,7 +250,7 @@ class NotebookReader:
         read_document with a version shows it; restore_document brings it back."""
         document = checked_id(id_)
         path = path_of(document)
-        async with self.database.begin_read(scope) as tx:
+        async with self.writer.database.begin_read(scope) as tx:
             found = await versions.history(tx, path, before=cursor, limit=limit + 1)
             if found is None:
                 raise _no_version("cursor")

@@ -74,8 +74,8 @@ def notebook(
     """Return the notebooks' services, for callers that import documents beside the tools."""
     writer = NotebookWriter(database, clock, options, embeds=embedding is not None)
     passages = CitationSearch(database, meter, INDEX_NAME, embedding=embedding)
-    reader = NotebookReader(database, writer, passages, options)
-    return Notebook(reader, NotebookDocuments(database, writer, reader, options), writer, passages)
+    reader = NotebookReader(writer, passages)
+    return Notebook(reader, NotebookDocuments(writer, reader), writer, passages)
 
 
 def published(

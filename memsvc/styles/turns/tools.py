@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, TokenCounter
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
@@ -114,7 +114,7 @@ def guide() -> Guide:
         title="How a turn uses memory",
         description="What to call before and after each answer, and what to do when it fails.",
         tools=("memory_before_turn", "memory_after_turn", "memory_run_maintenance"),
-        text=packaged_text(__package__, "turn_lifecycle.md"),
+        text=package_text(__package__, "turn_lifecycle.md"),
         arguments={"session_id": "the conversation", "user_id": "the person who speaks"},
     )
 
@@ -157,7 +157,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     ports = (database, clock, tokens, meter)
     memory = TurnMemory(*ports, options, follow_up=follow_up, recall=recall, policy=policy)
-    maintenance = SessionMaintenance(database, clock, options, compaction)
+    maintenance = SessionMaintenance(compaction)
     traces = RecallTraces(database, clock, meter, options.trace)
     functions = TurnTools(memory, traces, clock, options)
     operations = TurnTokens(database, clock, options)

@@ -11,7 +11,7 @@ import structlog
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.frozen import frozen
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
@@ -79,10 +79,9 @@ class ModelBoardWriter:
     """
 
     llm: Llm
-    tokens: TokenCounter
     meter: Meter
-    tokens_max: int
     budget: ModelBudget
+    rules: "RuleBoardWriter"
 
     async def __call__(
         self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
@@ -94,17 +93,17 @@ class ModelBoardWriter:
                 "a board is written by rules: the daily limit of model calls is reached",
                 project=scope.project,
             )
-            rules = RuleBoardWriter(self.tokens, self.tokens_max)
-            return await rules(scope, board, recent, new)
+            return await self.rules(scope, board, recent, new)
+        tokens_max = self.rules.tokens_max
         try:
             with timed_call(self.meter, MODEL_CALL_KIND):
                 answer = await self.llm.complete(
-                    _prompt("update_board").format(words=round(self.tokens_max * WORDS_OF_TOKENS)),
+                    _prompt("update_board").format(words=round(tokens_max * WORDS_OF_TOKENS)),
                     self.message(board, recent, new),
-                    output_tokens_max=OUTPUT_SHARE * self.tokens_max,
+                    output_tokens_max=OUTPUT_SHARE * tokens_max,
                 )
                 text = truncate(
-                    board_in(answer[:ANSWER_CHARS_MAX]), self.tokens_max, self.tokens.count
+                    board_in(answer[:ANSWER_CHARS_MAX]), tokens_max, self.rules.tokens.count
                 )
                 if not text:
                     raise ModelOutputError(
@@ -192,4 +191,4 @@ def _lines(entries: Sequence[BoardEntry]) -> str:
 
 @lru_cache
 def _prompt(name: str) -> str:
-    return packaged_text(__package__, f"prompts/{name}.md")
+    return package_text(__package__, f"prompts/{name}.md")

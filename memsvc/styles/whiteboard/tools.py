@@ -440,10 +440,10 @@ def published(
         boards_max=options.boards_max,
         embeds=embedding is not None,
     )
-    writer: BoardWriter = RuleBoardWriter(tokens, tokens_max=options.tokens_max)
+    rules = RuleBoardWriter(tokens, options.tokens_max)
+    writer: BoardWriter = rules
     if llm is not None:
-        budget = budget or ModelBudget(database, clock, 0)
-        writer = ModelBoardWriter(llm, tokens, meter, tokens_max=options.tokens_max, budget=budget)
+        writer = ModelBoardWriter(llm, meter, budget or ModelBudget(database, clock, 0), rules)
     updates = BoardUpdates(boards, writer, tokens, options)
     return Published(
         tools=tools_of(

@@ -12,7 +12,7 @@ from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
 from memsvc.store import guard
 from memsvc.store.database import Database
-from memsvc.styles.turns.maintenance.session_maintenance import MAINTENANCE_TURN
+from memsvc.styles.turns.maintenance.claim import MAINTENANCE_TURN
 from memsvc.styles.turns.migration import legacy as reading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.door import Door, Refused

@@ -18,7 +18,8 @@ from memsvc.store import guard
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
 from memsvc.styles.turns.maintenance import session_maintenance
-from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB, MAINTENANCE_TURN
+from memsvc.styles.turns.maintenance.claim import MAINTENANCE_TURN
+from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

@@ -5,32 +5,27 @@ summaries of directories."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
-from uuid import UUID
-
-import anyio
 
 from memsvc.core.call_context import step_done
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
-from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
-from memsvc.store import context, digests, facts, files, guard, index, jobs, sessions, tree
-from memsvc.store.database import Database, Tx
-from memsvc.store.locks import TREE_LOCK, Lock, index_lock, session_lock
+from memsvc.store import context, digests, facts, files, index, jobs, sessions, tree
+from memsvc.store.database import Tx
+from memsvc.store.locks import TREE_LOCK, index_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import fact_file, is_of, session_root
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation, directories, raw_archive
+from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.compaction import Compaction, current_summary, replace_summary
-from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 from memsvc.styles.turns.recall.digests import SPAN_ITEMS
 from memsvc.styles.turns.turn_index import TurnIndex
@@ -40,49 +35,6 @@ from memsvc.styles.turns.turn_models import (
     SessionId,
     turn_tool,
 )
-
-# Maintenance has a guard like a turn, under the one turn id that no caller can use.
-MAINTENANCE_TURN = ""
-
-
-@frozen
-class MaintenanceClaim:
-    """A claim in short transactions, each of which verifies that it was not taken over."""
-
-    database: Database
-    clock: Clock
-    options: TurnOptions
-    scope: Scope
-    session: str
-    token: UUID
-
-    @asynccontextmanager
-    async def step(self, *locks: Lock, long_running: bool = False) -> AsyncIterator[Tx]:
-        """Open a transaction under the session's lock and these that verifies the claim."""
-        async with self.database.begin(
-            self.scope,
-            locks=[session_lock(self.session), *locks],
-            lock_timeout_ms=self.options.session_lock_timeout_ms,
-            long_running=long_running,
-        ) as tx:
-            await guard.hold(tx, self.session, MAINTENANCE_TURN, self.token, now=self.clock.now())
-            yield tx
-
-
-@asynccontextmanager
-async def claimed(
-    database: Database, clock: Clock, options: TurnOptions, scope: Scope, session: str
-) -> AsyncIterator[MaintenanceClaim]:
-    """Claim a session; RESOURCE_BUSY while another run has it."""
-    async with database.begin(scope) as tx:
-        claim = await guard.claim(tx, session, MAINTENANCE_TURN, fingerprint=b"", now=clock.now())
-    try:
-        yield MaintenanceClaim(database, clock, options, scope, session, claim.token)
-    finally:
-        with anyio.CancelScope(shield=True):  # a cancelled call must not leave its claim behind
-            async with database.begin(scope) as tx:
-                await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
-
 
 STEP: Final = 500
 
@@ -195,9 +147,6 @@ class SessionMaintenance:
     Counts are stored with each step. A time slice ends only after a step that changed something:
     else a run of slow checks would restart for ever."""
 
-    database: Database
-    clock: Clock
-    options: TurnOptions
     compaction: Compaction
 
     def jobs(self) -> list[Job]:
@@ -208,7 +157,7 @@ class SessionMaintenance:
             Job(name=MAINTAIN_JOB, run=self._maintain),
             Job(name=EXPIRE_JOB, run=self.queue_expiry, interval_s=EXPIRE_INTERVAL_S),
         ]
-        if hours := self.options.maintenance_every_hours:
+        if hours := self.compaction.options.maintenance_every_hours:
             result.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, interval_s=hours * 3600))
         return result
 
@@ -231,13 +180,14 @@ class SessionMaintenance:
 
         Summarises older context, packs old events, drops expired facts, works out insights. Safe to
         repeat."""
-        async with self.database.begin_read(scope) as tx:
+        async with self.compaction.database.begin_read(scope) as tx:
             found = await sessions.find(tx, session_id)
         done: Counter[str] = Counter()
         if found is None:
             return _result(done)
-        async with claimed(self.database, self.clock, self.options, scope, session_id) as claim:
-            run = _Run(claim, found, policy_of(found.policy, self.options), done)
+        at = self.compaction
+        async with claimed(at.database, at.clock, at.options, scope, session_id) as claim:
+            run = _Run(claim, found, policy_of(found.policy, self.compaction.options), done)
             parts = (
                 self._run_compaction,
                 self._expire,
@@ -252,14 +202,17 @@ class SessionMaintenance:
             progress.report(len(parts), len(parts))
             async with claim.step() as tx:
                 await sessions.set_maintenance_time(
-                    tx, session_id, counters={"maintenance_runs": 1}, now=self.clock.now()
+                    tx,
+                    session_id,
+                    counters={"maintenance_runs": 1},
+                    now=self.compaction.clock.now(),
                 )
         return _result(done)
 
     async def queue_all(self, scope: Scope, subject: str) -> None:
         """Job: queue maintenance for every session of the project that may need it."""
         del subject
-        policy = policy_of(None, self.options)
+        policy = policy_of(None, self.compaction.options)
         days = max(policy.tiers.L1.retention_days, policy.tiers.L2.retention_days, SETTLE_DAYS_MIN)
         settle_time = timedelta(days=days, hours=policy.compaction.min_shard_age_hours + 24)
         await self._queue(
@@ -271,17 +224,19 @@ class SessionMaintenance:
 
         At midnight UTC another day expires."""
         del subject
-        await self._queue(scope, partial(sessions.with_expiry, since=cutoff(self.clock.now(), 0)))
+        await self._queue(
+            scope, partial(sessions.with_expiry, since=cutoff(self.compaction.clock.now(), 0))
+        )
 
     async def _queue(
         self, scope: Scope, list_sessions: Callable[..., Awaitable[Sequence[str]]]
     ) -> None:
         after = ""
         while True:
-            async with self.database.begin(scope) as tx:
+            async with self.compaction.database.begin(scope) as tx:
                 session_names = await list_sessions(tx, after=after, limit=SESSIONS_A_STEP)
                 for session in session_names:
-                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self.clock.now())
+                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self.compaction.clock.now())
             if not session_names:
                 return
             after = session_names[-1]
@@ -303,11 +258,13 @@ class SessionMaintenance:
         """Remove data older than the session's time to live, if it has one."""
         if run.policy.ttl_days is None:
             return
-        before = cutoff(self.clock.now(), run.policy.ttl_days)
+        before = cutoff(self.compaction.clock.now(), run.policy.ttl_days)
         fact_lock = index_lock(turn_index.new_facts(run.found.session, "").name)
         while True:
             async with run.claim.step(fact_lock) as tx:
-                counts = await expire_step(tx, run.found.session, before, now=self.clock.now())
+                counts = await expire_step(
+                    tx, run.found.session, before, now=self.compaction.clock.now()
+                )
             run.done.update(counts)
             if not counts:
                 return
@@ -316,7 +273,7 @@ class SessionMaintenance:
     async def _expire_facts(self, run: _Run) -> None:
         for fact_index in await self._fact_indexes(run):
             while True:
-                now = self.clock.now()
+                now = self.compaction.clock.now()
                 async with run.claim.step(index_lock(fact_index.name)) as tx:
                     expired = await facts.sweep(tx, fact_index.number, now, limit=FACTS_A_STEP)
                     await forget_lines(tx, expired, now)
@@ -329,8 +286,8 @@ class SessionMaintenance:
 
     async def _fact_indexes(self, run: _Run) -> list[TurnIndex]:
         """Return the fact indexes of the session and its user, plus expired ones."""
-        async with self.database.begin_read(run.claim.scope) as tx:
-            others = await facts.expired_indexes(tx, run.found.session, self.clock.now())
+        async with self.compaction.database.begin_read(run.claim.scope) as tx:
+            others = await facts.expired_indexes(tx, run.found.session, self.compaction.clock.now())
         session_indexes = turn_index.facts(run.found.session, run.found.user_id)
         return list(dict.fromkeys([*session_indexes, *map(turn_index.named, others)]))
 
@@ -340,7 +297,7 @@ class SessionMaintenance:
             async with run.claim.step(*locks) as tx:
                 indexes = turn_index.insights(run.found.session, run.found.user_id)
                 removed = await consolidation.remove_invalid(
-                    tx, run.found.session, indexes, now=self.clock.now()
+                    tx, run.found.session, indexes, now=self.compaction.clock.now()
                 )
             run.done["insights_withdrawn"] += removed
             if not removed:
@@ -348,7 +305,9 @@ class SessionMaintenance:
             step_done()
         while True:
             async with run.claim.step(*locks) as tx:
-                written, left = await consolidation.step(tx, run.found, now=self.clock.now())
+                written, left = await consolidation.step(
+                    tx, run.found, now=self.compaction.clock.now()
+                )
             run.done["insights_written"] += written
             if not left:
                 return
@@ -357,15 +316,17 @@ class SessionMaintenance:
     async def _archive(self, run: _Run) -> None:
         if not run.policy.compaction.enabled:
             return
-        recent_items, session = self.options.recent_context_items, run.found.session
-        async with self.database.begin_read(run.claim.scope) as tx:
-            now = self.clock.now()
+        recent_items, session = self.compaction.options.recent_context_items, run.found.session
+        async with self.compaction.database.begin_read(run.claim.scope) as tx:
+            now = self.compaction.clock.now()
             paths = await raw_archive.archive_candidates(
                 tx, session, run.policy, recent_items=recent_items, now=now
             )
         for path in paths:
             async with run.claim.step() as tx:
-                raw_bytes = await raw_archive.archive_events(tx, path, now=self.clock.now())
+                raw_bytes = await raw_archive.archive_events(
+                    tx, path, now=self.compaction.clock.now()
+                )
                 if raw_bytes is not None:
                     counters = {"archived_files": 1, "archived_bytes": raw_bytes}
                     await sessions.count(tx, session, counters)
@@ -378,7 +339,7 @@ class SessionMaintenance:
         fresh = timedelta(minutes=run.policy.summary.refresh_interval_minutes)
         async with run.claim.step() as tx:
             written = await directories.refresh(
-                tx, run.found.session, age_max=fresh, now=self.clock.now()
+                tx, run.found.session, age_max=fresh, now=self.compaction.clock.now()
             )
             if written:
                 await sessions.count(tx, run.found.session, {"summaries_written": written})

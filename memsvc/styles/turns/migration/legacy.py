@@ -223,14 +223,14 @@ def placeholder_line(turn: str, now: datetime) -> bytes:
     return orjson.dumps({"ts": exact_timestamp(now), "type": "turn_noted", "turn_id": turn}) + b"\n"
 
 
-def minimal_result(turn: str) -> dict[str, Any]:
+def empty_result(turn: str) -> dict[str, Any]:
     """Return the result of a turn of which nothing else is known."""
     return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
 
 
 def placeholder_guard(turn: str, now: datetime) -> DoneTurn:
     """Return the guard of one such turn."""
-    return DoneTurn(turn, guard.ANY_CONTENT, 0, minimal_result(turn), now)
+    return DoneTurn(turn, guard.ANY_CONTENT, 0, empty_result(turn), now)
 
 
 def read_placeholder_lines(lines: Iterable[bytes]) -> list[DoneTurn]:

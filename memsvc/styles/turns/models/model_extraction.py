@@ -15,7 +15,7 @@ from memsvc.core.errors import MemsvcError, ModelOutputError
 from memsvc.core.facts import Claim, Merge, Statement, merge
 from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -53,7 +53,7 @@ log = structlog.get_logger("memsvc.enrichment")
 
 EXTRACT_JOB: Final = "turns.extract"
 CATEGORY: Final = "extraction"
-_INSTRUCTIONS: Final = packaged_text(__package__, "prompts/extract_facts.md").format(
+_INSTRUCTIONS: Final = package_text(__package__, "prompts/extract_facts.md").format(
     keys=", ".join(KEYS), proposals=PROPOSALS_MAX
 )
 WINDOWS_A_RUN: Final = 10

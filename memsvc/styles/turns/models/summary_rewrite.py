@@ -9,7 +9,7 @@ import structlog
 
 from memsvc.core.errors import MemsvcError, ModelOutputError
 from memsvc.core.frozen import frozen
-from memsvc.core.packaged import packaged_text
+from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import replace_secrets
@@ -37,7 +37,7 @@ CATEGORY: Final = "compaction"
 MESSAGES_TOK: Final = 12_000
 """Limit of messages to read; of more, the latest: the existing summary covers the rest."""
 WORDS_TARGET: Final = 250
-_INSTRUCTIONS: Final = packaged_text(__package__, "prompts/summarise_context.md").format(
+_INSTRUCTIONS: Final = package_text(__package__, "prompts/summarise_context.md").format(
     words=WORDS_TARGET
 )
 EXTRA_TOK: Final = 200

@@ -37,6 +37,7 @@ from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT
+from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.raw_archive import (
     FILES_A_PAGE,
     EventFile,
@@ -45,9 +46,8 @@ from memsvc.styles.turns.maintenance.raw_archive import (
     forgotten_turns,
     lines_of,
 )
-from memsvc.styles.turns.maintenance.session_maintenance import MaintenanceClaim, claimed
 from memsvc.styles.turns.migration.legacy import (
-    minimal_result,
+    empty_result,
     placeholder_file,
     read_placeholder_lines,
 )
@@ -114,7 +114,7 @@ def _with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
     if turn_guard.result is not None:
         return turn_guard
     return replace(
-        turn_guard, result=existing.result if existing else minimal_result(turn_guard.turn)
+        turn_guard, result=existing.result if existing else empty_result(turn_guard.turn)
     )
 
 

@@ -3,6 +3,6 @@
 from importlib.resources import files
 
 
-def packaged_text(package: str, name: str) -> str:
+def package_text(package: str, name: str) -> str:
     """Return a text file of a package."""
     return files(package).joinpath(name).read_text("utf-8")
