@@ -1,13 +1,9 @@
 """Tools made from methods: the signature is the arguments, the docstring is the description."""
 
-import ast
 import inspect
-import linecache
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
-from types import FrameType
 from typing import (
     Annotated,
     Any,
@@ -150,32 +146,13 @@ async def run_tool(tool: Tool, scope: Scope, arguments: Mapping[str, Any]) -> di
 
 @dataclass_transform(frozen_default=True)
 def result(cls: type[Class]) -> type[Class]:
-    """Make a frozen dataclass that a tool may return.
-
-    Text below a field, or beside its type, describes it."""
-    frame = inspect.currentframe()
-    texts = dict(_field_texts(frame.f_back)) if frame and frame.f_back else {}
+    """Make a frozen dataclass that a tool may return; text beside a type describes the field."""
     cls.__annotations__ = {
-        name: with_description(_annotated[hint, texts[name]] if name in texts else hint)
-        for name, hint in cls.__annotations__.items()
+        name: with_description(hint) for name, hint in cls.__annotations__.items()
     }
     if "__pydantic_config__" not in vars(cls):
         with_config(ConfigDict(extra="forbid"))(cls)
     return dataclass(frozen=True, slots=True)(cls)
-
-
-def _field_texts(frame: FrameType) -> Iterator[tuple[str, str]]:
-    """Yield the fields of the class that is made at a frame's line, with the texts below them."""
-    lines = linecache.getlines(frame.f_code.co_filename)
-    module = ast.parse("".join(inspect.getblock(lines[frame.f_lineno - 1 :])))
-    for field, text in pairwise(node for node in ast.walk(module) if isinstance(node, ast.stmt)):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-        ):
-            yield field.target.id, " ".join(str(text.value.value).split())
 
 
 def with_description(hint: Any) -> Any:

@@ -1,7 +1,7 @@
 """Sessions and their messages, a page at a time, and the progress of a model through them."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from memsvc.core.frozen import frozen
 from memsvc.core.tool_methods import result
@@ -21,24 +21,17 @@ class SessionPosition(NamedTuple):
 
 @result
 class ListedSession:
-    session_id: str
-    """the session"""
-    user_id: str
-    """who spoke last, if known"""
-    shared: bool
-    """whether more than one user spoke in it"""
-    turns: int
-    """turns that were stored"""
-    items: int
-    """items that were stored"""
-    facts: int
-    """facts that its turns stated or changed"""
-    created_at: datetime
-    """when it began"""
-    updated_at: datetime
-    """when it was last written"""
-    last_maintenance_at: datetime | None
-    """when it was last maintained"""
+    """Session with its counters."""
+
+    session_id: Annotated[str, "the session"]
+    user_id: Annotated[str, "who spoke last, if known"]
+    shared: Annotated[bool, "whether more than one user spoke in it"]
+    turns: Annotated[int, "turns that were stored"]
+    items: Annotated[int, "items that were stored"]
+    facts: Annotated[int, "facts that its turns stated or changed"]
+    created_at: Annotated[datetime, "when it began"]
+    updated_at: Annotated[datetime, "when it was last written"]
+    last_maintenance_at: Annotated[datetime | None, "when it was last maintained"]
 
 
 async def sessions(

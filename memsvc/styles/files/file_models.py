@@ -156,7 +156,5 @@ file_tool = partial(
 
 @result
 class FileWrite:
-    bytes_written: int
-    """bytes of the content that was given"""
-    version: str
-    """token of the new state of the file; empty where it keeps no versions"""
+    bytes_written: Annotated[int, "bytes of the content that was given"]
+    version: Annotated[str, "token of the new state of the file; empty where it keeps no versions"]

@@ -40,62 +40,57 @@ HEAD_BYTES: Final = 2048
 
 @result
 class FileStat:
-    exists: bool
-    """whether anything is there"""
-    type: EntryType | str
-    """FILE, DIRECTORY, or "" when nothing is there"""
-    size: int
-    """bytes; 0 for a directory"""
-    created_at: datetime
-    """when the file was made; the year 1 for a directory"""
-    updated_at: datetime
-    """when the file, or anything in the directory, was last written"""
-    version: str | None = None
-    """token of this state of a stored file, for expected_version"""
-    content_sha256: str | None = None
-    """SHA-256 of the content in hexadecimal; null for a rendered file, and unless asked for a file
-    that was appended to"""
+    exists: Annotated[bool, "whether anything is there"]
+    type: Annotated[EntryType | str, 'FILE, DIRECTORY, or "" when nothing is there']
+    size: Annotated[int, "bytes; 0 for a directory"]
+    created_at: Annotated[datetime, "when the file was made; the year 1 for a directory"]
+    updated_at: Annotated[datetime, "when the file, or anything in the directory, was last written"]
+    version: Annotated[str | None, "token of this state of a stored file, for expected_version"] = (
+        None
+    )
+    content_sha256: Annotated[
+        str | None,
+        "SHA-256 of the content in hexadecimal; null for a rendered file, and unless asked for a"
+        " file that was appended to",
+    ] = None
 
 
 @result
 class FileText:
-    content: str
-    """the bytes asked for, as text or as base64"""
-    content_encoding: Encoding
-    """base64 when the file is not UTF-8 text"""
-    version: str | None = None
-    """token of this state of the file; null for a rendered file"""
-    content_sha256: str | None = None
-    """SHA-256 of the whole file in hexadecimal, where it is known"""
+    content: Annotated[str, "the bytes asked for, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 when the file is not UTF-8 text"]
+    version: Annotated[str | None, "token of this state of the file; null for a rendered file"] = (
+        None
+    )
+    content_sha256: Annotated[
+        str | None, "SHA-256 of the whole file in hexadecimal, where it is known"
+    ] = None
 
 
 @result
 class ListedFile:
-    name: str
-    """last segment of the path"""
-    path: str
-    """whole path"""
-    type: EntryType
-    """FILE or DIRECTORY"""
-    size: int
-    """bytes; 0 for a directory"""
-    created_at: datetime
-    """when the file was made; the year 1 for a directory"""
-    updated_at: datetime
-    """when the file, or anything in the directory, was last written; the year 1 for a directory
-    whose time was not asked for"""
-    summary: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
-    """what the file is about, in a paragraph, where asked for"""
+    name: Annotated[str, "last segment of the path"]
+    path: Annotated[str, "whole path"]
+    type: Annotated[EntryType, "FILE or DIRECTORY"]
+    size: Annotated[int, "bytes; 0 for a directory"]
+    created_at: Annotated[datetime, "when the file was made; the year 1 for a directory"]
+    updated_at: Annotated[
+        datetime,
+        "when the file, or anything in the directory, was last written; the year 1 for a directory"
+        " whose time was not asked for",
+    ]
+    summary: Annotated[
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "what the file is about, in a paragraph, where asked for",
+    ] = None
 
 
 @result
 class FileList:
-    entries: list[ListedFile]
-    """in byte order of their paths"""
-    has_more: bool
-    """whether there are more behind the last one"""
-    next_cursor: str | None = None
-    """cursor of the next page, when there is one"""
+    entries: Annotated[list[ListedFile], "in byte order of their paths"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
 @frozen

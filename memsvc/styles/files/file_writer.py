@@ -93,14 +93,12 @@ def write_mode(value: str) -> str:
 
 @result
 class FileDeletion:
-    deleted_count: int
-    """how many files went"""
+    deleted_count: Annotated[int, "how many files went"]
 
 
 @result
 class FileMove:
-    moved_count: int
-    """how many files moved; 0 when both paths are the same"""
+    moved_count: Annotated[int, "how many files moved; 0 when both paths are the same"]
 
 
 @frozen

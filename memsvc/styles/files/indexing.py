@@ -270,28 +270,23 @@ def whole_characters(content: bytes, limit: int) -> int:
 @result
 class FileChunk:
     _: KW_ONLY
-    project: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
-    """its project, when several were searched"""
-    file_path: str
-    """the file that it is in"""
-    file_seek_start_bytes: int
-    """its first byte in the file"""
-    file_seek_end_bytes: int
-    """the byte after its last"""
-    is_full_file: bool
-    """whether it is all that the file holds"""
-    chunk_content: str
-    """its text"""
-    score: float
-    """how well it answers; comparable within one answer only"""
-    file_summary: str
-    """what the file is about, in a paragraph"""
+    project: Annotated[
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "its project, when several were searched",
+    ] = None
+    file_path: Annotated[str, "the file that it is in"]
+    file_seek_start_bytes: Annotated[int, "its first byte in the file"]
+    file_seek_end_bytes: Annotated[int, "the byte after its last"]
+    is_full_file: Annotated[bool, "whether it is all that the file holds"]
+    chunk_content: Annotated[str, "its text"]
+    score: Annotated[float, "how well it answers; comparable within one answer only"]
+    file_summary: Annotated[str, "what the file is about, in a paragraph"]
 
 
 @result
 class FoundChunks:
-    chunks: list[FileChunk]
-    """best first; empty when nothing matches"""
+    chunks: Annotated[list[FileChunk], "best first; empty when nothing matches"]
 
 
 RankedPassage = tuple[PassageKey, Passage, float]

@@ -126,8 +126,7 @@ _PAGE_ENTRIES: Final = 1024
 
 @result
 class MemoryText:
-    text: str
-    """the answer, as a sentence or as numbered lines"""
+    text: Annotated[str, "the answer, as a sentence or as numbered lines"]
 
 
 Edit = tuple[str, str]

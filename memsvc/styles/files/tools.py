@@ -68,36 +68,25 @@ DIRECTORY: Final = Resource(
 
 @result
 class PastVersion:
-    id: str
-    """the version token that the file had then: history_id of the other tools"""
-    size: int
-    """bytes"""
-    created_at: datetime
-    """when this content was written"""
+    id: Annotated[str, "the version token that the file had then: history_id of the other tools"]
+    size: Annotated[int, "bytes"]
+    created_at: Annotated[datetime, "when this content was written"]
 
 
 @result
 class PastVersions:
-    versions: list[PastVersion]
-    """newest first; what the file is now is none of them"""
-    has_more: bool
-    """whether there are more behind the last one"""
-    next_cursor: str | None = None
-    """before_id of the next page, when there is one"""
+    versions: Annotated[list[PastVersion], "newest first; what the file is now is none of them"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "before_id of the next page, when there is one"] = None
 
 
 @result
 class PastContent:
-    history_id: str
-    """id of the version"""
-    content: str
-    """all its bytes, as text or as base64"""
-    content_encoding: Encoding
-    """base64 when they are not UTF-8 text"""
-    size: int
-    """bytes"""
-    created_at: datetime
-    """when this content was written"""
+    history_id: Annotated[str, "id of the version"]
+    content: Annotated[str, "all its bytes, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 when they are not UTF-8 text"]
+    size: Annotated[int, "bytes"]
+    created_at: Annotated[datetime, "when this content was written"]
 
 
 VersionId = Annotated[Version, "a version of this file"]
@@ -395,12 +384,9 @@ LIMIT_MAX = 100
 
 @result
 class ProjectList:
-    projects: list[str]
-    """names of projects that hold files or memory, in byte order"""
-    has_more: bool
-    """whether there are more behind the last one"""
-    next_cursor: str | None = None
-    """after of the next page, when there is one"""
+    projects: Annotated[list[str], "names of projects that hold files or memory, in byte order"]
+    has_more: Annotated[bool, "whether there are more behind the last one"]
+    next_cursor: Annotated[str | None, "after of the next page, when there is one"] = None
 
 
 @frozen

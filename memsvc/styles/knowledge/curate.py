@@ -203,9 +203,10 @@ class BlockDetailsReader:
         now_h = usage_at(usage, self.index.now(), self.index.idle).active_h
 
         def other(key: str) -> OtherBlock:
-            if key not in others:
+            found = others.get(key)
+            if found is None:
                 return OtherBlock(key, "", "archived")
-            return OtherBlock(key, others[key].text[:PREVIEW_CHARS], others[key].status)
+            return OtherBlock(key, found.text[:PREVIEW_CHARS], found.status)
 
         return BlockDetails(
             id=block.block_id,

@@ -59,386 +59,266 @@ StoreStatus = Literal["created", "duplicate_rejected"]
 
 @result
 class KnowledgeResult:
-    summary: str
-    """what the call came to, in a line"""
+    summary: Annotated[str, "what the call came to, in a line"]
 
 
 @result
 class StoreResult(KnowledgeResult):
-    block_id: str
-    """the block that holds the text"""
-    status: StoreStatus
-    """whether it was new"""
-    pending_consolidation: bool
-    """whether the block still waits in the inbox"""
-    visible: bool
-    """whether it can be recalled: at once, consolidated or not"""
-    should_dream: bool
-    """whether the inbox is full; it is then consolidated in the background too"""
+    block_id: Annotated[str, "the block that holds the text"]
+    status: Annotated[StoreStatus, "whether it was new"]
+    pending_consolidation: Annotated[bool, "whether the block still waits in the inbox"]
+    visible: Annotated[bool, "whether it can be recalled: at once, consolidated or not"]
+    should_dream: Annotated[
+        bool, "whether the inbox is full; it is then consolidated in the background too"
+    ]
 
 
 @result
 class RecalledBlock:
-    id: str
-    """the block, as elfmem_outcome takes it"""
-    content: str
-    """its text"""
-    score: float
-    """what it is worth to this recall, to 3 places"""
-    tags: list[str]
-    """its tags"""
-    similarity: float
-    """how well it fits the question, 0 to 1"""
-    confidence: float
-    """how far it can be relied on, 0 to 1"""
-    recency: float
-    """how much of it has not faded, 0 to 1"""
-    centrality: float
-    """how well it is connected, 0 to 1"""
-    reinforcement: float
-    """how much it was used, 0 to 1"""
-    was_expanded: bool
-    """whether an edge led to it, and not the question"""
-    status: str
-    """active, or inbox while it waits to be consolidated"""
+    id: Annotated[str, "the block, as elfmem_outcome takes it"]
+    content: Annotated[str, "its text"]
+    score: Annotated[float, "what it is worth to this recall, to 3 places"]
+    tags: Annotated[list[str], "its tags"]
+    similarity: Annotated[float, "how well it fits the question, 0 to 1"]
+    confidence: Annotated[float, "how far it can be relied on, 0 to 1"]
+    recency: Annotated[float, "how much of it has not faded, 0 to 1"]
+    centrality: Annotated[float, "how well it is connected, 0 to 1"]
+    reinforcement: Annotated[float, "how much it was used, 0 to 1"]
+    was_expanded: Annotated[bool, "whether an edge led to it, and not the question"]
+    status: Annotated[str, "active, or inbox while it waits to be consolidated"]
 
 
 @result
 class DroppedBlock:
-    id: str
-    """the block"""
-    content: str
-    """its text"""
-    tags: list[str]
-    """its tags"""
-    reason: Reason
-    """why it is not shown"""
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "its text"]
+    tags: Annotated[list[str], "its tags"]
+    reason: Annotated[Reason, "why it is not shown"]
 
 
 @result
 class KnowledgeRecall(KnowledgeResult):
-    text: str
-    """the blocks rendered for a prompt; empty when there are none"""
-    frame_name: str
-    """the frame"""
-    cached: bool
-    """whether nothing has changed since the same recall, which is repeated"""
-    blocks: list[RecalledBlock]
-    """what the text shows, in its order"""
-    dropped: list[DroppedBlock]
-    """what was found and is not shown"""
-    budget_used: int
-    """tokens of the text, about"""
-    budget_total: int
-    """tokens that the frame may have, about"""
-    excluded_by_filter: int
-    """blocks that have no place in this frame"""
+    text: Annotated[str, "the blocks rendered for a prompt; empty when there are none"]
+    frame_name: Annotated[str, "the frame"]
+    cached: Annotated[bool, "whether nothing has changed since the same recall, which is repeated"]
+    blocks: Annotated[list[RecalledBlock], "what the text shows, in its order"]
+    dropped: Annotated[list[DroppedBlock], "what was found and is not shown"]
+    budget_used: Annotated[int, "tokens of the text, about"]
+    budget_total: Annotated[int, "tokens that the frame may have, about"]
+    excluded_by_filter: Annotated[int, "blocks that have no place in this frame"]
 
 
 @result
 class TokenUsage:
-    llm_input_tokens: int
-    """tokens that the model was given, as this server counts"""
-    llm_output_tokens: int
-    """tokens that it answered"""
-    embedding_tokens: int
-    """tokens that were embedded"""
-    llm_calls: int
-    """times that the model was asked"""
-    embedding_calls: int
-    """times that the embedder was asked"""
+    llm_input_tokens: Annotated[int, "tokens that the model was given, as this server counts"]
+    llm_output_tokens: Annotated[int, "tokens that it answered"]
+    embedding_tokens: Annotated[int, "tokens that were embedded"]
+    llm_calls: Annotated[int, "times that the model was asked"]
+    embedding_calls: Annotated[int, "times that the embedder was asked"]
 
 
 @result
 class MemoryStatus(KnowledgeResult):
-    session_active: bool
-    """whether somebody has worked with this memory lately"""
-    session_hours: float | None
-    """how long the session lasts; null outside of one"""
-    inbox_count: int
-    """blocks that wait to be consolidated; they can be recalled"""
-    inbox_threshold: int
-    """blocks in the inbox from which they are consolidated"""
-    active_count: int
-    """blocks that were consolidated"""
-    archived_count: int
-    """blocks that are recalled no more"""
-    total_active_hours: float
-    """the clock by which blocks fade: it runs within sessions"""
-    last_consolidated: str
-    """when a block was consolidated last, or never"""
-    health: str
-    """good, or attention"""
-    suggestion: str
-    """what to do"""
-    session_tokens: TokenUsage
-    """what models were given and gave in this session"""
-    lifetime_tokens: TokenUsage
-    """the same ever since"""
+    session_active: Annotated[bool, "whether somebody has worked with this memory lately"]
+    session_hours: Annotated[float | None, "how long the session lasts; null outside of one"]
+    inbox_count: Annotated[int, "blocks that wait to be consolidated; they can be recalled"]
+    inbox_threshold: Annotated[int, "blocks in the inbox from which they are consolidated"]
+    active_count: Annotated[int, "blocks that were consolidated"]
+    archived_count: Annotated[int, "blocks that are recalled no more"]
+    total_active_hours: Annotated[float, "the clock by which blocks fade: it runs within sessions"]
+    last_consolidated: Annotated[str, "when a block was consolidated last, or never"]
+    health: Annotated[str, "good, or attention"]
+    suggestion: Annotated[str, "what to do"]
+    session_tokens: Annotated[TokenUsage, "what models were given and gave in this session"]
+    lifetime_tokens: Annotated[TokenUsage, "the same ever since"]
 
 
 @result
 class IgnoredBlock:
-    id: str
-    """the block that learnt nothing"""
-    reason: Skip
-    """why"""
+    id: Annotated[str, "the block that learnt nothing"]
+    reason: Annotated[Skip, "why"]
 
 
 @result
 class OutcomeReport(KnowledgeResult):
-    blocks_updated: int
-    """blocks that learnt"""
-    mean_confidence_delta: float
-    """how much surer they are on average"""
-    edges_reinforced: int
-    """edges between them that were there"""
-    blocks_penalized: int
-    """blocks that fade faster now"""
-    outcome_edges_created: int
-    """edges between them that were made"""
-    skipped: Sequence[IgnoredBlock]
-    """blocks that learnt nothing"""
+    blocks_updated: Annotated[int, "blocks that learnt"]
+    mean_confidence_delta: Annotated[float, "how much surer they are on average"]
+    edges_reinforced: Annotated[int, "edges between them that were there"]
+    blocks_penalized: Annotated[int, "blocks that fade faster now"]
+    outcome_edges_created: Annotated[int, "edges between them that were made"]
+    skipped: Annotated[Sequence[IgnoredBlock], "blocks that learnt nothing"]
 
 
 @result
 class CurateReport(KnowledgeResult):
-    archived: int
-    """blocks that had faded"""
-    edges_pruned: int
-    """edges that were too weak"""
-    edges_decayed: int
-    """edges that had become so by time"""
-    reinforced: int
-    """the strongest blocks, which stay so"""
-    constitutional_reinforced: int
-    """constitutional blocks, which stay so"""
-    total_edges_after: int
-    """edges that are left"""
+    archived: Annotated[int, "blocks that had faded"]
+    edges_pruned: Annotated[int, "edges that were too weak"]
+    edges_decayed: Annotated[int, "edges that had become so by time"]
+    reinforced: Annotated[int, "the strongest blocks, which stay so"]
+    constitutional_reinforced: Annotated[int, "constitutional blocks, which stay so"]
+    total_edges_after: Annotated[int, "edges that are left"]
 
 
 @result
 class GuideText:
-    text: str
-    """the documentation"""
+    text: Annotated[str, "the documentation"]
 
 
 @result
 class BlockEdit(KnowledgeResult):
-    block_id: str
-    """the block"""
+    block_id: Annotated[str, "the block"]
 
 
 @result
 class BlockRemoval(KnowledgeResult):
-    block_id: str
-    """the block"""
-    status: Literal["forgotten", "already_archived"]
-    """what became of it"""
+    block_id: Annotated[str, "the block"]
+    status: Annotated[Literal["forgotten", "already_archived"], "what became of it"]
 
 
 @result
 class ListedBlock:
-    id: str
-    """the block"""
-    content: str
-    """its text"""
-    category: str
-    """its category"""
-    tags: list[str]
-    """its tags"""
-    created_at: str
-    """when it was remembered"""
-    reinforcement_count: int
-    """how often it was used"""
-    confidence: float
-    """how far it can be relied on, 0 to 1"""
-    status: str
-    """active, inbox, or archived"""
-    archive_reason: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
-    """why it was archived"""
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "its text"]
+    category: Annotated[str, "its category"]
+    tags: Annotated[list[str], "its tags"]
+    created_at: Annotated[str, "when it was remembered"]
+    reinforcement_count: Annotated[int, "how often it was used"]
+    confidence: Annotated[float, "how far it can be relied on, 0 to 1"]
+    status: Annotated[str, "active, inbox, or archived"]
+    archive_reason: Annotated[
+        str | None, Field(exclude_if=lambda value: value is None), "why it was archived"
+    ] = None
 
 
 @result
 class BlockList(KnowledgeResult):
-    result: list[ListedBlock]
-    """the blocks"""
+    result: Annotated[list[ListedBlock], "the blocks"]
 
 
 @result
 class DreamHealth:
-    edge_creation_rate: float
-    """edges for each block that was promoted"""
-    promotion_rate: float
-    """share of blocks that were promoted"""
-    deduplication_rate: float
-    """share of blocks that say what another one says"""
+    edge_creation_rate: Annotated[float, "edges for each block that was promoted"]
+    promotion_rate: Annotated[float, "share of blocks that were promoted"]
+    deduplication_rate: Annotated[float, "share of blocks that say what another one says"]
 
 
 @result
 class DreamResult(KnowledgeResult):
     _: KW_ONLY
-    status: Literal["done", "idle", "out_of_time"]
-    """idle when nothing waited; out_of_time when models took too long for all"""
-    message: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
-    """that nothing waited"""
-    processed: int
-    """blocks that were consolidated"""
-    promoted: int
-    """those of them that are active now"""
-    deduplicated: int
-    """those that say what an older one says, and were archived"""
-    edges_created: int
-    """edges to other blocks"""
-    contradictions: int
-    """pairs that cannot both be true; one of each is shown"""
-    near_duplicates: int
-    """pairs that say nearly the same; one of each is shown"""
-    scored_by_rules: int
-    """blocks that no model has judged"""
-    health: DreamHealth | None
-    """how it went; null when nothing waited"""
-    inbox_remaining: int
-    """blocks that still wait"""
-    curated: bool
-    """whether a curation was due and done"""
+    status: Annotated[
+        Literal["done", "idle", "out_of_time"],
+        "idle when nothing waited; out_of_time when models took too long for all",
+    ]
+    message: Annotated[
+        str | None, Field(exclude_if=lambda value: value is None), "that nothing waited"
+    ] = None
+    processed: Annotated[int, "blocks that were consolidated"]
+    promoted: Annotated[int, "those of them that are active now"]
+    deduplicated: Annotated[int, "those that say what an older one says, and were archived"]
+    edges_created: Annotated[int, "edges to other blocks"]
+    contradictions: Annotated[int, "pairs that cannot both be true; one of each is shown"]
+    near_duplicates: Annotated[int, "pairs that say nearly the same; one of each is shown"]
+    scored_by_rules: Annotated[int, "blocks that no model has judged"]
+    health: Annotated[DreamHealth | None, "how it went; null when nothing waited"]
+    inbox_remaining: Annotated[int, "blocks that still wait"]
+    curated: Annotated[bool, "whether a curation was due and done"]
 
 
 @result
 class ReplacedEdge:
-    from_id: str
-    """one end"""
-    to_id: str
-    """the other end"""
-    relation_type: str
-    """what it was"""
-    weight: float
-    """how strong it was"""
+    from_id: Annotated[str, "one end"]
+    to_id: Annotated[str, "the other end"]
+    relation_type: Annotated[str, "what it was"]
+    weight: Annotated[float, "how strong it was"]
 
 
 @result
 class ConnectionResult(KnowledgeResult):
-    source_id: str
-    """a block"""
-    target_id: str
-    """another block"""
-    relation: str
-    """how they hang together"""
-    weight: float
-    """how strongly, 0 to 1"""
-    action: Action
-    """what was done"""
-    note: str | None
-    """why they hang together"""
-    displaced_edge: ReplacedEdge | None
-    """the edge that had to make room"""
+    source_id: Annotated[str, "a block"]
+    target_id: Annotated[str, "another block"]
+    relation: Annotated[str, "how they hang together"]
+    weight: Annotated[float, "how strongly, 0 to 1"]
+    action: Annotated[Action, "what was done"]
+    note: Annotated[str | None, "why they hang together"]
+    displaced_edge: Annotated[ReplacedEdge | None, "the edge that had to make room"]
 
 
 @result
 class Disconnection(KnowledgeResult):
-    source_id: str
-    """a block"""
-    target_id: str
-    """another block"""
-    action: Literal["removed", "not_found", "guarded"]
-    """what was done"""
-    removed_relation: str | None
-    """what the edge was"""
-    removed_weight: float | None
-    """how strong it was"""
+    source_id: Annotated[str, "a block"]
+    target_id: Annotated[str, "another block"]
+    action: Annotated[Literal["removed", "not_found", "guarded"], "what was done"]
+    removed_relation: Annotated[str | None, "what the edge was"]
+    removed_weight: Annotated[float | None, "how strong it was"]
 
 
 @result
 class OtherBlock:
-    id: str
-    """the block"""
-    content: str
-    """how its text begins; empty when it was forgotten"""
-    status: str
-    """active, inbox, or archived"""
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "how its text begins; empty when it was forgotten"]
+    status: Annotated[str, "active, inbox, or archived"]
 
 
 @result
 class BlockEdge:
-    block: OtherBlock
-    """the block at the other end"""
-    relation: str
-    """how the two hang together"""
-    weight: float
-    """how strongly, 0 to 1"""
-    origin: str
-    """who found it: similarity, outcome or agent"""
-    reinforcements: int
-    """how often both were shown together"""
-    note: str
-    """why they hang together, as it was stated"""
+    block: Annotated[OtherBlock, "the block at the other end"]
+    relation: Annotated[str, "how the two hang together"]
+    weight: Annotated[float, "how strongly, 0 to 1"]
+    origin: Annotated[str, "who found it: similarity, outcome or agent"]
+    reinforcements: Annotated[int, "how often both were shown together"]
+    note: Annotated[str, "why they hang together, as it was stated"]
 
 
 @result
 class BlockConflict:
-    block: OtherBlock
-    """the block that cannot be true beside this one, or says nearly the same"""
-    kind: Literal["contradiction", "near_duplicate"]
-    """which of both"""
-    score: float
-    """how surely, 0 to 1"""
-    found_at: str
-    """when that was found"""
+    block: Annotated[
+        OtherBlock, "the block that cannot be true beside this one, or says nearly the same"
+    ]
+    kind: Annotated[Literal["contradiction", "near_duplicate"], "which of both"]
+    score: Annotated[float, "how surely, 0 to 1"]
+    found_at: Annotated[str, "when that was found"]
 
 
 @result
 class BlockDetails:
-    id: str
-    """the block"""
-    content: str
-    """its text; empty when it was forgotten"""
-    cue: str
-    """the situation in which it is to be recalled"""
-    category: str
-    """its category"""
-    tags: list[str]
-    """its tags"""
-    tier: DecayTier
-    """how lasting it is"""
-    status: Literal["inbox", "active", "archived"]
-    """whether it is recalled: archived is not"""
-    archive_reason: Literal["decayed", "superseded", "forgotten"] | None
-    """why it was archived"""
-    superseded_by: OtherBlock | None
-    """the block that stands for it now"""
-    supersedes: list[OtherBlock]
-    """the blocks for which it stands"""
-    created_at: str
-    """when it was remembered"""
-    scored_by: str
-    """who judged it: rules, or a model; empty when nobody has"""
-    alignment: float | None
-    """how well it fits who the agent is, 0 to 1; null when nobody judged"""
-    confidence: float
-    """how far it can be relied on: alpha in alpha + beta"""
-    alpha: float
-    """what speaks for it"""
-    beta: float
-    """what speaks against it"""
-    evidence: float
-    """the weight of all outcomes that were told of it"""
-    outcomes: list[BlockOutcome]
-    """how it went when it was used, the latest first, 50 at the most"""
-    reinforcement_count: int
-    """how often it was used"""
-    decay_per_h: float
-    """lambda: what is left after h active hours unused is exp(-lambda h)"""
-    reinforced_h: float
-    """when it was used last, on the clock of active hours"""
-    now_h: float
-    """that clock now"""
-    left: float
-    """what has not faded of it now, 0 to 1"""
-    faded_h: float
-    """when it will have faded so far that it may be archived, on the same clock"""
-    degree: float
-    """the weights of all its edges together"""
-    edges: list[BlockEdge]
-    """what it hangs together with, the strongest first, 50 at the most"""
-    conflicts: list[BlockConflict]
-    """what it does not go together with, the surest first"""
+    id: Annotated[str, "the block"]
+    content: Annotated[str, "its text; empty when it was forgotten"]
+    cue: Annotated[str, "the situation in which it is to be recalled"]
+    category: Annotated[str, "its category"]
+    tags: Annotated[list[str], "its tags"]
+    tier: Annotated[DecayTier, "how lasting it is"]
+    status: Annotated[
+        Literal["inbox", "active", "archived"], "whether it is recalled: archived is not"
+    ]
+    archive_reason: Annotated[
+        Literal["decayed", "superseded", "forgotten"] | None, "why it was archived"
+    ]
+    superseded_by: Annotated[OtherBlock | None, "the block that stands for it now"]
+    supersedes: Annotated[list[OtherBlock], "the blocks for which it stands"]
+    created_at: Annotated[str, "when it was remembered"]
+    scored_by: Annotated[str, "who judged it: rules, or a model; empty when nobody has"]
+    alignment: Annotated[
+        float | None, "how well it fits who the agent is, 0 to 1; null when nobody judged"
+    ]
+    confidence: Annotated[float, "how far it can be relied on: alpha in alpha + beta"]
+    alpha: Annotated[float, "what speaks for it"]
+    beta: Annotated[float, "what speaks against it"]
+    evidence: Annotated[float, "the weight of all outcomes that were told of it"]
+    outcomes: Annotated[
+        list[BlockOutcome], "how it went when it was used, the latest first, 50 at the most"
+    ]
+    reinforcement_count: Annotated[int, "how often it was used"]
+    decay_per_h: Annotated[
+        float, "lambda: what is left after h active hours unused is exp(-lambda h)"
+    ]
+    reinforced_h: Annotated[float, "when it was used last, on the clock of active hours"]
+    now_h: Annotated[float, "that clock now"]
+    left: Annotated[float, "what has not faded of it now, 0 to 1"]
+    faded_h: Annotated[
+        float, "when it will have faded so far that it may be archived, on the same clock"
+    ]
+    degree: Annotated[float, "the weights of all its edges together"]
+    edges: Annotated[
+        list[BlockEdge], "what it hangs together with, the strongest first, 50 at the most"
+    ]
+    conflicts: Annotated[list[BlockConflict], "what it does not go together with, the surest first"]

@@ -132,75 +132,59 @@ Query = Annotated[
 
 @result
 class UserMemory:
-    id: str
-    """the memory"""
-    memory: str
-    """what it says"""
-    user_id: str
-    """whose it is"""
-    created_at: datetime
-    """when it was made"""
-    updated_at: datetime
-    """when it was changed last; created_at until then"""
-    metadata: Metadata
-    """what the client keeps with it"""
+    id: Annotated[str, "the memory"]
+    memory: Annotated[str, "what it says"]
+    user_id: Annotated[str, "whose it is"]
+    created_at: Annotated[datetime, "when it was made"]
+    updated_at: Annotated[datetime, "when it was changed last; created_at until then"]
+    metadata: Annotated[Metadata, "what the client keeps with it"]
 
 
 @result
 class FoundMemories:
-    results: list[UserMemory]
-    """the memories"""
+    results: Annotated[list[UserMemory], "the memories"]
 
 
 @result
 class MemoryDeletion:
-    success: bool
-    """true: it is done"""
-    message: str
-    """what was done, in words"""
+    success: Annotated[bool, "true: it is done"]
+    message: Annotated[str, "what was done, in words"]
 
 
 @result
 class AddedMemory:
     __pydantic_config__ = ConfigDict()
 
-    id: str
-    """the memory"""
-    memory: str
-    """what it says now; "" when it was deleted"""
-    event: Event
-    """what was done"""
+    id: Annotated[str, "the memory"]
+    memory: Annotated[str, 'what it says now; "" when it was deleted']
+    event: Annotated[Event, "what was done"]
 
 
 @result
 class AddedMemories:
-    results: list[AddedMemory]
-    """what was done, in order; nothing of what was known already"""
-    message: str
-    """how many were added, in words"""
-    unplaced: Annotated[list[str] | None, Field(exclude_if=lambda value: value is None)] = None
-    """facts that the model found and did not place: they may be known already"""
+    results: Annotated[
+        list[AddedMemory], "what was done, in order; nothing of what was known already"
+    ]
+    message: Annotated[str, "how many were added, in words"]
+    unplaced: Annotated[
+        list[str] | None,
+        Field(exclude_if=lambda value: value is None),
+        "facts that the model found and did not place: they may be known already",
+    ] = None
 
 
 @result
 class MemoryStep:
     __pydantic_config__ = ConfigDict()
 
-    event: Event
-    """what was done"""
-    memory: str
-    """what it said from then on; "" when it was deleted"""
-    old_memory: str | None
-    """what it said before"""
-    at: datetime
-    """when"""
-    origin: str
-    """who found what it said: rule, model or user"""
-    session_id: str
-    """in which session, where metadata told that; else "" """
+    event: Annotated[Event, "what was done"]
+    memory: Annotated[str, 'what it said from then on; "" when it was deleted']
+    old_memory: Annotated[str | None, "what it said before"]
+    at: Annotated[datetime, "when"]
+    origin: Annotated[str, "who found what it said: rule, model or user"]
+    session_id: Annotated[str, 'in which session, where metadata told that; else ""']
 
 
 @result
 class MemoryHistory:
-    results: list[MemoryStep]
-    """what became of it, oldest first"""
+    results: Annotated[list[MemoryStep], "what became of it, oldest first"]

@@ -56,32 +56,29 @@ class EffectiveSettings:
     Whether memories are to be used at all is for its clients to obey.
     """
 
-    memoryEnabled: bool  # noqa: N815
-    """whether clients should use memories"""
-    decayDays: float  # noqa: N815
-    """days after which a memory is hidden; 0: never"""
-    searchLimit: int  # noqa: N815
-    """memories that a search answers with when it names no limit; 0: 100"""
+    memoryEnabled: Annotated[bool, "whether clients should use memories"]  # noqa: N815
+    decayDays: Annotated[float, "days after which a memory is hidden; 0: never"]  # noqa: N815
+    searchLimit: Annotated[  # noqa: N815
+        int, "memories that a search answers with when it names no limit; 0: 100"
+    ]
 
 
 @result
 class SettingsChange:
-    success: bool
-    """true: it is done"""
+    success: Annotated[bool, "true: it is done"]
 
 
 @result
 class ExtractionPrompt:
-    prompt: str
-    """how a model is asked for the facts of a conversation"""
-    isCustom: bool  # noqa: N815
-    """whether that is the project's own way"""
+    prompt: Annotated[str, "how a model is asked for the facts of a conversation"]
+    isCustom: Annotated[bool, "whether that is the project's own way"]  # noqa: N815
 
 
 @result
 class DefaultPrompt:
-    prompt: str
-    """how a model is asked from now on, as in every project without a way of its own"""
+    prompt: Annotated[
+        str, "how a model is asked from now on, as in every project without a way of its own"
+    ]
 
 
 @frozen

@@ -209,46 +209,34 @@ writing_tool = partial(notebook_tool, needs=Permission.WRITE, text_member="text"
 
 @result
 class DocumentWrite:
-    text: str
-    """Succeeded, and what was created or removed with it, a line each"""
-    id: str
-    """the document"""
-    created: Sequence[str]
-    """documents that were made, as they are linked now"""
-    removed: Sequence[str]
-    """documents that were removed, as nothing links them any more"""
-    version: str
-    """the version that the document is at now"""
-    note: str | None = None
-    """what might be done about a document that is very long"""
+    text: Annotated[str, "Succeeded, and what was created or removed with it, a line each"]
+    id: Annotated[str, "the document"]
+    created: Annotated[Sequence[str], "documents that were made, as they are linked now"]
+    removed: Annotated[Sequence[str], "documents that were removed, as nothing links them any more"]
+    version: Annotated[str, "the version that the document is at now"]
+    note: Annotated[str | None, "what might be done about a document that is very long"] = None
 
 
 @result
 class DocumentPart:
-    id: str
-    """the new document"""
-    size_bytes: int
-    """how much it holds"""
-    beginning: str
-    """its first characters"""
+    id: Annotated[str, "the new document"]
+    size_bytes: Annotated[int, "how much it holds"]
+    beginning: Annotated[str, "its first characters"]
 
 
 @result
 class DocumentSplit:
-    text: str
-    """what was done, or would be"""
-    id: str
-    """the document"""
-    applied: bool
-    """whether it was cut up"""
-    content: str
-    """what the document holds then: what belongs to no part, and links to the parts"""
-    parts: list[DocumentPart]
-    """the documents below it that its parts become"""
-    created: Sequence[str]
-    """documents that were made"""
-    version: str | None = None
-    """the version that the document is at now, when it was cut up"""
+    text: Annotated[str, "what was done, or would be"]
+    id: Annotated[str, "the document"]
+    applied: Annotated[bool, "whether it was cut up"]
+    content: Annotated[
+        str, "what the document holds then: what belongs to no part, and links to the parts"
+    ]
+    parts: Annotated[list[DocumentPart], "the documents below it that its parts become"]
+    created: Annotated[Sequence[str], "documents that were made"]
+    version: Annotated[
+        str | None, "the version that the document is at now, when it was cut up"
+    ] = None
 
 
 @frozen

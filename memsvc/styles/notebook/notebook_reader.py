@@ -103,58 +103,50 @@ HISTORY_LIMIT_MAX: Final = 200
 
 @result
 class NotebookDocument:
-    id: str
-    """the document"""
-    text: str
-    """all it holds, in Markdown"""
-    version: str | None
-    """expected_version of the tools that write; null while nobody has written the notebook"""
+    id: Annotated[str, "the document"]
+    text: Annotated[str, "all it holds, in Markdown"]
+    version: Annotated[
+        str | None,
+        "expected_version of the tools that write; null while nobody has written the notebook",
+    ]
 
 
 @result
 class NotebookTreeText:
-    text: str
-    """the tree in YAML: a document is a string, or a key over the list of those below it"""
-    documents: int
-    """how many documents there are"""
+    text: Annotated[
+        str,
+        "the tree in YAML: a document is a string, or a key over the list of those below it",
+    ]
+    documents: Annotated[int, "how many documents there are"]
 
 
 @result
 class DocumentVersion:
-    version: str
-    """what read_document and restore_document take"""
-    size_bytes: int
-    """how much it held"""
-    created_at: datetime
-    """when that was written"""
+    version: Annotated[str, "what read_document and restore_document take"]
+    size_bytes: Annotated[int, "how much it held"]
+    created_at: Annotated[datetime, "when that was written"]
 
 
 @result
 class DocumentHistory:
-    versions: list[DocumentVersion]
-    """newest first; what the document is now is none of them"""
-    next_cursor: str | None = None
-    """cursor of the next page, when there is one"""
+    versions: Annotated[
+        list[DocumentVersion], "newest first; what the document is now is none of them"
+    ]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
 @result
 class FoundPassage:
-    id: str
-    """the document"""
-    text: str
-    """the passage"""
-    start_bytes: int
-    """where it begins in the document"""
-    end_bytes: int
-    """where it ends"""
-    score: float
-    """how well it fits; greater is better"""
+    id: Annotated[str, "the document"]
+    text: Annotated[str, "the passage"]
+    start_bytes: Annotated[int, "where it begins in the document"]
+    end_bytes: Annotated[int, "where it ends"]
+    score: Annotated[float, "how well it fits; greater is better"]
 
 
 @result
 class FoundPassages:
-    passages: list[FoundPassage]
-    """best first"""
+    passages: Annotated[list[FoundPassage], "best first"]
 
 
 @frozen

@@ -170,100 +170,75 @@ def place_of(candidate: Mapping[str, Any]) -> EntryPlace | None:
 
 @result
 class SessionList:
-    sessions: list[ListedSession]
-    """the latest first"""
+    sessions: Annotated[list[ListedSession], "the latest first"]
     next_cursor: Next = None
 
 
 @result
 class ListedTurnItem:
-    event_id: str
-    """the item, as in the session's event files and as the evidence of facts"""
-    turn_id: str
-    """the turn"""
-    said_at: datetime
-    """when it was said"""
-    role: str
-    """who it is from: user, assistant, tool and so on"""
-    speaker: str
-    """the speaker's name, if it was given"""
-    text: str
-    """its text, the first 4,000 characters"""
-    cut: bool
-    """whether the text goes on"""
-    tokens: int
-    """what it costs in a prompt"""
-    item: dict[str, Any] | None
-    """the item as it was stored; none for one that is packed, or over 32 KB"""
+    event_id: Annotated[
+        str, "the item, as in the session's event files and as the evidence of facts"
+    ]
+    turn_id: Annotated[str, "the turn"]
+    said_at: Annotated[datetime, "when it was said"]
+    role: Annotated[str, "who it is from: user, assistant, tool and so on"]
+    speaker: Annotated[str, "the speaker's name, if it was given"]
+    text: Annotated[str, "its text, the first 4,000 characters"]
+    cut: Annotated[bool, "whether the text goes on"]
+    tokens: Annotated[int, "what it costs in a prompt"]
+    item: Annotated[
+        dict[str, Any] | None,
+        "the item as it was stored; none for one that is packed, or over 32 KB",
+    ]
 
 
 @result
 class TurnItemList:
-    items: list[ListedTurnItem]
-    """what was said, the latest first; what was forgotten is not among them"""
+    items: Annotated[
+        list[ListedTurnItem],
+        "what was said, the latest first; what was forgotten is not among them",
+    ]
     next_cursor: Next = None
 
 
 @result
 class RecallCandidate:
-    kind: str
-    """turn, fact, insight, or chunk for a passage of a file, board or document"""
-    ref: str
-    """the event, insight or passage, or the record_id of a fact"""
-    session_id: str
-    """the session that it is from"""
-    turn_id: str | None
-    """the turn that it is from; of a fact, in which it was said"""
-    fact_id: str | None
-    """of a fact, what it is a fact about"""
-    shown: bool
-    """whether the prompt had it"""
-    reason: str | None
-    """why the prompt did not have it"""
-    score: float
-    """what it was ranked by"""
-    parts: dict[str, float]
-    """what the score was made of"""
-    text: str | None
-    """what the prompt had of it; none once it was forgotten, and for passages, which change"""
-    role: str
-    """who it was from"""
-    speaker: str
-    """the speaker's name, if it was given"""
-    said_at: datetime | None
-    """when it was said"""
-    key: str | None
-    """of a fact, its kind"""
-    tier: str | None
-    """of a fact, how long it is kept"""
-    state: str | None
-    """of a fact, what became of it since: active, superseded, deleted"""
+    kind: Annotated[str, "turn, fact, insight, or chunk for a passage of a file, board or document"]
+    ref: Annotated[str, "the event, insight or passage, or the record_id of a fact"]
+    session_id: Annotated[str, "the session that it is from"]
+    turn_id: Annotated[str | None, "the turn that it is from; of a fact, in which it was said"]
+    fact_id: Annotated[str | None, "of a fact, what it is a fact about"]
+    shown: Annotated[bool, "whether the prompt had it"]
+    reason: Annotated[str | None, "why the prompt did not have it"]
+    score: Annotated[float, "what it was ranked by"]
+    parts: Annotated[dict[str, float], "what the score was made of"]
+    text: Annotated[
+        str | None,
+        "what the prompt had of it; none once it was forgotten, and for passages, which change",
+    ]
+    role: Annotated[str, "who it was from"]
+    speaker: Annotated[str, "the speaker's name, if it was given"]
+    said_at: Annotated[datetime | None, "when it was said"]
+    key: Annotated[str | None, "of a fact, its kind"]
+    tier: Annotated[str | None, "of a fact, how long it is kept"]
+    state: Annotated[str | None, "of a fact, what became of it since: active, superseded, deleted"]
 
 
 @result
 class ListedRecall:
-    recall_id: str
-    """the recall"""
-    recalled_at: datetime
-    """when"""
-    turn_id: str
-    """for which turn, if that was given"""
-    user_id: str
-    """for which person, if that was given"""
-    context_token_count: int
-    """tokens of the whole prompt"""
-    candidates: list[RecallCandidate]
-    """what was shown, and the best of what was not"""
-    confidence: dict[str, Any] | None
-    """how sure recall was of past items, and the floor"""
-    limits: dict[str, Any]
-    """what there was room for, and what was left out"""
+    recall_id: Annotated[str, "the recall"]
+    recalled_at: Annotated[datetime, "when"]
+    turn_id: Annotated[str, "for which turn, if that was given"]
+    user_id: Annotated[str, "for which person, if that was given"]
+    context_token_count: Annotated[int, "tokens of the whole prompt"]
+    candidates: Annotated[list[RecallCandidate], "what was shown, and the best of what was not"]
+    confidence: Annotated[dict[str, Any] | None, "how sure recall was of past items, and the floor"]
+    limits: Annotated[dict[str, Any], "what there was room for, and what was left out"]
 
 
 @result
 class RecallList:
-    recalls: list[ListedRecall]
-    """the latest first; a second may pass until one is here"""
+    recalls: Annotated[list[ListedRecall], "the latest first; a second may pass until one is here"]
     next_cursor: Next = None
 
 

@@ -4,7 +4,7 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from memsvc.core.errors import Code, MemsvcError, not_found, quota_exceeded
 from memsvc.core.frozen import frozen
@@ -90,30 +90,20 @@ NO_BOARD: Final = BoardContent()
 
 @result
 class ListedBoard:
-    user_id: str
-    """whose board it is"""
-    conversation_id: str
-    """the conversation that it is about"""
-    path: str
-    """the file that holds it, for file_read"""
-    updated_at: datetime
-    """when it was last written"""
-    size_bytes: int
-    """bytes of the file"""
+    user_id: Annotated[str, "whose board it is"]
+    conversation_id: Annotated[str, "the conversation that it is about"]
+    path: Annotated[str, "the file that holds it, for file_read"]
+    updated_at: Annotated[datetime, "when it was last written"]
+    size_bytes: Annotated[int, "bytes of the file"]
 
 
 @result
 class BoardVersion:
-    version: str
-    """token of the version"""
-    updated_at: datetime
-    """when it was written"""
-    made_by: MadeBy
-    """who wrote it"""
-    size_bytes: int
-    """bytes of its file"""
-    current: bool
-    """whether it is what the board is now"""
+    version: Annotated[str, "token of the version"]
+    updated_at: Annotated[datetime, "when it was written"]
+    made_by: Annotated[MadeBy, "who wrote it"]
+    size_bytes: Annotated[int, "bytes of its file"]
+    current: Annotated[bool, "whether it is what the board is now"]
 
 
 def read_content(content: bytes) -> tuple[str, MadeBy]:

@@ -103,55 +103,46 @@ class ContextEntry(BaseModel):
 
 @result
 class BoardUpdate:
-    result: bool
-    """true: the entries are in the board, and it is stored"""
+    result: Annotated[bool, "true: the entries are in the board, and it is stored"]
 
 
 @result
 class BoardText:
-    text: str
-    """the board, as plain text; empty when there is none"""
-    exists: bool
-    """whether there is a board"""
-    made_by: Literal[MadeBy, ""]
-    """model: a model wrote it; rules: lines that rules took from the entries; empty when there is
-    none"""
-    version: str
-    """token of this state of the board; empty when there is none"""
-    updated_at: datetime | None
-    """when it was written; null when there is none"""
-    tokens: int
-    """tokens (o200k_base) of the text"""
+    text: Annotated[str, "the board, as plain text; empty when there is none"]
+    exists: Annotated[bool, "whether there is a board"]
+    made_by: Annotated[
+        Literal[MadeBy, ""],
+        "model: a model wrote it; rules: lines that rules took from the entries; empty when there"
+        " is none",
+    ]
+    version: Annotated[str, "token of this state of the board; empty when there is none"]
+    updated_at: Annotated[datetime | None, "when it was written; null when there is none"]
+    tokens: Annotated[int, "tokens (o200k_base) of the text"]
 
 
 @result
 class BoardDeletion:
-    deleted: bool
-    """whether there was a board"""
+    deleted: Annotated[bool, "whether there was a board"]
 
 
 @result
 class BoardVersions:
-    versions: list[BoardVersion]
-    """newest first, the current one among them"""
-    next_cursor: str | None = None
-    """cursor of the next page, when there is one"""
+    versions: Annotated[list[BoardVersion], "newest first, the current one among them"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
 @result
 class RestoredBoard:
-    version: str
-    """token of the new state of the board; unchanged when it said the same already"""
-    updated_at: datetime
-    """when that was written"""
+    version: Annotated[
+        str, "token of the new state of the board; unchanged when it said the same already"
+    ]
+    updated_at: Annotated[datetime, "when that was written"]
 
 
 @result
 class BoardList:
-    boards: list[ListedBoard]
-    """in byte order of their paths"""
-    next_cursor: str | None = None
-    """cursor of the next page, when there is one"""
+    boards: Annotated[list[ListedBoard], "in byte order of their paths"]
+    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
 
 
 @frozen

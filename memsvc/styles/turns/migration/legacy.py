@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 
@@ -75,12 +75,9 @@ class LegacyRecord:
 
 @result
 class InvalidRecord:
-    file: str
-    """the file"""
-    line: int
-    """the line, counted from 1; 0 for the whole file"""
-    why: str
-    """why it could not be read"""
+    file: Annotated[str, "the file"]
+    line: Annotated[int, "the line, counted from 1; 0 for the whole file"]
+    why: Annotated[str, "why it could not be read"]
 
 
 @dataclass(slots=True)

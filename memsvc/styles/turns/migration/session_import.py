@@ -373,18 +373,16 @@ def _checked_files(value: Any) -> Any:
 
 @result
 class SessionImportResult:
-    ok: bool
-    """true: what could be read is in memory"""
-    counts: dict[str, int]
-    """what was imported, was here already, or was left out, by kind"""
-    broken: list[legacy.InvalidRecord]
-    """the first places that could not be read"""
-    broken_count: int
-    """how many places could not be read"""
-    conflicts: list[str]
-    """turns that are here with other items; they were left as they are"""
-    unknown_files: list[str]
-    """files that are none of a session's"""
+    ok: Annotated[bool, "true: what could be read is in memory"]
+    counts: Annotated[
+        dict[str, int], "what was imported, was here already, or was left out, by kind"
+    ]
+    broken: Annotated[list[legacy.InvalidRecord], "the first places that could not be read"]
+    broken_count: Annotated[int, "how many places could not be read"]
+    conflicts: Annotated[
+        list[str], "turns that are here with other items; they were left as they are"
+    ]
+    unknown_files: Annotated[list[str], "files that are none of a session's"]
 
 
 def import_result(report: ImportReport) -> SessionImportResult:

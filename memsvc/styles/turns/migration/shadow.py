@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -50,42 +50,30 @@ class ClientFile(BaseModel):
 
 @result
 class FactComparison:
-    only_there: list[str]
-    """facts that only your side recalled"""
-    only_here: list[str]
-    """facts that only this side recalled"""
-    same: list[str]
-    """facts that both recalled"""
-    different: list[str]
-    """facts that both recalled with different values"""
+    only_there: Annotated[list[str], "facts that only your side recalled"]
+    only_here: Annotated[list[str], "facts that only this side recalled"]
+    same: Annotated[list[str], "facts that both recalled"]
+    different: Annotated[list[str], "facts that both recalled with different values"]
 
 
 @result
 class FileComparison:
-    missing_here: list[str]
-    """files that only your side has"""
-    missing_there: list[str]
-    """files that only this side has"""
-    different: list[str]
-    """files with another number of lines"""
-    same: int
-    """how many files are alike"""
+    missing_here: Annotated[list[str], "files that only your side has"]
+    missing_there: Annotated[list[str], "files that only this side has"]
+    different: Annotated[list[str], "files with another number of lines"]
+    same: Annotated[int, "how many files are alike"]
 
 
 @result
 class ShadowResult:
-    agrees: bool
-    """true: nothing differs"""
-    facts: FactComparison
-    """recalled facts, by id"""
-    tokens_there: int | None
-    """tokens of your input: own_token_count, else counted here"""
-    tokens_here: int
-    """tokens of the input that this side would prepare"""
-    tokens_agree: bool | None
-    """whether they differ by 5 % at the most; null if not compared"""
-    files: FileComparison | None
-    """events, facts and insights as files; null if not told"""
+    agrees: Annotated[bool, "true: nothing differs"]
+    facts: Annotated[FactComparison, "recalled facts, by id"]
+    tokens_there: Annotated[int | None, "tokens of your input: own_token_count, else counted here"]
+    tokens_here: Annotated[int, "tokens of the input that this side would prepare"]
+    tokens_agree: Annotated[
+        bool | None, "whether they differ by 5 % at the most; null if not compared"
+    ]
+    files: Annotated[FileComparison | None, "events, facts and insights as files; null if not told"]
 
 
 def value_hash(value: str) -> str:
@@ -227,20 +215,17 @@ class ShadowArguments(BeforeTurnArguments):
 
 @result
 class ShadowReport:
-    sessions: int
-    """sessions with comparisons"""
-    turns: int
-    """turns that were compared; of each the last comparison counts"""
-    agreement: float | None
-    """share of turns in which nothing differs"""
-    facts_agreement: float | None
-    """share of facts that both sides recalled with one value"""
-    tokens_agreement: float | None
-    """share of turns whose tokens agree, where they were told"""
-    files_agreement: float | None
-    """share of files that are alike, where they were told"""
-    counts: dict[str, int]
-    """what these shares are made of"""
+    sessions: Annotated[int, "sessions with comparisons"]
+    turns: Annotated[int, "turns that were compared; of each the last comparison counts"]
+    agreement: Annotated[float | None, "share of turns in which nothing differs"]
+    facts_agreement: Annotated[
+        float | None, "share of facts that both sides recalled with one value"
+    ]
+    tokens_agreement: Annotated[
+        float | None, "share of turns whose tokens agree, where they were told"
+    ]
+    files_agreement: Annotated[float | None, "share of files that are alike, where they were told"]
+    counts: Annotated[dict[str, int], "what these shares are made of"]
 
 
 @frozen
