@@ -8,6 +8,8 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range, prefix_range
 from memsvc.store.database import Row, Tx, columns_of
 
+PATHS_A_PAGE: Final = 1000
+
 # Where a walk goes on behind a file: past the whole subtree, where the file stands deeper than is
 # asked for. A column and no condition: under row level security not every PostgreSQL looks for what
 # calls functions by an index.
