@@ -61,6 +61,7 @@ _BASE_BY_VARIANT: Final = {
 
 _SUFFIXES: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_ASCII: Final = frozenset(map(chr, range(128)))
 _RUN: Final = re.compile(r"\w+")
 _NO_WORD: Final = {
     code: " " for code in range(128) if not (chr(code).isalnum() or code == ord("_"))
@@ -261,7 +262,7 @@ def normalized_text(text: str) -> str:
 
 def _has_category(text: str, categories: Collection[str]) -> bool:
     """Return whether a text has a character of some Unicode categories: quicker than a pattern."""
-    return any(char > "\x7f" and category(char) in categories for char in set(text))
+    return any(category(char) in categories for char in set(text) - _ASCII)
 
 
 def _ascii_terms(text_normalized: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from memsvc.core.analysis import is_question, normalized_text, terms
 from memsvc.core.lazy_pattern import lazy_pattern
+from memsvc.core.text_cache import TextCache
 
 WORDS_FILE: Final = "topic_words.txt"
 """Lines of a topic, a colon and words."""
@@ -68,12 +69,19 @@ _THANKS: Final = re.compile(
 
 CHARS_MAX: Final = 400
 """Longer texts are pasted or explained: their own words find what they need."""
+TEXTS_CACHED: Final = 4096
+_topics: Final = TextCache[frozenset[str]](TEXTS_CACHED)
 
 
 def topics_in(text: str) -> frozenset[str]:
-    """Return the topics that the words of a text belong to."""
+    """Return the topics that the words of a text belong to.
+
+    Cached by the hash of the text: a small memory is read with every question."""
+    return _topics.get(text[:TOPIC_CHARS_MAX], _topics_in)
+
+
+def _topics_in(text: str) -> frozenset[str]:
     topics_by_term, cjk_words, topics_by_cjk_word = _lexicon()
-    text = text[:TOPIC_CHARS_MAX]
     found = [topics_by_term.get(term, ()) for term in terms(text)]
     if not text.isascii():
         found += [topics_by_cjk_word[word] for word in cjk_words.findall(normalized_text(text))]

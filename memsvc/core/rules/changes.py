@@ -20,7 +20,8 @@ from memsvc.core.rules.change_words import (
     TOPICS_BY_FACT,
     WEAK,
 )
-from memsvc.core.rules.own_words import SpanCache, own_spans
+from memsvc.core.rules.own_words import own_spans
+from memsvc.core.text_cache import TextCache
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
@@ -176,7 +177,7 @@ _Labels = tuple[frozenset[str], frozenset[str], bool]
 _Place = tuple[int, int, int, int, _Labels]
 """Where a sentence of change stands in its text, where it stands with its neighbours, its labels.
 """
-_places = SpanCache(CACHED_TEXTS_MAX)
+_places = TextCache[tuple[_Place, ...]](CACHED_TEXTS_MAX)
 
 
 def changes_in(text: str) -> tuple[Change, ...]:

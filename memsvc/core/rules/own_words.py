@@ -2,14 +2,12 @@
 
 import re
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Any
 
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.text_requests import is_foreign
+from memsvc.core.text_cache import TextCache
 
 Span = tuple[int, int]
 
@@ -158,24 +156,7 @@ def _tagged(text: str) -> Iterator[Span]:
         yield start, len(text)
 
 
-class SpanCache:
-    """Cache of what stands where in the latest texts, by their hashes: it keeps no text."""
-
-    def __init__(self, texts_max: int) -> None:
-        self._texts_max = texts_max
-        self._places: OrderedDict[bytes, Sequence[tuple[Any, ...]]] = OrderedDict()
-
-    def get(self, text: str, read: Callable[[str], Sequence[Any]]) -> Sequence[Any]:
-        """Return what `read` returns for a text."""
-        mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        places = self._places.pop(mark, None)
-        self._places[mark] = places = read(text) if places is None else places
-        if len(self._places) > self._texts_max:
-            self._places.popitem(last=False)
-        return places
-
-
-_pasted = SpanCache(TEXTS_CACHED)
+_pasted = TextCache[Sequence[Span]](TEXTS_CACHED)
 
 
 def pasted_spans(text: str) -> Sequence[Span]:

@@ -1,8 +1,6 @@
 """Token costs of items, and what is dropped when a prompt does not fit."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Final
 
 from memsvc.core.background import run_in_count_thread
@@ -10,6 +8,7 @@ from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, counted_texts, media_count
 from memsvc.core.ports import TokenCounter
+from memsvc.core.text_cache import TextCache
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_items import TurnItem
 
@@ -37,7 +36,7 @@ class Costs:
     def __init__(self, counter: TokenCounter, options: TurnOptions) -> None:
         self._counter = counter
         self._options = options
-        self._counts: OrderedDict[bytes, int] = OrderedDict()
+        self._counts = TextCache[int](CACHE_ENTRIES_MAX)
         self.text_chars_max = options.text_chars_max
 
     async def count(self, items: Sequence[TurnItem], *, as_sent: bool = False) -> None:
@@ -54,12 +53,7 @@ class Costs:
         """Return the tokens of a text, cached by its hash: history and memory are sent again."""
         if not text or len(text) > CACHED_CHARS_MAX:
             return self._counter.count(text) if text else 0
-        mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        count = self._counts.pop(mark, None)
-        self._counts[mark] = count = self._counter.count(text) if count is None else count
-        if len(self._counts) > CACHE_ENTRIES_MAX:
-            self._counts.popitem(last=False)
-        return count
+        return self._counts.get(text, self._counter.count)
 
     async def counted_text(self, text: str) -> int:
         """Return the tokens of a text; a long one is counted in a thread."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
-from memsvc.core.rules.own_words import SpanCache
+from memsvc.core.text_cache import TextCache
 
 SENTENCE_CHARS_MAX: Final = 240
 """A longer sentence, such as code or a list on one line, is split between words."""
@@ -33,7 +33,7 @@ _REFERENCE: Final = re.compile(
 
 Range = tuple[int, int]
 
-_sentences: Final = SpanCache(CACHED_TEXTS_MAX)
+_sentences: Final = TextCache[Sequence[Sequence[int]]](CACHED_TEXTS_MAX)
 
 
 def quote_text(text: str, ranges: Sequence[Range]) -> str:
