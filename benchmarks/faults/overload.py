@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from benchmarks import table
 from benchmarks.faults.calling import OK, TEMPORARY, TENANTS, WIRES, Answer, Caller, Connection
@@ -17,6 +18,7 @@ QUIET_CALLS = 60
 WINDOW = 20
 RSS_MB_MAX = 600
 RECOVER_S_MAX = 2.0
+ANSWER_S_MAX = 5.0
 SLACK_MS = 10.0
 """What a quiet call may take longer afterwards, beside half as long again: the session that it asks
 has grown."""
@@ -59,7 +61,7 @@ async def overloaded(folder: Path, *, clients: int, seconds: float) -> Trial:
         await ground.scrape()
         half = len(peaks_mb) // 2
         trial.note("calls answered a second", ground.seen.codes["ok"] / seconds)
-        trial.note("slowest answer, in seconds", ground.seen.slowest_s)
+        trial.most("slowest answer, in seconds", ground.seen.slowest_s, ANSWER_S_MAX)
         trial.equal(
             "calls without an answer", ground.seen.codes["lost"] + ground.seen.codes["closed"], 0
         )
@@ -85,16 +87,31 @@ async def insisted(folder: Path, *, clients: int, seconds: float) -> Trial:
     trial = Trial(f"{clients} clients that never wait, with one key and with {KEYS}")
     ground = Ground(folder)
     found: dict[int, list[Answer]] = {KEYS: [], 1: []}
+    alone_ms: list[float] = []
+    beside_ms: dict[int, list[float]] = {KEYS: [], 1: []}
     each_s = seconds / len(found)
     try:
         await ground.serve()
+        quiet = await Connection.open(ground.port, "tenant-that-is-quiet")
         await _insisting(ground.port, KEYS, KEYS, 1.0)  # the first calls of tenants
         for _ in range(ROUNDS):
+            pause = asyncio.create_task(asyncio.sleep(each_s / ROUNDS))
+            alone_ms += await _asking(quiet, pause)
             for keys in found:
-                found[keys] += await _insisting(ground.port, keys, clients, each_s / ROUNDS)
+                crowd = asyncio.create_task(_insisting(ground.port, keys, clients, each_s / ROUNDS))
+                beside_ms[keys] += await _asking(quiet, crowd)
+                found[keys] += crowd.result()
         for keys, answers in found.items():
             _judge(trial, "one key" if keys == 1 else f"{keys} keys", answers, each_s)
         served = {keys: sum(one.code == OK for one in answers) for keys, answers in found.items()}
+        alone = table.percentile(alone_ms, 0.95)
+        trial.note("p95 of a quiet tenant alone, in ms", alone)
+        for keys, spent in beside_ms.items():
+            trial.most(
+                f"p95 of a quiet tenant beside {keys} keys, by p95 alone",
+                table.percentile(spent, 0.95) / alone,
+                HINDRANCE_MAX,
+            )
         trial.least(
             f"calls served of one key, beside {KEYS}", served[1] / served[KEYS], SERVED_SHARE_MIN
         )
@@ -257,7 +274,7 @@ def _storing(port: int, part: int, stored: list[Answer]) -> Client:
     return store
 
 
-async def _asking(client: Connection, meanwhile: "asyncio.Task[None]") -> list[float]:
+async def _asking(client: Connection, meanwhile: "asyncio.Task[Any]") -> list[float]:
     """Milliseconds of calls with a pause between them, each of which has to be served, until
     something is done."""
     spent = []

@@ -191,6 +191,13 @@ class Dispatch:
         hidden = (self.disabled, caller.hidden_tools, caller.surface_hidden_tools)
         return not any(tool.name in names for names in hidden)
 
+    async def rejection(self, caller: Caller, name: str) -> MemsvcError | None:
+        """Return the error of a call that is not admitted now, before it is parsed."""
+        tool = self.catalogue.get(name)
+        if tool is None or self.admission is None:
+            return None
+        return await self.admission.rejection(caller, tool)
+
     async def call(
         self,
         caller: Caller,

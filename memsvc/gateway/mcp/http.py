@@ -115,7 +115,7 @@ class McpEndpoint:
         authenticator: Authenticator,
         limits: LimitsOptions,
     ) -> None:
-        self._admission, self._catalogue = config.dispatch.admission, config.dispatch.catalogue
+        self._dispatch = config.dispatch
         self._authenticator, self._sessions = authenticator, sessions
         server = McpServer(config, http_sender(authenticator, SURFACE))
         self._session_endpoint: SessionEndpoint | None = None
@@ -228,10 +228,9 @@ class McpEndpoint:
     async def _rejection(self, scope: Scope, body: bytes) -> Response | None:
         """Return the response to a call that is not admitted now, before it is parsed."""
         called = _TOOL_NAME.search(body) if TOOL_CALL in body else None
-        tool = None if called is None else self._catalogue.get(called[1].decode())
-        if tool is None or self._admission is None:
+        if called is None:
             return None
-        rejection = await self._admission.rejection(caller_of(scope), tool)
+        rejection = await self._dispatch.rejection(caller_of(scope), called[1].decode())
         return None if rejection is None else error_response(rejection, scope)
 
     async def _pop_answer(self, scope: Scope, body: bytes) -> Response | None:
