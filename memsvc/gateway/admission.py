@@ -100,30 +100,23 @@ class Slots:
             or self._permits.queued(tenant) >= self._tenant_waiting_max
         ):
             return self._capacity_error("waiting")
-        expected_s = self._expected_s(tenant)
+        # calls before this one, times the pace at which slots come back (Little's law)
+        if perf_counter() - self._updated_at > INTERVAL_VALID_S:
+            self._interval_s = 0.0
+        expected_s = self._permits.queue_position(tenant) * self._interval_s
         return self._capacity_error("pace", expected_s) if expected_s > self._wait_s else None
 
     def release(self, tenant: bytes) -> None:
-        """Give a slot back, to the next tenant in turn."""
-        self._update_interval()
-        self._permits.release(tenant)
+        """Give a slot back, to the next tenant in turn.
 
-    def _update_interval(self) -> None:
-        """Record how long it took until another slot came back, while calls waited for one."""
+        How long it took until another came back is recorded while calls wait for one.
+        """
         now = perf_counter()
         if self._returned_at is not None:
             self._interval_s += INTERVAL_WEIGHT * (now - self._returned_at - self._interval_s)
             self._updated_at = now
         self._returned_at = now if self.waiting() else None
-
-    def _expected_s(self, tenant: bytes) -> float:
-        """Return the expected wait of one more call of a tenant, in seconds.
-
-        The number of calls before it, times the pace at which slots come back (Little's law).
-        """
-        if perf_counter() - self._updated_at > INTERVAL_VALID_S:
-            self._interval_s = 0.0
-        return self._permits.queue_position(tenant) * self._interval_s
+        self._permits.release(tenant)
 
     async def _wait(self, tenant: bytes) -> None:
         """Wait for a slot, which is then taken."""

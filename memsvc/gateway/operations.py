@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
@@ -141,7 +142,7 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
 
     async def list_tools(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
-        return json_response({"tools": [_listed(tool) for tool in tools]})
+        return json_response({"tools": list(map(_listed, tools))})
 
     async def call_tool(request: Request) -> Response:
         name: str = request.path_params["name"]
@@ -315,12 +316,12 @@ JOB_OPERATIONS: Final[Sequence[RestOperation]] = (
 
 def job_routes(dispatch: Dispatch) -> list[BaseRoute]:
     """Return the routes below /api/jobs."""
-    return [_route(dispatch, operation) for operation in JOB_OPERATIONS]
 
-
-def _route(dispatch: Dispatch, operation: RestOperation) -> Route:
-    async def perform(request: Request) -> Response:
+    async def perform(operation: RestOperation, request: Request) -> Response:
         arguments = await operation.arguments(request, request.path_params)
         return answer(request, await call(dispatch, request, operation.tool, arguments))
 
-    return Route(operation.path, perform, methods=[operation.method])
+    return [
+        Route(operation.path, partial(perform, operation), methods=[operation.method])
+        for operation in JOB_OPERATIONS
+    ]

@@ -139,7 +139,10 @@ class BatchWriter(Generic[_Record]):
             batch := list(islice(self._waiting, self._options.batch_records))
         ):
             self._waiting = deque(islice(self._waiting, len(batch), None))
-            groups = _groups(batch)
+            groups = {}
+            for record in batch:
+                key = (record.scope.tenant, record.scope.project)
+                groups.setdefault(key, []).append(record)
             while groups and failures < FAILURES_MAX:
                 key, group = groups.popitem()
                 if key in deferred:
@@ -213,10 +216,3 @@ class BatchWriter(Generic[_Record]):
             if self._waiting and not self._stopped:
                 await asyncio.sleep(self._options.flush_every_s)
         await self.flush()
-
-
-def _groups(records: Iterable[_Record]) -> dict[_Key, list[_Record]]:
-    groups: dict[_Key, list[_Record]] = {}
-    for record in records:
-        groups.setdefault((record.scope.tenant, record.scope.project), []).append(record)
-    return groups

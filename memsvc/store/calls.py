@@ -15,7 +15,7 @@ from uuid import UUID
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import result
-from memsvc.store.database import Database, Row, Tx
+from memsvc.store.database import Database, Tx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,11 @@ async def list_calls(
         limit + 1,
     )
     edge = rows[0]
-    calls = [_record(row) for row in rows if row["call"] is not None]
+    calls = [
+        CallRecord(**{name: row[name] for name in _COLUMNS})
+        for row in rows
+        if row["call"] is not None
+    ]
     if len(calls) > limit:
         last = calls[limit - 1]
         return CallPage(calls[:limit], CallPosition(last.called_at, last.call))
@@ -164,10 +168,6 @@ def _before(until: datetime | None, after: CallPosition | None) -> tuple[datetim
     if after is not None and (until is None or after.called_at < until):
         return after.called_at, after.call
     return until or LATEST, FIRST
-
-
-def _record(row: Row) -> CallRecord:
-    return CallRecord(**{name: row[name] for name in _COLUMNS})
 
 
 COUNTED_MAX: Final = 50_000

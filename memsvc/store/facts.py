@@ -227,7 +227,10 @@ async def apply(
     A new fact holds from when it was said, and the one that it replaces until then. Facts in doubt
     keep their entries. UniqueViolationError where an entry has a fact already."""
     said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in statements}
-    closed = _closed(merge)
+    closed = [
+        *((fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced),
+        *((fact, FactState.DELETED, None) for fact in merge.deleted),
+    ]
     if closed:
         await tx.execute(
             """
@@ -264,7 +267,12 @@ async def apply(
         ],
         overwrite=False,
     )
-    if past := _past_texts(first, statements):
+    past = {
+        first + at: _indexed_text(new_fact.statement)
+        for at, new_fact in enumerate(statements)
+        if new_fact.newer
+    }
+    if past:
         await index.hide(tx, index_id, past)
     if merge.questioned:
         await _question(tx, merge.questioned)
@@ -314,23 +322,6 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
             for fact in sorted(facts, key=lambda fact: fact.state is FactState.ACTIVE)
         ],
     )
-
-
-def _closed(merge: Merge) -> list[tuple[Fact, FactState, str | None]]:
-    """Return the facts that a merge closes, with their states and the records that replace them."""
-    return [
-        *((fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced),
-        *((fact, FactState.DELETED, None) for fact in merge.deleted),
-    ]
-
-
-def _past_texts(first: int, statements: Sequence[StatementWithExpiry]) -> dict[int, str]:
-    """Return the indexed texts, by entry, of facts that held before others, stored from `first`."""
-    return {
-        first + at: _indexed_text(new_fact.statement)
-        for at, new_fact in enumerate(statements)
-        if new_fact.newer
-    }
 
 
 async def _question(tx: Tx, questioned: Sequence[tuple[Fact, Doubt | None]]) -> None:

@@ -63,13 +63,12 @@ async def migrate(
 
     def finish(connection: Connection) -> None:
         ensure(connection)
-        if (
-            connection.scalar(
-                text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")
-            )
-            != mark
-        ):
-            connection.execute(text(f"COMMENT ON TABLE alembic_version IS {_literal(mark)}"))
+        left = policies.scalar(
+            connection, "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
+        )
+        if left != mark:
+            literal = "NULL" if mark is None else f"'{mark}'"
+            connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS {literal}")
 
     extra = _ExtraWork(queue.converge, finish)
 
@@ -106,7 +105,7 @@ async def downgrade(
                 " --even-with-loss",
             )
         if revision != "base":  # the mark of the last migration no longer applies
-            connection.execute(text("COMMENT ON TABLE alembic_version IS NULL"))
+            connection.exec_driver_sql("COMMENT ON TABLE alembic_version IS NULL")
 
     def reject_version() -> tuple[str, ...]:
         raise conflict(
@@ -125,10 +124,6 @@ class _ExtraWork:
     last: Callable[[Connection], object]
 
 
-def _literal(mark: str | None) -> str:
-    return "NULL" if mark is None else f"'{mark}'"
-
-
 async def current_revision(url: str) -> str | None:
     """Return the revision of a database, as either role; None when it was never migrated.
 
@@ -144,16 +139,6 @@ async def current_revision(url: str) -> str | None:
         await connection.close()
 
 
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
-    return config
-
-
 async def _run(
     admin_url: str,
     app_role: AppRole | None,
@@ -166,17 +151,22 @@ async def _run(
     applied: list[str] = []
 
     def run(connection: Connection) -> None:
-        config = _config()
-        config.attributes["connection"] = connection
-        config.attributes["applied"] = applied
-        config.attributes["lock_timeout_ms"] = round(lock_timeout_s * 1000)
+        config = Config()
+        config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
+        config.attributes |= {
+            "connection": connection,
+            "applied": applied,
+            "lock_timeout_ms": round(lock_timeout_s * 1000),
+        }
         work(config)
         connection.commit()  # reading the revision began a transaction, even with nothing to apply
 
     async with migration_lock(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
-            is_unknown = not Revisions.read_package().is_known(await connection.run_sync(_revision))
-        if is_unknown:
+            revision = await connection.run_sync(
+                lambda own: MigrationContext.configure(own).get_current_revision()
+            )
+        if not Revisions.read_package().is_known(revision):
             return reject_version()
         async with connection.begin():
             timeout_s = min(DDL_LOCK_TIMEOUT_S, lock_timeout_s)
@@ -359,7 +349,7 @@ def ensure(connection: Connection) -> bool:
     """
     if not _has_vector_extension(connection):
         return False
-    if connection.scalar(text("SELECT to_regclass('embeddings') IS NULL")):
+    if policies.scalar(connection, "SELECT to_regclass('embeddings') IS NULL"):
         for statement in _TABLE:
             connection.exec_driver_sql(statement)
     for role in connection.scalars(text(_MISSING_GRANTS)).all():
@@ -379,7 +369,9 @@ def _has_vector_extension(connection: Connection) -> bool:
             " 'vector'"
         )
     ).first()
-    if row is None or _numbers(row.installed_version or row.default_version) < VECTOR_VERSION_MIN:
+    version = "" if row is None else row.installed_version or row.default_version
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    if row is None or numbers < VECTOR_VERSION_MIN:
         return False
     if row.installed_version is None:
         try:
@@ -389,11 +381,7 @@ def _has_vector_extension(connection: Connection) -> bool:
             if getattr(error.orig, "sqlstate", None) not in _CREATE_ERRORS:
                 raise
             return False
-    return connection.scalar(text("SELECT to_regtype('halfvec') IS NOT NULL")) is True
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return policies.scalar(connection, "SELECT to_regtype('halfvec') IS NOT NULL") is True
 
 
 _KEPT: Final = text("""

@@ -123,11 +123,16 @@ def grant(connection: Connection, role: AppRole) -> None:
     It is made when it is absent and may be made. A role that cannot be made is left absent, without
     privileges: the server then refuses to start because it cannot connect.
     """
-    name = connection.dialect.identifier_preparer.quote(role.name)
-    if not (_role_exists(connection, role) or _made(connection, role, name)):
+    quote = connection.dialect.identifier_preparer.quote
+    name = quote(role.name)
+    exists = scalar(
+        connection, "SELECT count(*) FROM pg_roles WHERE rolname = :role", role=role.name
+    )
+    if not (exists or _made(connection, role, name)):
         return
     tables = [table for table in metadata.tables if _exists(connection, table)]
-    connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}")
+    schema = quote(str(scalar(connection, "SELECT current_schema()")))
+    connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
     if tables:
         connection.exec_driver_sql(
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}"
@@ -160,12 +165,6 @@ def grant(connection: Connection, role: AppRole) -> None:
         _allowed(connection, f"ALTER ROLE {name} SET {setting} = '{value}'")
 
 
-def _role_exists(connection: Connection, role: AppRole) -> bool:
-    return bool(
-        scalar(connection, "SELECT count(*) FROM pg_roles WHERE rolname = :role", role=role.name)
-    )
-
-
 def _made(connection: Connection, role: AppRole, name: str) -> bool:
     return role.password is not None and _allowed(
         connection,
@@ -176,11 +175,6 @@ def _made(connection: Connection, role: AppRole, name: str) -> bool:
 
 def _exists(connection: Connection, table: str) -> bool:
     return scalar(connection, "SELECT to_regclass(:table) IS NOT NULL", table=table) is True
-
-
-def _schema(connection: Connection) -> str:
-    schema = str(scalar(connection, "SELECT current_schema()"))
-    return connection.dialect.identifier_preparer.quote(schema)
 
 
 def _allowed(connection: Connection, sql: str) -> bool:

@@ -17,7 +17,8 @@ from memsvc.core.tools import CallOutcome, Tool
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.pipeline_spec import PipeOptions, PipeTool
+from memsvc.gateway.pipe_run import PipeTool
+from memsvc.gateway.pipeline_spec import PipeOptions
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER, CANARY, EchoArguments, EchoResult, catalogue, tool
 from tests.gateway.conftest import Recorded

@@ -138,7 +138,8 @@ class AnswerStream:
             timer.cancel()
             for task in tasks:
                 task.cancel()
-            self._release()
+            # nothing of the request is kept: a stream is for much longer than it is answered
+            self._body, self._send = b"", _discard
             self.on_change()
 
     async def __call__(self, message: Message) -> None:
@@ -164,11 +165,6 @@ class AnswerStream:
             await anyio.sleep(HEARTBEAT_S)
             async with self._lock:
                 await self._deliver(_part(COMMENT))
-
-    def _release(self) -> None:
-        """Keep nothing of the request: a stream is kept for much longer than it is answered."""
-        self._body = b""
-        self._send = _discard
 
     async def _start(self, message: Message) -> None:
         """Pass the start of the response on, unless it has become a stream before."""
