@@ -221,8 +221,8 @@ class Admission:
             "administration": options.administration_max,
             "upload": options.uploads_max,
         }
-        waits = {"waiting_max": options.waiting_max, "wait_ms": options.wait_ms}
-        self._slots = {lane: Slots(lane, limit, meter, **waits) for lane, limit in limits.items()}
+        waiting = {"waiting_max": options.waiting_max, "wait_ms": options.wait_ms}
+        self._slots = {lane: Slots(lane, limit, meter, **waiting) for lane, limit in limits.items()}
         self._slots["body"] = Slots("body", options.bodies_max, meter)
 
     async def delay_rejection(self, started: float) -> None:

@@ -254,10 +254,10 @@ class Call:
         """Return what the call log keeps of the arguments."""
         if self.tool is None:
             return {}
-        shapes = shape(self.arguments, self.tool)
+        result = shape(self.arguments, self.tool)
         if self.raw is not None:
-            shapes[self.raw.argument] = {"redacted": True, "bytes": self.raw.size_bytes}
-        return shapes
+            result[self.raw.argument] = {"redacted": True, "bytes": self.raw.size_bytes}
+        return result
 
     def identifier(self, name: str) -> str | None:
         """Return an identifier among the arguments, if the tool says that it may be logged."""

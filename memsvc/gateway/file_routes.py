@@ -42,7 +42,7 @@ from memsvc.gateway.operations import (
     RestOperation,
     answer,
     call,
-    is_below,
+    has_prefix,
     perform,
     query_arguments,
 )
@@ -312,7 +312,7 @@ def is_upload(scope: Scope) -> bool:
     if scope["method"] not in UPLOADS:
         return False
     segments = _segments(scope)
-    return is_below(FILES_PATH, segments) and segments[3:4] == ["content"]
+    return has_prefix(FILES_PATH, segments) and segments[3:4] == ["content"]
 
 
 @frozen

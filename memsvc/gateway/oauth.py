@@ -246,11 +246,11 @@ class TokenVerifier:
         """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
         audience = claims.get("aud")
         claimed = audience if isinstance(audience, list) else [audience]
-        ours = (self._options.resource, *self._options.audiences)
+        audiences = (self._options.resource, *self._options.audiences)
         now, leeway_s = self._clock.now().timestamp(), self._options.leeway_s
         if (
             claims.get("iss") != self._options.issuer
-            or not any(one in ours for one in claimed)
+            or not any(one in audiences for one in claimed)
             or _time(claims, "exp") <= now - leeway_s
             or any(_time(claims, name) > now + leeway_s for name in {"nbf", "iat"} & claims.keys())
         ):

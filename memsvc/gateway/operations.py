@@ -248,7 +248,7 @@ class OperationRoutes(BaseRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match every request at or below the path."""
-        matched = scope["type"] == "http" and is_below(self.path, self.segments_of(scope))
+        matched = scope["type"] == "http" and has_prefix(self.path, self.segments_of(scope))
         return (Match.FULL, {"endpoint": self}) if matched else (Match.NONE, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -281,7 +281,7 @@ class OperationRoutes(BaseRoute):
         return answer(request, await call(self.dispatch, request, operation.tool, arguments))
 
 
-def is_below(path: str, segments: Sequence[str]) -> bool:
+def has_prefix(path: str, segments: Sequence[str]) -> bool:
     """Return whether the segments of a request are those of this path, or begin with them."""
     prefix = path.split("/")[1:]
     return segments[: len(prefix)] == prefix

@@ -359,8 +359,8 @@ class RateLimits:
         message = f"this {owner} makes more {kind} a second than it may"
         return self._limit_error(f"{owner}_{kind}", message, wait_s)
 
-    def _too_many(self, owner: str, count: int, whose: str) -> LimitError:
-        message = f"{count} calls {whose} are under way, which is as many as may be"
+    def _too_many(self, owner: str, count: int, subject: str) -> LimitError:
+        message = f"{count} calls {subject} are under way, which is as many as may be"
         return self._limit_error(f"{owner}_at_once", message, AT_ONCE_RETRY_S)
 
     def _limit_error(self, reason: str, message: str, wait_s: float) -> LimitError:
