@@ -7,8 +7,6 @@ and so is whether the session was closed.
 """
 
 import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +15,7 @@ from hmac import compare_digest
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import jwt
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -71,12 +70,8 @@ def filled(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 COOKIE: Final = "memsvc_console"
-_SESSION_LABEL: Final = b"memsvc console session\0"
+_ALGORITHM: Final = "HS256"
 _FORM_LABEL: Final = b"memsvc console form\0"
-_HASH_BYTES: Final = 32
-_TIME_BYTES: Final = 8
-_BODY_BYTES: Final = _HASH_BYTES + 2 * _TIME_BYTES
-_MAC_BYTES: Final = 32
 SESSION_MAX: Final = timedelta(days=7)
 """Lifetime of a session, however much is done in it."""
 
@@ -111,41 +106,37 @@ class CookieFactory:
         """Return the cookie of a slot for a key's hash, in a session that began now or before."""
         started_at = started_at or now
         until = min(now + self._lifetime, started_at + SESSION_MAX)
-        body = key_hash + b"".join(
-            int(at.timestamp()).to_bytes(_TIME_BYTES, "big") for at in (started_at, until)
-        )
-        return urlsafe_b64encode(
-            body + self._mac(await self._shared_secret(), _SESSION_LABEL, slot, body)
-        ).decode()
+        times = {"iat": int(started_at.timestamp()), "exp": int(until.timestamp())}
+        claims = {"aud": slot, "key": key_hash.hex()} | times
+        return jwt.encode(claims, await self._shared_secret(), _ALGORITHM)
 
     async def verify(self, slot: str, cookie: str, now: datetime) -> SessionCookie | None:
         """Return the content of a cookie.
 
         None for one that is not of this slot, was not made here, or has expired.
         """
-        try:
-            signed = urlsafe_b64decode(cookie.encode("ascii"))
-        except (NotBase64, ValueError):
-            return None
-        if len(signed) != _BODY_BYTES + _MAC_BYTES:
-            return None
-        body, mac = signed[:-_MAC_BYTES], signed[-_MAC_BYTES:]
         secret = await self._shared_secret()
-        if not hmac.compare_digest(mac, self._mac(secret, _SESSION_LABEL, slot, body)):
+        try:
+            claims = jwt.decode(
+                cookie,
+                secret,
+                [_ALGORITHM],
+                {"verify_exp": False, "verify_iat": False},  # the times are checked here, by `now`
+                audience=slot,
+            )
+        except jwt.InvalidTokenError:
             return None
-        times = (body[_HASH_BYTES:-_TIME_BYTES], body[-_TIME_BYTES:])
         started_at, valid_until = (
-            datetime.fromtimestamp(int.from_bytes(one, "big"), tz=now.tzinfo) for one in times
+            datetime.fromtimestamp(claims[name], tz=now.tzinfo) for name in ("iat", "exp")
         )
         if valid_until <= now:
             return None
-        session = sha256(slot.encode()).digest()
         return SessionCookie(
-            body[:_HASH_BYTES],
-            session,
+            bytes.fromhex(claims["key"]),
+            sha256(slot.encode()).digest(),
             started_at,
             valid_until,
-            self._mac(secret, _FORM_LABEL, slot, body).hex(),
+            hmac.digest(secret, _FORM_LABEL + cookie.encode(), sha256).hex(),
         )
 
     def is_old(self, seal: SessionCookie, now: datetime) -> bool:
@@ -156,10 +147,6 @@ class CookieFactory:
         if self._secret is None:
             self._secret = await self._load_secret()
         return self._secret
-
-    @staticmethod
-    def _mac(secret: bytes, label: bytes, slot: str, body: bytes) -> bytes:
-        return hmac.digest(secret, label + slot.encode() + b"\0" + body, sha256)
 
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
