@@ -30,13 +30,10 @@ BACKOFF_S_MAX: Final = 8.0
 class HttpEmbedder:
     """The `Embedder` that calls an endpoint; vectors always have length 1."""
 
-    def __init__(
-        self, endpoint: Endpoint, options: EmbeddingOptions, *, backoff_s: float = BACKOFF_S
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, options: EmbeddingOptions) -> None:
         self.model = options.model_name(options.model, options.dimensions)
         self._endpoint = endpoint
         self._options = options
-        self._backoff_s = backoff_s
         self._dimensions = options.dimensions
 
     @classmethod
@@ -75,7 +72,7 @@ class HttpEmbedder:
 
     def _wait_s(self, attempt: int, error: MemsvcError) -> float:
         """Return the wait before a retry: exponential backoff with jitter, or Retry-After."""
-        backoff_s = min(self._backoff_s * 2.0**attempt, BACKOFF_S_MAX) * random.uniform(0.5, 1.0)  # noqa: S311
+        backoff_s = min(BACKOFF_S * 2.0**attempt, BACKOFF_S_MAX) * random.uniform(0.5, 1.0)  # noqa: S311
         return max(backoff_s, error.retry_after_s or 0.0)
 
     async def _once(self, texts: list[str], timeout_s: float) -> list[list[float]]:

@@ -48,8 +48,7 @@ class O200kCounter:
     such a one is cut, and may cost a token more for each of its parts.
     """
 
-    def __init__(self, *, part_chars_max: int = PART_CHARS_MAX) -> None:
-        self._part_chars_max = part_chars_max
+    def __init__(self) -> None:
         self._encoding: tiktoken.Encoding | None = None
         self._loading = Lock()
 
@@ -75,8 +74,8 @@ class O200kCounter:
         """Return the number of tokens in the text; RuntimeError as `load`."""
         encoding = self._encoding or self.load()
         total, start = 0, 0
-        while len(text) - start > self._part_chars_max:
-            stop = start + self._part_chars_max
+        while len(text) - start > PART_CHARS_MAX:
+            stop = start + PART_CHARS_MAX
             ending = _LAST_END.match(text, start, stop + 1)
             stop = ending.end() if ending else stop
             total += len(encoding.encode_ordinary(text[start:stop]))

@@ -40,7 +40,9 @@ async def asking(there: Provider, **options: Any) -> AsyncIterator[HttpEmbedder]
         )
     )
     async with HttpEmbedder.endpoint(chosen) as endpoint:
-        yield HttpEmbedder(endpoint, chosen, backoff_s=0.001)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(embeddings, "BACKOFF_S", 0.001)
+            yield HttpEmbedder(endpoint, chosen)
 
 
 def cosine(one: list[float], other: list[float]) -> float:
