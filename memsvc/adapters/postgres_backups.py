@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from memsvc.adapters import postgres_setup as setup
 from memsvc.adapters.backup_folder import (
     BASE,
     CLUSTER_FILE,
@@ -156,9 +155,12 @@ class Backups:
         finally:
             if cluster.server_is_here():
                 cluster.stop()
+        self._copy_extra_files(backup.folder, self._data_dir, None)
+
+    def _copy_extra_files(self, source: Path, target: Path, user: ServerUser | None) -> None:
         for name in self._extra_files:
-            if (backup.folder / name).exists() and not (self._data_dir / name).exists():
-                write(self._data_dir / name, (backup.folder / name).read_text("utf-8"), None)
+            if (source / name).exists() and not (target / name).exists():
+                write(target / name, (source / name).read_text("utf-8"), user)
 
     @contextmanager
     def _running_cluster(self) -> Iterator[PostgresCluster]:
@@ -210,25 +212,18 @@ class Backups:
         temp_folder = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=self.folder))
         set_owner(temp_folder, user)
         data = temp_folder / DATA
-        connection = (
-            "-h",
-            str(cluster.socket_dir()),
-            "-p",
-            setup.PORT,
-            "-U",
-            setup.SUPERUSER_ROLE,
-            "--no-password",
-        )
         options = ("--checkpoint=fast", "--wal-method=stream", "--format=plain", f"--pgdata={data}")
         checksums = f"--manifest-checksums={CHECKSUMS}"
         cluster.run(
-            "pg_basebackup", *connection, *options, checksums, secret={"PGPASSWORD": self._password}
+            "pg_basebackup",
+            *cluster.connection(),
+            *options,
+            checksums,
+            secret={"PGPASSWORD": self._password},
         )
         finished_at = self._clock.now()
         _check(data, cluster)
-        for name in self._extra_files:
-            if (self._data_dir / name).exists():
-                write(temp_folder / name, (self._data_dir / name).read_text("utf-8"), user)
+        self._copy_extra_files(self._data_dir, temp_folder, user)
         if archived_to(self._data_dir) == self.folder:
             self._await_log(wal_range(data).last_segment, cluster)
         final_folder = temp_folder.rename(self.folder / BASE / finished_at.strftime(NAME_FORMAT))

@@ -147,9 +147,20 @@ class PostgresCluster:
             for role in (setup.OWNER_ROLE, setup.APP_ROLE)
         }
         secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}
-        where = ("-h", str(self.socket_dir()), "-p", setup.PORT, "-d", setup.SUPERUSER_DATABASE)
-        options = ("-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-U", setup.SUPERUSER_ROLE)
-        self.run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_user=False)
+        options = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", setup.SUPERUSER_DATABASE)
+        self.run(
+            "psql",
+            *options,
+            *self.connection(),
+            script=setup.PROVISION,
+            secret=secret,
+            as_user=False,
+        )
+
+    def connection(self) -> tuple[str, ...]:
+        """Return the options by which PostgreSQL's programs connect as the superuser."""
+        where = ("-h", str(self.socket_dir()), "-p", setup.PORT)
+        return (*where, "-U", setup.SUPERUSER_ROLE, "--no-password")
 
     def stop(self) -> None:
         """Stop the server and end its connections; the caller has checked `server_is_here`."""

@@ -455,23 +455,16 @@ def _arguments(form: FormFields, fields: list[dict[str, Any]]) -> dict[str, Any]
 
 
 GROUPS: Final = {
-    "file": "Files",
-    "memory": "Turn memory",
-    "elfmem": "Knowledge",
+    "files": "Files",
+    "turns": "Turn memory",
+    "knowledge": "Knowledge",
     "memories": "Memories",
     "whiteboard": "Boards",
-    "context": "Boards",
-    "keys": "Administration",
-    "calls": "Administration",
-    "tenant": "Administration",
-    "archive": "Administration",
+    "notebook": "Notebook",
+    "admin": "Administration",
 }
 
 
 def group_of(tool: Tool) -> str:
-    """Return the title of the group of a tool, by its name."""
-    if "document" in tool.name:
-        return "Notebook"
-    if tool.name == "memory":
-        return "Files"
-    return GROUPS.get(tool.name.partition("_")[0], "General")
+    """Return the title of the group of a tool; the tool `memory` keeps files."""
+    return "Files" if tool.name == "memory" else GROUPS.get(tool.toolset, "General")
