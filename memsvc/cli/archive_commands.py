@@ -15,6 +15,7 @@ from memsvc.cli.tool_client import (
     Config,
     DataDir,
     Json,
+    OnlyProject,
     RemoteTools,
     Url,
     as_command,
@@ -48,7 +49,7 @@ def archive_target(
 async def export_archive(
     call: RemoteTools,
     archive: Archive,
-    project: Annotated[str | None, Option(help="Only this project.")] = None,
+    project: OnlyProject = None,
     calls: Annotated[bool, Option("--calls", help="With the call log, to read.")] = False,
     gzip: Annotated[
         bool, Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from memsvc.administration.audit import FINDINGS, Audit, audit_project, exported_memories
 from memsvc.cli.options import Owner, owner_of, scopes_of, settings_of, with_database
-from memsvc.cli.tool_client import Config, DataDir, Json
+from memsvc.cli.tool_client import Config, DataDir, Json, OnlyProject
 from memsvc.core.errors import not_found
 from memsvc.store.database import Database
 
@@ -21,7 +21,7 @@ def audit(
         Path | None,
         Argument(help="mem0's JSON or server-memory's JSON lines; else what is stored here."),
     ] = None,
-    project: Annotated[str | None, Option(help="Only this project.")] = None,
+    project: OnlyProject = None,
     tenant: Owner = None,
     max_share: Annotated[
         float, Option(min=0, max=1, help="Exit code 1 where more is junk, as a share.")

@@ -10,7 +10,7 @@ from typer import Option
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.cli.options import Owner, owner_of, scopes_of, using_settings, with_database
-from memsvc.cli.tool_client import Json
+from memsvc.cli.tool_client import Json, OnlyProject
 from memsvc.core.errors import invalid, not_found
 from memsvc.core.paths import check_identifier
 from memsvc.core.scope import Scope
@@ -32,7 +32,7 @@ MAINTENANCE = "memory_run_maintenance"
 @using_settings
 def maintain(
     settings: Settings,
-    project: Annotated[str | None, Option(help="Only this project.")] = None,
+    project: OnlyProject = None,
     session: Annotated[str | None, Option(help="Only this session; needs --project.")] = None,
     tenant: Owner = None,
     all_tenants: Annotated[bool, Option("--all", help="The memory of all tenants.")] = False,

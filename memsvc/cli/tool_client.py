@@ -33,6 +33,7 @@ DataDir = Annotated[
     Path | None, Option(help="Folder of the embedded PostgreSQL and of the first API key.")
 ]
 Project = Annotated[str, Option(help="The project.")]
+OnlyProject = Annotated[str | None, Option(help="Only this project.")]
 Json = Annotated[bool, Option("--json", help="Answer with JSON.")]
 Url = Annotated[
     str | None,

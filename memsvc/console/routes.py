@@ -138,7 +138,7 @@ class Console:
     def app(self) -> ASGIApp:
         """Return the routes, with the headers that every answer carries."""
         routes: list[BaseRoute] = [
-            Route("/", self._sign_in_page, methods=["GET"]),
+            Route("/", _sign_in_form(), methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/static/{name}", self._static.answer, methods=["GET"]),
             Route("/{slot}/sign-out", self._sign_out, methods=["POST"]),
@@ -154,7 +154,9 @@ class Console:
         ]
         app = Starlette(
             routes=[
-                Route(CONSOLE_PATH, self._redirect_to_sign_in, methods=["GET"]),
+                Route(
+                    CONSOLE_PATH, RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER), methods=["GET"]
+                ),
                 Mount(CONSOLE_PATH, app=Router(routes, redirect_slashes=False)),
             ],
             middleware=[Middleware(_Guard)],
@@ -162,12 +164,6 @@ class Console:
         )
         app.router.redirect_slashes = False
         return app
-
-    async def _redirect_to_sign_in(self, _: Request) -> Response:
-        return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
-
-    async def _sign_in_page(self, request: Request) -> Response:
-        return _sign_in_form()
 
     async def _sign_in(self, request: Request) -> Response:
         form = await request.form(max_files=0, max_fields=10)
