@@ -60,6 +60,7 @@ def create_key(
     """Make a key and print it, this once, with where it was made."""
     now = SystemClock().now()
     toolsets = parse_toolsets(toolset or ())
+    expires_at = None if expires_days is None else now + timedelta(days=expires_days)
     server = server_of(url, data_dir, config)
     if server:
         if tenant is not None:
@@ -68,9 +69,6 @@ def create_key(
                 " with --config"
             )
             raise invalid("a server makes keys of its caller's tenant alone", recovery=recovery)
-        expires_at = (
-            None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
-        )
         options = {
             "permissions": permission,
             "projects": project,
@@ -78,8 +76,9 @@ def create_key(
             "toolsets": sorted(toolsets),
         }
         args = {name: value for name, value in options.items() if value}
+        until = expires_at and expires_at.isoformat()
         _print_new(
-            _call_server(server, "keys_create", label=label, expires_at=expires_at, **args), server
+            _call_server(server, "keys_create", label=label, expires_at=until, **args), server
         )
         return
     settings = settings_of(config, data_dir=data_dir)
@@ -93,7 +92,7 @@ def create_key(
             permissions=permission or ALL_PERMISSIONS,
             projects=[check_project(name) for name in project] if project else None,
             hidden_tools=hide_tool or (),
-            expires_at=None if expires_days is None else now + timedelta(days=expires_days),
+            expires_at=expires_at,
             toolsets=toolsets,
         ),
     )
