@@ -19,6 +19,7 @@ from typing import (
 
 from pydantic import ConfigDict, Field, create_model, with_config
 
+from memsvc.core.frozen import frozen
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.tools import (
@@ -152,7 +153,7 @@ def result(cls: type[Class]) -> type[Class]:
     }
     if "__pydantic_config__" not in vars(cls):
         with_config(ConfigDict(extra="forbid"))(cls)
-    return dataclass(frozen=True, slots=True)(cls)
+    return frozen(cls)
 
 
 def with_description(hint: Any) -> Any:
