@@ -21,8 +21,6 @@ class SessionPosition(NamedTuple):
 
 @result
 class ListedSession:
-    """Session with its counters."""
-
     session_id: Annotated[str, "the session"]
     user_id: Annotated[str, "who spoke last, if known"]
     shared: Annotated[bool, "whether more than one user spoke in it"]

@@ -203,10 +203,9 @@ class BlockDetailsReader:
         now_h = usage_at(usage, self.index.now(), self.index.idle).active_h
 
         def other(key: str) -> OtherBlock:
-            found = others.get(key)
-            if found is None:
+            if key not in others:
                 return OtherBlock(key, "", "archived")
-            return OtherBlock(key, found.text[:PREVIEW_CHARS], found.status)
+            return OtherBlock(key, others[key].text[:PREVIEW_CHARS], others[key].status)
 
         return BlockDetails(
             id=block.block_id,
