@@ -11,7 +11,7 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import SILENT, Job, ProgressCallback
+from memsvc.core.tools import SILENT, ProgressCallback
 from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
 from memsvc.store import edges, jobs, knowledge_blocks, vectors
 from memsvc.store.edges import Conflict, Edge
@@ -78,11 +78,6 @@ class DreamService:
     judge_service: JudgeService
     curate_service: CurateService
     tokens: TokenCounter
-
-    @property
-    def job(self) -> Job:
-        """Return the job."""
-        return Job(name=CONSOLIDATION_JOB, run=self.run_job)
 
     async def run_job(self, scope: Scope, _: str) -> None:
         """Run the job: consolidate the inbox, and curate if that is due."""

@@ -6,11 +6,11 @@ from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Guide
 from memsvc.core.tool_methods import tools_of
-from memsvc.core.tools import Published
+from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.knowledge.block_edges import EdgeEditor
-from memsvc.styles.knowledge.block_index import BlockIndex, BlockStore
+from memsvc.styles.knowledge.block_index import CONSOLIDATION_JOB, BlockIndex, BlockStore
 from memsvc.styles.knowledge.block_outcomes import OutcomeService
 from memsvc.styles.knowledge.block_recall import RecallService
 from memsvc.styles.knowledge.curate import BlockDetailsReader, CurateService, StatusReader
@@ -58,6 +58,6 @@ def published(
             *tools_of(EdgeEditor(index)),
             *tools_of(BlockDetailsReader(index)),
         ],
-        jobs=[dream_service.job],
+        jobs=[Job(name=CONSOLIDATION_JOB, run=dream_service.run_job)],
         guides=(GUIDE,),
     )

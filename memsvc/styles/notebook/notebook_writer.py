@@ -23,7 +23,6 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tool
-from memsvc.core.tools import Job
 from memsvc.store import document_tree, documents, jobs, style_files, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
@@ -80,11 +79,6 @@ class NotebookWriter:
     clock: Clock
     options: NotebookOptions
     embeds: bool
-
-    @property
-    def job(self) -> Job:
-        """Return the job."""
-        return Job(name=FORGET_JOB, run=self.forget)
 
     def begin_write(
         self, scope: Scope, *, long_running: bool = False

@@ -8,13 +8,13 @@ from memsvc.core.ports import Clock, Meter
 from memsvc.core.resources import Completion, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tools_of
-from memsvc.core.tools import Published
+from memsvc.core.tools import Job, Published
 from memsvc.store import document_tree
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.notebook.documents import NotebookDocuments
 from memsvc.styles.notebook.notebook_reader import NotebookReader
-from memsvc.styles.notebook.notebook_writer import INDEX_NAME, NotebookWriter
+from memsvc.styles.notebook.notebook_writer import FORGET_JOB, INDEX_NAME, NotebookWriter
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.passage_search import CitationSearch
 
@@ -93,7 +93,7 @@ def published(
             *tools_of(parts.reader, {"read_document": document_resource(database)}),
             *tools_of(parts.documents),
         ],
-        jobs=[parts.writer.job],
+        jobs=[Job(name=FORGET_JOB, run=parts.writer.forget)],
         passages=parts.passages,
         completions=completions(database),
     )

@@ -4,7 +4,7 @@ Written as turns are, to the same files and the same index, in many short transa
 data is left alone, so that an interrupted import continues when it is run again, and a repeated one
 changes nothing."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -23,7 +23,6 @@ from memsvc.core.tools import ProgressCallback
 from memsvc.store import derived, guard, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn
-from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
@@ -151,13 +150,12 @@ class SessionImport:
         self, tx: Tx, session: str, turns: Sequence[OldTurn], facts_by_turn: dict[str, list[str]]
     ) -> None:
         now = self.clock.now()
-        lines: dict[str, list[bytes]] = {}
-        line_places: list[tuple[str, int, OldTurn, int]] = []
+        content_by_path = defaultdict[str, bytearray](bytearray)
+        places: list[tuple[str, int, int]] = []
         results = {turn.turn: _result(turn, facts_by_turn) for turn in turns}
         for turn in turns:
             path = file_layout.raw_events(session, turn.at)
-            for at, event in enumerate(turn.events):
-                last = at == len(turn.events) - 1
+            for event in turn.events:
                 line = file_layout.event_line(
                     event.event,
                     turn.turn,
@@ -166,45 +164,37 @@ class SessionImport:
                     event.item,
                     event.message_at,
                     item_id=event.item_id,
-                    result=results[turn.turn] if last else None,
+                    result=results[turn.turn] if event is turn.events[-1] else None,
                 )
-                line_places.append((path, len(lines.setdefault(path, [])), turn, at))
-                lines[path].append(line)
-        content_by_path = {path: b"".join(path_lines) for path, path_lines in lines.items()}
-        spans = await append(tx, content_by_path, owner=file_layout.OWNER, now=now)
-        items = {id(event): TurnItem(event.item) for turn in turns for event in turn.events}
-        await self.costs.count(list(items.values()))
-        await read_changes(list(items.values()))
-        entries: list[NewEntry] = []
-        first_positions: dict[str, int] = {}
-        offset_by_path = {path: span.start for path, span in spans.items()}
-        for path, number, turn, at in line_places:
-            event, line = turn.events[at], lines[path][number]
-            first_positions.setdefault(turn.turn, len(entries))
-            place = (spans[path].stream, offset_by_path[path], len(line))
-            entries.append(
-                entry_of(
-                    event.event,
-                    items[id(event)],
-                    place,
-                    self.costs.text_chars_max,
-                    event.message_at,
-                )
+                places.append((path, len(content_by_path[path]), len(line)))
+                content_by_path[path] += line
+        contents = {path: bytes(content) for path, content in content_by_path.items()}
+        spans = await append(tx, contents, owner=file_layout.OWNER, now=now)
+        events = [event for turn in turns for event in turn.events]
+        items = [TurnItem(event.item) for event in events]
+        await self.costs.count(items)
+        await read_changes(items)
+        entries = [
+            entry_of(
+                event.event,
+                item,
+                (spans[path].stream, spans[path].start + start, size_bytes),
+                self.costs.text_chars_max,
+                event.message_at,
             )
-            offset_by_path[path] += len(line)
+            for event, item, (path, start, size_bytes) in zip(events, items, places, strict=True)
+        ]
         target_index = turn_index.turns(session)
         first = (await index.add(tx, {target_index.name: entries}))[target_index.name]
-        guard_list = [
-            DoneTurn(
-                turn.turn,
-                _content_hash(turn),
-                first + first_positions[turn.turn],
-                results[turn.turn],
-                turn.events[-1].message_at,
+        done_turns = []
+        stop = first
+        for turn in turns:
+            ended_at = turn.events[-1].message_at
+            done_turns.append(
+                DoneTurn(turn.turn, _content_hash(turn), stop, results[turn.turn], ended_at)
             )
-            for turn in turns
-        ]
-        await derived.put_done_turns(tx, session, guard_list)
+            stop += len(turn.events)
+        await derived.put_done_turns(tx, session, done_turns)
         await self._count(
             tx,
             session,
