@@ -94,11 +94,9 @@ async def restore(page: Page) -> Response:
 
 
 def _editor(page: Page, name: str, content: str, base: str, **more: Any) -> Response:
-    status = more.pop("status", 200)
     context = {"problem": None, "lines": None} | more
     return page.render(
         "notebook_edit.html",
-        status=status,
         name=name,
         content=content,
         base=base,

@@ -176,11 +176,9 @@ async def _conflict(page: Page, path: str, content: str, error: MemsvcError) -> 
 
 
 def _editor(page: Page, path: str, content: str, base: str, **more: Any) -> Response:
-    status = more.pop("status", 200)
     context = {"problem": None, "lines": None, "deleted": False} | more
     return page.render(
         "file_edit.html",
-        status=status,
         path=path,
         content=content,
         base=base,
