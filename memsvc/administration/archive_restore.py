@@ -120,13 +120,7 @@ class ArchiveRestore:
             )
         manifest, contents = await anyio.to_thread.run_sync(_validate, reading.steps(archive))
         into = _targets(manifest, scope)
-        for project, content in contents.items():
-            if content.caller_bytes > self.allowed.project_bytes_max:
-                raise quota_exceeded(
-                    f"a project's files may hold {self.allowed.project_bytes_max} bytes, and those"
-                    f" of {project} hold {content.caller_bytes}",
-                    recovery="raise files.project_bytes_max",
-                )
+        self._check_sizes(contents)
         with suppress(_RolledBackError):
             async with self.database.begin_tenant(scope, long_running=True) as tx:
                 transactions = {project: tx.within(into[project]) for project in manifest.projects}
@@ -171,6 +165,15 @@ class ArchiveRestore:
                         now=self.clock.now(),
                     )
         return manifest, states
+
+    def _check_sizes(self, contents: Mapping[str, ProjectContent]) -> None:
+        for project, content in contents.items():
+            if content.caller_bytes > self.allowed.project_bytes_max:
+                raise quota_exceeded(
+                    f"a project's files may hold {self.allowed.project_bytes_max} bytes, and those"
+                    f" of {project} hold {content.caller_bytes}",
+                    recovery="raise files.project_bytes_max",
+                )
 
     async def _fill(
         self,
