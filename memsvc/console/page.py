@@ -15,7 +15,6 @@ from hmac import compare_digest
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import jwt
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -104,6 +103,8 @@ class CookieFactory:
         self, slot: str, key_hash: bytes, now: datetime, started_at: datetime | None = None
     ) -> str:
         """Return the cookie of a slot for a key's hash, in a session that began now or before."""
+        import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
+
         started_at = started_at or now
         until = min(now + self._lifetime, started_at + SESSION_MAX)
         times = {"iat": int(started_at.timestamp()), "exp": int(until.timestamp())}
@@ -115,6 +116,8 @@ class CookieFactory:
 
         None for one that is not of this slot, was not made here, or has expired.
         """
+        import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
+
         secret = await self._shared_secret()
         try:
             claims = jwt.decode(
