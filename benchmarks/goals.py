@@ -80,6 +80,8 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
         "errors of tenants of other nodes": Goal("=", 0),
         "turns lost": Goal("=", 0),
         "tenants with a turn twice": Goal("=", 0),
+        "errors while shards move": Goal("=", 0),
+        "turns lost or twice while shards move": Goal("=", 0),
         "before_turn p50": Goal("<=", 1.5, "x plain PostgreSQL"),
         "after_turn p50": Goal("<=", 2, "x plain PostgreSQL"),
     },

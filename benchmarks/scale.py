@@ -100,8 +100,8 @@ class Tenant:
 class Cluster:
     """A database over some workers, with its tenants."""
 
+    server: TestServer
     dsn: str
-    nodes: Sequence[str]
     tenants: Sequence[Tenant]
 
     async def write(self, seconds: float, at_once: int) -> Written:
@@ -117,6 +117,12 @@ class Cluster:
 
         await asyncio.gather(*(client() for _ in range(at_once)))
         return written
+
+    async def lost_and_twice(self) -> tuple[float, float]:
+        """How many acknowledged turns are not stored, and how many tenants have one twice."""
+        counts = [await tenant.stored() for tenant in self.tenants]
+        lost = sum(max(0, told - found) for told, found in counts if found >= 0)
+        return float(lost), float(sum(found < 0 for _, found in counts))
 
 
 @asynccontextmanager
@@ -144,7 +150,7 @@ async def cluster(dsn: str, workers: int, tenants: int) -> AsyncIterator[Cluster
                     Tenant(door.as_tenant(scope), node, number)
                     for number, (scope, node) in enumerate(zip(scopes, nodes, strict=True))
                 ]
-                yield Cluster(urls.superuser, server.nodes, made)
+                yield Cluster(server, urls.superuser, made)
         finally:
             await database.close()
     finally:
@@ -195,7 +201,7 @@ async def with_one_dead(
 ) -> tuple[Table, dict[str, float | None]]:
     """What tenants of each node get before, while and after one is dead, and what was lost."""
     async with cluster(arguments.dsn, workers, arguments.tenants) as here:
-        dead = here.nodes[-1]
+        dead = here.server.nodes[-1]
         node = await Node.find(at(here.dsn, dead))
         rows: list[list[object]] = []
         elsewhere: float | None = None
@@ -208,20 +214,38 @@ async def with_one_dead(
                     await node.start()
                     await asyncio.sleep(1)
                 written = await here.write(arguments.seconds, arguments.at_once)
-                others = [name for name in here.nodes if name != dead]
+                others = [name for name in here.server.nodes if name != dead]
                 errors = sum(written.errors[name] for name in others)
                 turns = sum(written.turns[name] for name in others)
                 rows.append([what, turns, errors, written.turns[dead], written.errors[dead]])
                 elsewhere = errors if what == "one node dead" else elsewhere
-            counts = [await tenant.stored() for tenant in here.tenants]
-            lost = float(sum(max(0, told - found) for told, found in counts if found >= 0))
-            twice = float(sum(found < 0 for _, found in counts))
+            lost, twice = await here.lost_and_twice()
         columns = ("", "turns elsewhere", "errors elsewhere", "turns there", "errors there")
         return Table(f"kill -9 of one of {workers} workers", columns, rows), {
             "errors of tenants of other nodes": elsewhere,
             "turns lost": lost,
             "tenants with a turn twice": twice,
         }
+
+
+async def while_moving(
+    arguments: argparse.Namespace, workers: int
+) -> tuple[Table, dict[str, float | None]]:
+    """What goes wrong while shards move to a worker that joins."""
+    async with cluster(arguments.dsn, workers - 1, arguments.tenants) as here:
+        moving = asyncio.create_task(here.server.grow())
+        turns = errors = 0
+        while not moving.done():
+            written = await here.write(1, arguments.at_once)
+            turns += written.turns.total()
+            errors += written.errors.total()
+        await moving
+        lost, twice = await here.lost_and_twice()
+    title = f"worker {workers} joins, and shards move to it"
+    return Table(title, ("turns", "errors", "lost", "twice"), [[turns, errors, lost, twice]]), {
+        "errors while shards move": errors,
+        "turns lost or twice while shards move": lost + twice,
+    }
 
 
 async def measure(arguments: argparse.Namespace) -> Report:
@@ -234,19 +258,20 @@ async def measure(arguments: argparse.Namespace) -> Report:
             print(f"{workers} workers: {rows[-1]}", file=sys.stderr)
         before, after = await beside_plain(arguments, arguments.workers)
         deaths, found = await with_one_dead(arguments, arguments.workers)
+        moves, harm = await while_moving(arguments, arguments.workers)
     columns = (
         *("workers", "with tenants", "turns a second", "before_turn p50 ms", "after_turn p50 ms"),
         *("statements a turn", "share of the busiest"),
     )
     least = float(str(rows[1][5]))
     told_more = [(float(str(row[0])), float(str(row[5])) / least) for row in rows[1:]]
-    figures = found | {"before_turn p50": before, "after_turn p50": after}
+    figures = found | harm | {"before_turn p50": before, "after_turn p50": after}
     bars = [Figure(f"turns a second, {row[0]} workers", float(str(row[2]))) for row in rows]
     title = f"{arguments.tenants} tenants, {arguments.at_once} at once, all on one machine"
     return Report(
         "scale",
         "Scale-out beside its goals",
-        [Table(title, columns, rows), deaths],
+        [Table(title, columns, rows), deaths, moves],
         [*judged("scale", figures), *bars],
         [Curve("statements a turn", "workers", told_more, 1.1)],
     )

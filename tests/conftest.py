@@ -67,6 +67,14 @@ def server() -> Iterator[TestServer]:
             asyncio.run(server.close())
 
 
+@pytest.fixture(autouse=True)
+def left_out_on_a_cluster(request: pytest.FixtureRequest) -> None:
+    """A test that holds for one server alone says so by its mark."""
+    mark = request.node.get_closest_marker("one_server")
+    if mark and request.getfixturevalue("server").nodes:
+        pytest.skip(*mark.args)
+
+
 @pytest.fixture
 async def database_urls(server: TestServer) -> AsyncIterator[DatabaseUrls]:
     """A database of this test alone, at the newest revision."""

@@ -120,6 +120,7 @@ class TestServer:
         self._superuser = Superuser(superuser_dsn)
         self._everywhere = [self._superuser]
         self.nodes: list[str] = []
+        self._spare: list[str] = []
         self._prefix = f"memsvc_test_{os.getpid()}_{secrets.token_hex(3)}"
         self.password = secrets.token_hex(16)
         self._made = 0
@@ -151,12 +152,11 @@ class TestServer:
             if await connection.fetchval(
                 "SELECT count(*) FROM pg_extension WHERE extname = 'citus'"
             ):
-                nodes = await connection.fetch(
+                rows = await connection.fetch(
                     "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 ORDER BY nodeid"
-                    " LIMIT $1",
-                    workers,
                 )
-                self.nodes = [f"{node['nodename']}:{node['nodeport']}" for node in nodes]
+                nodes = [f"{node['nodename']}:{node['nodeport']}" for node in rows]
+                self.nodes, self._spare = nodes[:workers], nodes[workers or len(nodes) :]
                 self._strategy = "FILE_COPY"
         self._everywhere += [Superuser(self._at(node, self._superuser_dsn)) for node in self.nodes]
         await self._on_all(f"CREATE DATABASE {self.template} OWNER {self.owner}")
@@ -191,6 +191,23 @@ class TestServer:
                 name, _, at = node.rpartition(":")
                 await connection.execute("SELECT citus_add_node($1, $2)", name, int(at))
 
+    async def grow(self) -> None:
+        """Let one more worker have its part of the template, while that is used."""
+        node = self._spare.pop(0)
+        extra = Superuser(self._at(node, self._superuser_dsn))
+        await extra.execute(f"CREATE DATABASE {self.template} OWNER {self.owner}")
+        self._everywhere.append(extra)
+        dsn = self.urls(self.template).superuser
+        async with _connected(self._at(node, dsn)) as connection:
+            await connection.execute("CREATE EXTENSION citus")
+        name, _, port = node.rpartition(":")
+        async with _connected(dsn) as connection:
+            await connection.execute(f"ALTER ROLE {self.owner} BYPASSRLS")
+            await connection.execute("SELECT citus_add_node($1, $2)", name, int(port))
+            await connection.execute("SELECT citus_rebalance_start()")
+            await connection.execute("SELECT citus_rebalance_wait()")
+            await connection.execute(f"ALTER ROLE {self.owner} NOBYPASSRLS")
+
     @staticmethod
     def _at(node: str, dsn: str) -> str:
         """The same database on another node."""
@@ -217,10 +234,7 @@ class TestServer:
         self._made += 1
         name = f"{self._prefix}_{self._made}"
         origin = origin or (self.template if migrated else "template0")
-        if self.nodes:  # what Citus runs in each database would keep it from being cloned
-            await self._on_all(
-                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{origin}'"
-            )
+        await self._hang_up(origin)
         await self._on_all(
             f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}"
         )
@@ -228,7 +242,19 @@ class TestServer:
 
     async def drop(self, name: str) -> None:
         """Remove a database, whoever is still connected."""
+        if self.nodes:
+            await self._on_all(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        await self._hang_up(name)
         await self._on_all(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    async def _hang_up(self, name: str) -> None:
+        """End what Citus runs in a database, which would keep it from being cloned or dropped; it
+        hears the first signal only when it wakes."""
+        if self.nodes:
+            await self._on_all(
+                "SELECT pg_terminate_backend(pid, 50) OR pg_terminate_backend(pid, 5000)"
+                f" FROM pg_stat_activity WHERE datname = '{name}'"
+            )
 
     def urls(self, name: str) -> DatabaseUrls:
         """How to connect to a database of this server."""

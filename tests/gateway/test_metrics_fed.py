@@ -103,6 +103,7 @@ def turn(number: int, says: str) -> dict[str, Any]:
     return named | {"input_items": said, "output_items": answered}
 
 
+@pytest.mark.one_server("sizes are those of the coordinator")
 async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
     async with (
         provider() as models,

@@ -71,6 +71,7 @@ async def rows_read(admin: asyncpg.Connection) -> int:
     return read
 
 
+@pytest.mark.one_server("plans are those of one server")
 async def test_two_thousand_documents_and_files_go_quickly_by_plans_for_a_few(
     database_urls: DatabaseUrls,
     server: TestServer,

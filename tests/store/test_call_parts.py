@@ -67,12 +67,12 @@ async def parts(admin: asyncpg.Connection) -> list[str]:
     return [row[0] for row in await admin.fetch(PARTS)]
 
 
-async def aged(admin: asyncpg.Connection, weeks: int) -> str:
+async def aged(owner: asyncpg.Connection, weeks: int) -> str:
     """A part as it was made so many weeks ago."""
     low = MONDAY - timedelta(weeks=weeks)
     name = f"calls_{low:%Y%m%d}"
-    await admin.execute("ALTER TABLE calls DETACH PARTITION calls_before")
-    await admin.execute(
+    await owner.execute("ALTER TABLE calls DETACH PARTITION calls_before")
+    await owner.execute(
         f"CREATE TABLE {name} PARTITION OF calls FOR VALUES FROM ('{low}') TO"
         f" ('{low + timedelta(weeks=1)}')"
     )
@@ -111,11 +111,11 @@ async def test_weeks_to_come_are_made_once_and_take_what_came_too_early(
 
 
 async def test_parts_past_their_time_are_dropped_and_no_other(
-    database: Database, scope: Scope, admin: asyncpg.Connection
+    database: Database, scope: Scope, admin: asyncpg.Connection, owner: asyncpg.Connection
 ) -> None:
-    kept = await aged(admin, 3)
+    kept = await aged(owner, 3)
     gone = MONDAY - timedelta(weeks=6)
-    await admin.execute(
+    await owner.execute(
         f"CREATE TABLE calls_gone PARTITION OF calls FOR VALUES FROM ('{gone}') TO"
         f" ('{gone + timedelta(weeks=1)}')"
     )
@@ -131,7 +131,7 @@ async def test_parts_past_their_time_are_dropped_and_no_other(
 async def test_the_owner_says_what_may_not_be_dropped(
     database: Database, scope: Scope, admin: asyncpg.Connection, owner: asyncpg.Connection
 ) -> None:
-    kept = await aged(admin, 6)
+    kept = await aged(owner, 6)
     await owner.execute(
         "CREATE OR REPLACE FUNCTION memsvc_calls_kept_days_min() RETURNS integer LANGUAGE sql"
         " STABLE SET search_path = pg_catalog, pg_temp AS 'SELECT 90'"
@@ -164,7 +164,7 @@ async def test_the_application_reads_no_part_makes_none_and_drops_none(
 async def test_a_reader_in_the_way_costs_no_call_and_is_told(
     database: Database, scope: Scope, admin: asyncpg.Connection, owner: asyncpg.Connection
 ) -> None:
-    await aged(admin, 6)
+    await aged(owner, 6)
     await owner.execute("ALTER FUNCTION memsvc_roll_calls(integer) SET lock_timeout = '10ms'")
     transaction = admin.transaction()
     await transaction.start()

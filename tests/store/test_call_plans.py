@@ -14,7 +14,7 @@ from tests.door import Door
 from tests.fakes import FakeClock
 from tests.plans import record_plans
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_server("plans are those of one server")]
 ROWS, TENANTS = 100_000, 100
 
 

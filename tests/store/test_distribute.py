@@ -20,7 +20,7 @@ from memsvc.store.tables import EMBEDDINGS
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, TestServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_server("Citus is played here")]
 
 # `said` is what was asked of Citus, `refused` the tables that it is to fail at.
 LOOKS_LIKE_CITUS = """

@@ -229,6 +229,7 @@ async def test_extreme_texts_are_indexed_and_found(database: Database, scope: Sc
     assert await found(database, scope, "x" * 100_000) == [2]
 
 
+@pytest.mark.one_server("waits on nodes are not seen")
 @pytest.mark.parametrize("first", ["add", "hide"])
 @pytest.mark.parametrize("second", ["add", "hide"])
 async def test_two_writers_of_a_book_that_overlap_lose_nothing_of_each_other(
@@ -290,6 +291,7 @@ async def until_somebody_waits(admin: asyncpg.Connection) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.one_server("waits on nodes are not seen")
 async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves_none(
     database: Database, scope: Scope, new, admin: asyncpg.Connection
 ) -> None:
@@ -319,6 +321,7 @@ async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves
     )
 
 
+@pytest.mark.one_server("waits on nodes are not seen")
 async def test_a_repair_waits_for_who_adds_and_leaves_none_of_its_terms_fresh(
     database: Database, scope: Scope, new, admin: asyncpg.Connection
 ) -> None:

@@ -13,7 +13,7 @@ from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.plans import Plan, explain_bodies, record_plans
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_server("plans are those of one server")]
 OTHER_TENANTS = 120
 TURNS = 60
 

@@ -117,6 +117,7 @@ async def test_entries_that_went_are_neither_found_nor_given_vectors(
     assert await admin.fetchval("SELECT array_agg(entry) FROM embeddings") == [2]
 
 
+@pytest.mark.one_server("waits on nodes are not seen")
 async def test_a_vector_that_comes_while_its_entry_is_removed_is_not_kept(
     ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection
 ) -> None:
@@ -214,6 +215,7 @@ async def test_a_vector_of_nothing_is_near_to_nothing(
     assert await nearest(database, scope, [0.0, 0.0, 0.0]) == {}
 
 
+@pytest.mark.one_server("rows are on nodes")
 @pytest.mark.parametrize(("dimensions", "inline"), [(1536, True), (3072, True), (8192, False)])
 async def test_a_long_vector_stays_in_its_row_while_a_page_has_room(
     ready: None,
@@ -357,6 +359,7 @@ def unit(vector: Sequence[float]) -> list[float]:
     return [number / length for number in vector]
 
 
+@pytest.mark.one_server("plans are those of one server")
 async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
     ready: None,
     database: Database,

@@ -98,6 +98,7 @@ async def test_every_state_of_ten_thousand_appends_is_found(
         assert await versions.state(tx, "/other", _token(log.incarnation, 1)) is None
 
 
+@pytest.mark.one_server("plans are those of one server")
 async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
     database: Database,
     scope: Scope,
@@ -115,6 +116,7 @@ async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
             assert sum(found) < 120
 
 
+@pytest.mark.one_server("plans are those of one server")
 async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the_index_of_the_tenant(
     database: Database, scope: Scope, log: files.File, clock: FakeClock, admin: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,

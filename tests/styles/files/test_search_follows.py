@@ -177,6 +177,7 @@ async def found(files: FileDoor, word: str) -> set[str]:
     return {chunk["file_path"] for chunk in (await files("search", query=word))["chunks"]}
 
 
+@pytest.mark.one_server("it joins shards by other columns")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("at_once_bytes", [128 * 1024, 700])
 async def test_search_finds_what_the_files_hold_now(

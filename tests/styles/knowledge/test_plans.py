@@ -11,7 +11,7 @@ from tests.fakes import FakeClock, RecordingMeter
 from tests.plans import explain_bodies, record_plans
 from tests.styles.knowledge.blocks import learn, remember
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_server("plans are those of one server")]
 OTHERS = 100
 BLOCKS = 60
 
