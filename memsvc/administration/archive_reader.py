@@ -246,8 +246,8 @@ class TenantArchiveReader:
                     row_counts["blocks"] += len(step.blocks) if isinstance(step, BlocksStep) else 0
                     yield step
             else:
-                described = _JOBS if table == JOBS else self.tables[table]
-                yield RowsStep(project, archive_format.rows(described, objects, member.name))
+                definition = _JOBS if table == JOBS else self.tables[table]
+                yield RowsStep(project, archive_format.rows(definition, objects, member.name))
         assert members.end is not None
         if +row_counts != +Counter(members.end.rows):
             raise wrong(END, "tells of other rows than there are")

@@ -22,8 +22,8 @@ async def listed(page: Page) -> Response:
 
     Write times of directories are shown on request only: they need a scan of all that is in them.
     """
-    path, q, dated = page.given_texts("path", "q", "dated")
-    with_times = dated == "1"
+    path, q, times = page.given_texts("path", "q", "dated")
+    with_times = times == "1"
     if q:
         found = await page.call("file_search", query=q, path_prefix=path, limit=20)
         return page.render(
