@@ -12,7 +12,8 @@ from memsvc import database_setup
 from memsvc.adapters.backup_folder import Backup, backups_in, log_end, missing_segments
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.postgres_backups import Backups, stop_archive
-from memsvc.cli.options import settings_of, using_settings
+from memsvc.cli.options import settings_of
+from memsvc.cli.settings_option import using_settings
 from memsvc.cli.tool_client import (
     CommandOutput,
     Config,

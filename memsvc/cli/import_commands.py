@@ -16,7 +16,8 @@ from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli.options import Owner, owner_of, using_settings, with_database
+from memsvc.cli.options import Owner, owner_of, with_database
+from memsvc.cli.settings_option import using_settings
 from memsvc.cli.tool_client import Json, Project
 from memsvc.core.errors import invalid, invalid_path, not_found, unavailable
 from memsvc.core.paths import check_identifier, check_project, decode_segment

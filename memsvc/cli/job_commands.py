@@ -6,7 +6,8 @@ import orjson
 from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.options import tenant_of, using_settings, with_database
+from memsvc.cli.options import tenant_of, with_database
+from memsvc.cli.settings_option import using_settings
 from memsvc.cli.tool_client import Json, command_group
 from memsvc.settings import Settings
 from memsvc.store import backlog

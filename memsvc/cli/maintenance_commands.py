@@ -9,7 +9,8 @@ from typer import Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli.options import Owner, owner_of, scopes_of, using_settings, with_database
+from memsvc.cli.options import Owner, owner_of, scopes_of, with_database
+from memsvc.cli.settings_option import using_settings
 from memsvc.cli.tool_client import Json, OnlyProject
 from memsvc.core.errors import invalid, not_found
 from memsvc.core.paths import check_identifier

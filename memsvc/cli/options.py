@@ -10,7 +10,6 @@ from typer import Option, prompt
 
 from memsvc import database_setup
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.tool_client import Config, DataDir, with_options
 from memsvc.core.errors import invalid, permission_denied
 from memsvc.core.paths import check_project
 from memsvc.core.scope import TENANT_BYTES, Permission, Scope
@@ -46,15 +45,6 @@ def settings_of(config: Path | None, **overrides: Any) -> Settings:
     file = settings_file(config, overrides.get("data_dir"))
     user_files = [file] if config is None and os.access(file, os.F_OK) else []
     return load(config or default_config(), os.environ, *user_files, **overrides)
-
-
-def using_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose first parameter is the settings, which its options name."""
-    return with_options(function, _settings_of_options)
-
-
-def _settings_of_options(config: Config = None, data_dir: DataDir = None) -> Settings:
-    return settings_of(config, data_dir=data_dir)
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:

@@ -7,7 +7,8 @@ from typing import Annotated
 from typer import Option
 
 from memsvc import database_setup, serve, serve_worker
-from memsvc.cli.options import settings_of, using_settings
+from memsvc.cli.options import settings_of
+from memsvc.cli.settings_option import using_settings
 from memsvc.cli.tool_client import Config, DataDir
 from memsvc.core.errors import invalid
 from memsvc.settings import Settings
