@@ -16,6 +16,11 @@ TOPIC_CHARS_MAX: Final = 2000
 """Characters of a text that are looked at."""
 GENERAL_TOPICS: Final = frozenset(("time", "place", "name", "outdoors"))
 """Topics that nearly any statement may touch; sharing one says little."""
+PART_CHARS_MIN: Final = 5
+"""Characters of a part of a compound that is looked up."""
+REST_MIN: Final = 3
+"""Characters at least before a part that it ends with: "description" is no script."""
+_SUFFIXES: Final = ("en", "er", "n", "e", "s")
 _FIRST_CJK: Final = "\u2e80"
 
 _PHRASES: Final = """
@@ -71,6 +76,7 @@ CHARS_MAX: Final = 400
 """Longer texts are pasted or explained: their own words find what they need."""
 TEXTS_CACHED: Final = 4096
 _topics: Final = TextCache[frozenset[str]](TEXTS_CACHED)
+_technical: Final = TextCache[bool](TEXTS_CACHED)
 
 
 def topics_in(text: str) -> frozenset[str]:
@@ -82,10 +88,23 @@ def topics_in(text: str) -> frozenset[str]:
 
 def _topics_in(text: str) -> frozenset[str]:
     topics_by_term, cjk_words, topics_by_cjk_word = _lexicon()
-    found = [topics_by_term.get(term, ()) for term in terms(text)]
+    found = [topics_by_term.get(term) or _compound_topics(term) for term in terms(text)]
     if not text.isascii():
         found += [topics_by_cjk_word[word] for word in cjk_words.findall(normalized_text(text))]
     return frozenset(topic for topics in found for topic in topics)
+
+
+def _compound_topics(term: str) -> frozenset[str]:
+    """Return the topics of the longest known words that a long one begins and ends with."""
+    topics_by_term, _, _ = _lexicon()
+    sizes = range(len(term), PART_CHARS_MIN - 1, -1)
+    bare = next((term.removesuffix(end) for end in _SUFFIXES if term.endswith(end)), term)
+    ends = [word[-size:] for size in sizes for word in (term, bare) if len(word) - size >= REST_MIN]
+    return frozenset(
+        topic
+        for parts in ([term[:size] for size in sizes], ends)
+        for topic in next(filter(None, map(topics_by_term.get, parts)), ())
+    )
 
 
 def shared_topics(topics: frozenset[str], others: frozenset[str]) -> float:
@@ -294,8 +313,8 @@ _TECHNICAL: Final = re.compile(
 
 
 def is_technical(text: str) -> bool:
-    """Return whether a text names a file, an identifier or code."""
-    return _TECHNICAL.search(text) is not None
+    """Return whether a text names a file, an identifier or code; cached as its topics."""
+    return _technical.get(text, lambda text: _TECHNICAL.search(text) is not None)
 
 
 def kind_of(question: str) -> QuestionKind:

@@ -11,14 +11,15 @@ from uuid import UUID
 
 from memsvc.core.facts import PROFILE_FACT_IDS, Fact, FactState
 from memsvc.core.frozen import frozen
+from memsvc.core.ranking import LONG_LENGTH
 from memsvc.core.scope import Scope
 from memsvc.store import facts, insights
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 
-LATEST_ITEMS: Final = 48
-"""Latest items of a session among which the user's are looked for."""
+LATEST_ITEMS: Final = 150
+"""Latest short items of a session that are read with a small memory, twice as many of all."""
 
 REMOVED_FIELDS: Final = {"ref": "", "session": "", "reason": "purged"}
 """Fields of a candidate in a trace that was purged since."""
@@ -38,8 +39,8 @@ class RecalledFilter:
     `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
     of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
     those at the places; with `profile_of` also those of a profile, and how the session is told it.
-    With `facts_max` the latest of all facts alone; with `latest_of` also the user's latest messages
-    of these indexes.
+    With `facts_max` the latest of all facts alone; with `latest_of` also the latest short items of
+    these indexes.
     """
 
     facts: Sequence[EntryPlace]
@@ -176,11 +177,12 @@ _READ: Final = f"""
                    array_agg(tokens) AS tokens
         FROM (
             SELECT * FROM unnest($9::int8[], $10::int4[])
-            UNION SELECT latest.book, latest.entry
+            UNION (SELECT latest.book, latest.entry
             FROM unnest($15::int8[]) AS shelf (book) CROSS JOIN LATERAL (
-                SELECT book, entry, role FROM entries WHERE tenant = $1 AND project = $2
-                    AND book = shelf.book AND length >= 0
-                ORDER BY entry DESC LIMIT {LATEST_ITEMS}) AS latest WHERE latest.role = 'user'
+                SELECT book, entry FROM entries WHERE tenant = $1 AND project = $2
+                    AND book = shelf.book AND length BETWEEN 0 AND {LONG_LENGTH}
+                ORDER BY entry DESC LIMIT {LATEST_ITEMS}) AS latest
+                LIMIT {2 * LATEST_ITEMS})
         ) AS place (book, entry) CROSS JOIN LATERAL (
             SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens
                 FROM entries

@@ -1,6 +1,6 @@
 """Which questions are about the person who asks, and which about the world or the text in hand."""
 
-from memsvc.core.question_kinds import QuestionKind, is_technical, kind_of
+from memsvc.core.question_kinds import QuestionKind, is_technical, kind_of, topics_in
 from memsvc.core.ranking import content_terms
 
 PERSONAL = """
@@ -92,3 +92,10 @@ def test_technical_texts_name_files_identifiers_or_code():
         "Her name is Ada Lovelace",
     ):
         assert not is_technical(text), text
+
+
+def test_a_long_word_has_the_topics_of_what_it_begins_or_ends_with() -> None:
+    assert "alert" in topics_in("die Störungsmeldungen")
+    assert "database" in topics_in("Schemaänderungen")
+    assert "licence" in topics_in("die Lizenzbedingungen")
+    assert topics_in("a description of abstractions") == topics_in("of a")

@@ -85,6 +85,74 @@ async def test_a_block_tells_nothing_twice_and_no_courtesies(opened: Opened) -> 
     assert [sorted(texts) for texts in told] == 2 * [[allergy, "Thursdays I fence at the club."]]
 
 
+WORK = {
+    "en": (
+        [
+            ("scheduling, no celery please", "Done by systemd: ingest.timer at 02:10 and 14:10."),
+            ("where do the mails arrive", "At pollen-in, fetched over IMAP at 07:40."),
+            ("use 8000?", "It is taken, so uvicorn listens on port 8127, see app/main.py."),
+            ("backups", "Nightly pg_dump with restic, kept 14 daily and 6 monthly."),
+            ("more contrast", "The legend is black on white now, changed in map.css."),
+        ],
+        [
+            ("how often is that kicked off", "ingest.timer"),
+            ("when do we look into the mailbox", "07:40"),
+            ("on which port do we listen", "8127"),
+            ("what if we lose everything", "restic"),
+        ],
+        ["who painted the Mona Lisa?", "What year did the Berlin Wall fall?"],
+    ),
+    "de": (
+        [
+            ("wer ist dran wenn ich weg bin", "Vertretung ist Tjark, steht in doku/vertretung.md."),
+            ("lizenz eupl", "LICENSE angelegt und in 27 Dateien eine SPDX-Zeile, siehe pruefe.py."),
+            ("gelb nervt, setz 325", "Warnschwelle gelb jetzt 325 statt 310."),
+            ("alte werte verdichten", "Nach 90 Tagen werden sie zu Stundenmitteln."),
+        ],
+        [
+            ("wer kümmert sich, solange ich verreist bin?", "Tjark"),
+            ("darf der quelltext weitergegeben werden?", "SPDX"),
+            ("ab welchem wert wird gewarnt, und welche stufe gilt?", "325"),
+            ("wie heben wir messwerte auf?", "Stundenmitteln"),
+        ],
+        ["Wer hat das Telefon erfunden?", "Wie heißt die Hauptstadt von Peru?"],
+    ),
+}
+
+
+async def test_a_small_memory_of_work_is_asked_in_other_words(door: Door) -> None:
+    wrong = []
+    for language, (turns, questions, others) in WORK.items():
+        for number, (text, answer) in enumerate(turns):
+            await say(door, f"t{number}", text, answer=answer, session=language, user_id=language)
+        for question, held in questions:
+            told = memory(await ask(door, question, session="new", user_id=language))["turns"]
+            if not any(held in turn["text"] for turn in told):
+                wrong.append(question)
+        wrong += [
+            question
+            for question in others
+            if memory(await ask(door, question, session="new", user_id=language))["turns"]
+        ]
+    assert wrong == []
+
+
+async def test_what_shares_topics_comes_first_in_a_small_memory_of_work(door: Door) -> None:
+    turns, _, _ = WORK["en"]
+    for number, (text, answer) in enumerate(turns):
+        await say(door, f"t{number}", text, answer=answer, session="old", user_id="ada")
+    prepared = await ask(
+        door, "is the schedule right at 02:10?", "new", user_id="ada", explain=True
+    )
+    first = prepared["explanation"]["candidates"][0]
+    assert first["ref"] == "t0-out-0"
+    assert first["parts"]["topics"] > 0
+    long_texts = await ask(
+        door, f"is the schedule right? {'x ' * 250}", "new", user_id="ada", explain=True
+    )
+    assert not any("topics" in one["parts"] for one in long_texts["explanation"]["candidates"])
+
+
 async def test_advice_is_told_a_small_memory_within_its_tokens(opened: Opened) -> None:
     said = [f"I keep {number} goats on the hill of the village." for number in range(20, 50)]
     for tokens, count in ((0, 0), (300, 1), (700, 5)):

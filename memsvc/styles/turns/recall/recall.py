@@ -34,7 +34,6 @@ from memsvc.styles.turns.recall.recalled import (
     ref_of,
 )
 from memsvc.styles.turns.recall.recalled_facts import (
-    ENTRIES_MAX,
     FACTS_MAX,
     FactRequest,
     fact_chunks,
@@ -53,6 +52,7 @@ from memsvc.styles.turns.recall.recalled_turns import (
     once_read,
     said_changes,
     with_changes,
+    with_topics,
     without_change_terms,
 )
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
@@ -268,6 +268,9 @@ class TurnRecall:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
         ranked = ranked.for_texts([read.items[place].text for place in best if place in read.items])
+        by_score = [(pool.place(entry.entry), entry) for entry in selected]
+        if _small_sessions(ranked, request):
+            ranked, by_score = with_topics(ranked, request.question, by_score, read.items)
         dropped = not_loaded(ranked, selected, request, in_context)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
@@ -281,9 +284,7 @@ class TurnRecall:
         of_facts = [chunk for chunk in of_facts if chunk.id not in told]
         quote_finder = QuoteFinder(pool.question.idf_by_term)
         selection = TurnSelection(self._options, request, ranked, quote_finder)
-        turns = selection.chunks(
-            [(pool.place(entry.entry), entry) for entry in selected], read.items, dropped
-        )
+        turns = selection.chunks(by_score, read.items, dropped)
         turns += selection.answers(turns, read.items, request.as_of)
         more = self._remaining(ranked, read, request, [*result, *of_facts, *turns], selection)
         facts_first, later = within_share(
@@ -345,8 +346,10 @@ class TurnRecall:
         )
         with_facts = bool(facts_asked.index_ids)
         with_profile = with_facts and self._options.profile_tok_max > 0
+        small_sessions = _small_sessions(ranked, request)
         if not (
             with_profile
+            or small_sessions
             or request.takes_small_memory
             or needs_all
             or facts_asked.ranked
@@ -362,7 +365,7 @@ class TurnRecall:
             needs_all or (request.takes_small_memory and with_facts),
             request.session if with_profile else None,
             FACTS_MAX + 1 if request.takes_small_memory and not needs_all else None,
-            _small_sessions(ranked, request),
+            small_sessions,
         )
         as_of = request.as_of
         return await stored.read(
@@ -399,14 +402,9 @@ class TurnRecall:
 
 
 def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
-    """Return the indexes whose latest messages a personal question may be told, if small."""
-    if (
-        not request.takes_small_memory
-        or "turns" not in request.sources
-        or ranked.pool.entries > ENTRIES_MAX
-    ):
-        return []
-    return list(ranked.pool.sessions)
+    """Return the indexes whose latest messages a question may be told, if small."""
+    is_read = request.reads_small_memory and "turns" in request.sources and ranked.pool.is_small
+    return list(ranked.pool.sessions) if is_read else []
 
 
 def _valid_at_time(request: RecallRequest, dropped: list[DroppedCandidate]) -> list[Quote]:

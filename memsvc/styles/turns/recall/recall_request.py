@@ -14,7 +14,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import decode_segment
 from memsvc.core.ports import CitedPassage, PassageSearch
 from memsvc.core.question_kinds import CHARS_MAX, QuestionKind, is_greeting_phrase
-from memsvc.core.ranking import Candidate, Question, bm25_idf
+from memsvc.core.ranking import SHORT_LENGTH, Candidate, Question, bm25_idf
 from memsvc.core.scope import Scope
 from memsvc.core.time_references import TimeReferences
 from memsvc.store.recalls import EntryPlace
@@ -31,6 +31,8 @@ DIGESTS: Final = 12
 OTHER_SESSION_WEIGHT: Final = 0.8
 """Factor of items of other sessions: an equal match of the session itself comes first, and one from
 elsewhere has to match by a quarter better."""
+ENTRIES_MAX: Final = 300
+"""Items of the sessions searched up to which a memory is looked through."""
 ENTRIES_PER_INDEX: Final = 1 << 32
 """Distance of indexes in the ids of candidates, so that none are neighbours."""
 
@@ -116,6 +118,12 @@ class CandidatePool:
     sessions: Mapping[int, str]
     order: Sequence[int]
     entries: int
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether the sessions hold few messages, and on the average short ones."""
+        length = sum(candidate.length for candidate in self.candidates)
+        return self.entries <= ENTRIES_MAX and length <= SHORT_LENGTH * len(self.candidates)
 
     def place(self, entry: int) -> EntryPlace:
         """Return the place of a candidate."""
@@ -273,13 +281,14 @@ class RecallRequest:
     kind: QuestionKind = QuestionKind.OPEN
 
     @property
+    def reads_small_memory(self) -> bool:
+        """Return whether a small memory is looked through."""
+        return self.as_of is None and len(self.question) <= CHARS_MAX
+
+    @property
     def takes_small_memory(self) -> bool:
         """Return whether a small memory is told also where no word of it is shared."""
-        return (
-            self.kind is QuestionKind.PERSONAL
-            and self.as_of is None
-            and len(self.question) <= CHARS_MAX
-        )
+        return self.kind is QuestionKind.PERSONAL and self.reads_small_memory
 
     def fact_index_ids(self) -> list[int]:
         """Return the fact indexes to search."""

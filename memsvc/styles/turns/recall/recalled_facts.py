@@ -76,8 +76,6 @@ _PROFILE_QUESTION = re.compile(
 FACTS_MAX: Final = 60
 MESSAGES_MAX: Final = 60
 """Facts and messages of the user that a small memory has at the most."""
-ENTRIES_MAX: Final = 300
-"""Items of the sessions searched up to which messages of a memory are looked through."""
 MESSAGE_CHARS_MAX: Final = 600
 FACT_EXTRA: Final = 0.2
 FIRST_PERSON_EXTRA: Final = 0.5

@@ -1,19 +1,27 @@
 """Past items that a prompt shows, the changes told with them, and why others are left out."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
+from math import sqrt
 from typing import Any, Final, Self
 
 from memsvc.core import relevance
 from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
-from memsvc.core.question_kinds import QuestionKind, is_filler, is_greeting_phrase, is_technical
-from memsvc.core.ranking import Candidate, Ranked
+from memsvc.core.question_kinds import (
+    QuestionKind,
+    is_filler,
+    is_greeting_phrase,
+    is_technical,
+    topics_in,
+)
+from memsvc.core.ranking import BACKGROUND_ENTRIES, Candidate, Ranked, bm25_idf
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.changes import (
     Change,
@@ -69,8 +77,12 @@ QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
 ANSWER: Final = "answer to what is shown"
 """Name of the score of an answer that no word of the question found."""
 TECHNICAL_MIN: Final = 2
-TECHNICAL_PART: Final = 4
+TECHNICAL_PART: Final = 6
 """Of work at least one in so many texts names a file or an identifier."""
+TOPICS: Final = "topics"
+"""Name of the score of the topics that an item shares with the question."""
+USER_SHARE: Final = 0.5
+"""Share of it that a message of the user's gets: what was done and found is in the answers."""
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
@@ -318,12 +330,51 @@ class RankedMatches:
         There what a function does is no general knowledge."""
         if not (self.silent and self.is_relevant_to_work):
             return self
-        technical = sum(map(is_technical, texts))
-        is_work = technical >= max(TECHNICAL_MIN, len(texts) / TECHNICAL_PART)
-        return self._about_work() if is_work else self
+        return self._about_work() if _is_work(texts) else self
 
     def _about_work(self) -> Self:
         return replace(self, confidence=self.confidence._replace(kind=QuestionKind.OPEN))
+
+
+def with_topics(
+    ranked: RankedMatches,
+    question: str,
+    found: list[tuple[EntryPlace, Ranked]],
+    items: Mapping[EntryPlace, Text],
+) -> tuple[RankedMatches, list[tuple[EntryPlace, Ranked]]]:
+    """Return the matches of a small memory of work by words and topics, its items best first.
+
+    People ask for what was done in other words than it was reported in: there a topic that an item
+    shares with the question counts as a word that is as rare. It is no evidence for a question of
+    general knowledge. Of another memory nothing changes."""
+    asked = topics_in(question)
+    if not asked or not _is_work([text.text for text in items.values()]):
+        return ranked, found
+    topics = {place: topics_in(text.text) & asked for place, text in items.items()}
+    counts = Counter(chain.from_iterable(topics.values()))
+    entries = len(items) + BACKGROUND_ENTRIES
+    idf = {topic: bm25_idf(count, entries) for topic, count in counts.items()}
+    by_words = {ranked.pool.place(entry.entry): entry for entry in ranked.items}
+    norm, relevance_max = sqrt(sum(idf.values())) or 1.0, ranked.confidence.relevance
+    result = []
+    for place, of_both in topics.items():
+        entry = by_words.get(place, Ranked(place.entry, 0.0, {}, 0.0))
+        shared = sum(idf[topic] for topic in of_both)
+        part = shared * (USER_SHARE if items[place].role == "user" else 1)
+        if entry.score + part > 0:
+            parts = {**entry.parts, TOPICS: part}
+            result.append((place, entry._replace(score=entry.score + part, parts=parts)))
+            relevance_max = max(relevance_max, entry.relevance + shared / norm)
+    result.sort(key=lambda pair: (pair[1].score, pair[0].entry), reverse=True)
+    if ranked.confidence.kind is not QuestionKind.GENERAL:
+        confidence = ranked.confidence._replace(relevance=relevance_max)
+        ranked = replace(ranked, confidence=confidence)
+    return ranked, result
+
+
+def _is_work(texts: Collection[str]) -> bool:
+    """Return whether a good part of some texts is technical."""
+    return sum(map(is_technical, texts)) >= max(TECHNICAL_MIN, len(texts) / TECHNICAL_PART)
 
 
 class TurnSelection:
