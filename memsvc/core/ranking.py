@@ -410,7 +410,8 @@ def _score_modifiers(
     if candidate.weight != 1:
         result.append(("elsewhere", candidate.weight))
     if candidate.feedback:
-        result.append(("feedback", 1 + weights.feedback * candidate.feedback))
+        rated = weights.helped if candidate.feedback > 0 else -weights.wrong
+        result.append(("feedback", 1 + rated))
     return result
 
 
@@ -487,8 +488,10 @@ class RankWeights:
     """Gain of an entry from the time that the question refers to."""
     order: float = 0.1
     """Gain of the first, or the latest, of the matches where the question asks for that."""
-    feedback: float = 0.3
-    """Gain of an entry that was said to have helped, loss of one that was said to be wrong."""
+    helped: float = 0.15
+    """Gain of an entry that was said to have helped; questions about other things lose by it."""
+    wrong: float = 0.3
+    """Loss of an entry that was said to be wrong."""
 
 
 DEFAULT_WEIGHTS: Final = RankWeights()

@@ -265,7 +265,7 @@ class FactTools:
     ) -> Feedback:
         """Say that a recalled fact or turn helped or was wrong: it ranks higher or lower.
 
-        Wrong is what is untrue, not what answers another question. A wrong fact is questioned."""
+        Wrong means untrue. A wrong fact is questioned."""
         if bool(record_id) == bool(turn_id):
             raise invalid("give either record_id or turn_id")
         changed = await self.fact_correction.feedback(
