@@ -1,11 +1,12 @@
 """Learn the model of sentences anew: `python -m benchmarks.train_sentences`.
 
 It reads the labelled sentences and the worked half, never the scored one, and writes
-`memsvc/core/rules/sentence_model.txt`."""
+`memsvc/core/rules/sentence_model.txt`. Words of one group in `word_groups.txt` share a part of
+their weights, so that it knows rare ones."""
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, sqrt
 from pathlib import Path
@@ -15,18 +16,26 @@ import orjson
 
 from benchmarks.beliefs import FOLDER
 from memsvc.core.rules import sentence_model
-from memsvc.core.rules.sentence_model import MODEL_FILE, features
+from memsvc.core.rules.sentence_model import LABELS, MODEL_FILE, features
 
 FILES: Final = ("labelled", "worked")
+GROUPS_FILE: Final = FOLDER / "word_groups.txt"
+"""Lines of a group, a colon and words of six languages."""
 ROUNDS: Final = 8
 STEP: Final = 0.5
-DECAY: Final = 0.001
+DECAY: Final = 0.0001
 """Share of a weight that each sentence with its feature takes away."""
 COUNT_MIN: Final = 2
-"""Sentences that a feature needs."""
-KEPT: Final = {"lasts": 4400, "orders": 4100}
-"""Features of a label that weigh most in all its sentences."""
+"""Sentences that a feature needs, unless it is a word of a group."""
+UNSEEN: Final = 0.5
+"""Sentences that a word of a group counts as which was seen once or never."""
+BYTES_LEARNED: Final = 70_000
+BYTES_MAX: Final = 57_200
+"""Size of the file when it is learned again, and in the end."""
+IMPORTANCE: Final = {"lasts": 1.0, "orders": 1.2}
 MEANT: Final = {"B1": "lasts", "B7": "orders", "B8": "lasts"}
+MAXIMUM: Final = 30.0
+"""Score from which on nothing is learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ def sentences() -> Iterator[Sentence]:
     """Yield the labelled sentences: what lasts, instructions, and what is neither."""
     for name in FILES:
         data = orjson.loads((FOLDER / f"{name}.json").read_bytes())
-        for row in (*MEANT, "B2", "B3"):
+        for row in (*MEANT, "B2", "B3", "asks"):
             for item in data.get(row, ()):
                 text = item["text"]
                 found = frozenset(features(text))
@@ -56,57 +65,107 @@ def sentences() -> Iterator[Sentence]:
                 yield Sentence(question, frozenset(features(question)), "", 1)
 
 
-def learn(examples: Sequence[Sentence], label: str, known: set[str]) -> dict[str, float]:
-    """Return the weight of each known feature for a label: logistic regression with AdaGrad."""
-    places = {name: place for place, name in enumerate(sorted(known))}
+def groups() -> dict[str, list[str]]:
+    """Return the groups of each word that is in some, marked so that they are no features."""
+    found = defaultdict[str, list[str]](list)
+    for line in GROUPS_FILE.read_text(encoding="utf-8").splitlines():
+        group, _, words = line.partition(": ")
+        for word in dict.fromkeys(words.split()):
+            found[word].append(f"@{group}")
+    return found
+
+
+def learn(
+    examples: Sequence[Sentence],
+    label: str,
+    known: Collection[str],
+    groups: Mapping[str, Sequence[str]],
+) -> dict[str, float]:
+    """Return the weight of each known feature for a label: logistic regression with AdaGrad.
+
+    That of a word is its own and those of its groups."""
+    columns = sorted({*known, *(group for name in known for group in groups.get(name, ()))})
+    places = {name: place for place, name in enumerate(columns)}
+    shared = {name: [places[group] for group in groups.get(name, ())] for name in known}
     weights, squares = [0.0] * len(places), [0.01] * len(places)
-    visits = [
-        (
-            sorted(places[name] for name in example.features if name in places),
-            float(example.label == label),
-            example.weight,
-        )
-        for example in examples
-    ]
+    visits = []
+    for example in examples:
+        names = sorted(name for name in example.features if name in shared)
+        found = [places[name] for name in names]
+        found += [place for name in names for place in shared[name]]
+        scale = 1 / sqrt(len(names) or 1)
+        visits.append((found, scale, float(example.label == label), example.weight))
     drawn = random.Random(1)
     for _ in range(ROUNDS):
         drawn.shuffle(visits)
-        for found, wanted, weight in visits:
-            scale = 1 / sqrt(len(found) or 1)
+        for found, scale, wanted, weight in visits:
             score = scale * sum([weights[place] for place in found])
-            slope = weight * scale * (1 / (1 + exp(-score)) - wanted)
+            slope = weight * scale * (1 / (1 + exp(-max(score, -MAXIMUM))) - wanted)
             for place in found:
                 step = slope + DECAY * weights[place]
                 squares[place] += step * step
                 weights[place] -= STEP * step / sqrt(squares[place])
-    return {name: weights[place] for name, place in places.items()}
+    return {
+        name: weights[places[name]] + sum(weights[place] for place in shared[name])
+        for name in known
+    }
 
 
-def model_of(examples: Sequence[Sentence], label: str) -> dict[str, float]:
-    """Return the weights that matter most, learned again without the others."""
+def model_of(examples: Sequence[Sentence]) -> dict[str, tuple[float, ...]]:
+    """Return the weights, in halves, of what matters, learned again without most of the rest."""
     counts = Counter[str]()
     for example in examples:
         counts.update(dict.fromkeys(example.features, example.weight))
-    known = {feature for feature, count in counts.items() if count >= COUNT_MIN}
-    weights = learn(examples, label, known)
-    ranked = sorted(known, key=lambda name: (-abs(weights[name]) * sqrt(counts[name]), name))
-    return learn(examples, label, set(ranked[: KEPT[label]]))
+    shared = groups()
+    known = {name for name, count in counts.items() if count >= COUNT_MIN or name in shared}
+    known |= {name for name in shared if name in features(name)}
+    model: dict[str, tuple[float, ...]] = {}
+    for bytes_max in (BYTES_LEARNED, BYTES_MAX):
+        by_label = {label: learn(examples, label, known, shared) for label in LABELS}
+        model = kept(by_label, counts, bytes_max)
+        known = set(model)
+    return model
 
 
-def written(weights: Mapping[str, float], label: str) -> Iterator[str]:
-    """Yield the lines of a label, each with the features of one weight."""
-    by_weight = defaultdict[float, list[str]](list)
-    for name, weight in weights.items():
-        by_weight[round(weight, 1)].append(name)
-    for weight in sorted(by_weight):
-        if weight:
-            yield f"{label} {weight:+.1f}: " + "\t".join(sorted(by_weight[weight])) + "\n"
+def kept(
+    by_label: Mapping[str, Mapping[str, float]], counts: Counter[str], bytes_max: int
+) -> dict[str, tuple[float, ...]]:
+    """Return the rounded weights of the features that weigh most for their length and fit."""
+
+    def importance(name: str) -> float:
+        weight = max(IMPORTANCE[label] * abs(by_label[label][name]) for label in LABELS)
+        count = max(counts[name], UNSEEN + counts[name] / 2)
+        return weight * sqrt(count) / sqrt(len(name.encode()) + 1)
+
+    model: dict[str, tuple[float, ...]] = {}
+    size, heads = 0, set[tuple[float, ...]]()
+    for name in sorted(by_label["lasts"], key=lambda name: (-importance(name), name)):
+        weights = tuple(round(2 * by_label[label][name]) / 2 for label in LABELS)
+        added = len(name.encode()) + 1 + len(head_of(weights)) * (weights not in heads)
+        if any(weights) and size + added <= bytes_max:
+            size += added
+            heads.add(weights)
+            model[name] = weights
+    return model
+
+
+def head_of(weights: Sequence[float]) -> str:
+    """Return how the line of the features with some weights begins."""
+    return " ".join(f"{weight:+g}" for weight in weights) + ": "
+
+
+def written(model: Mapping[str, tuple[float, ...]]) -> Iterator[str]:
+    """Yield the lines of a model, each with the features of the same weights."""
+    by_weights = defaultdict[tuple[float, ...], list[str]](list)
+    for name, weights in model.items():
+        by_weights[weights].append(name)
+    for weights in sorted(by_weights):
+        yield head_of(weights) + "\t".join(sorted(by_weights[weights])) + "\n"
 
 
 def main() -> None:
     """Learn, and write the file."""
-    examples = list(sentences())
-    lines = [line for label in KEPT for line in written(model_of(examples, label), label)]
+    lines = written(model_of(list(sentences())))
     Path(sentence_model.__file__).with_name(MODEL_FILE).write_text("".join(lines), encoding="utf-8")
 
 

@@ -19,16 +19,22 @@ _CLOSING_QUOTES = {
     "「": "」",
     "『": "』",
     "‹": "›",
+    "‚": "‘",
     '"': '"',
     "`": "`",
     "'": "'",
 }
 QUOTATION_MARKS = frozenset(_CLOSING_QUOTES) - {"`"}
 _FENCES = ("```", "~~~")
-_MARK = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
+_MARK = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›‚‘]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})(?=[\s/>])[^<>\n]{0,200}>")
 TAGS_OPEN_MAX = 50
-_BLOCK_QUOTE = re.compile(r"^[ \t]{0,8}>.*$", re.MULTILINE)
+_BLOCK_QUOTE = re.compile(r"^[ \t]{0,8}(?:>|// ).*$", re.MULTILINE)
+_VERSES = re.compile(
+    r"(?:(?<=[.!?:：] )|^)(?:[^/\n.!?:：]*\w+ \w+ \w+[^/\n.!?:：]*,? / ){2}[^/\n]+|(?:(?<=[.!?:：] )|^)[^/\n.!?:：]+[,;] / [^/\n]+",
+    re.MULTILINE,
+)
+"""Lines of a poem in one line."""
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
 _STAMP = (
@@ -51,7 +57,7 @@ _NO_CJK_NAME = re.compile(r"[我你的了是在有不这那一私僕俺をはが
 _ITEM = re.compile(r"\s{0,8}(?:[-*•・·–]|\d{1,2}[.)]|[A-Z][.)]|★)\s?(?=\S)")
 _ITEM_NUMBER = re.compile(r"[^\W\d_]{3,20} (?:\d{1,2}|[A-Z])")
 """The label of one of several texts."""
-_SEPARATOR = re.compile(r"(?<= )([/=*_~#|+-])\1{2,}(?= )")
+_SEPARATOR = re.compile(r"(?<= )(?:([/=*_~#|+-])\1{2,}|>{1,3}|//|--)(?= )|——")
 """What stands between a text and a request in a line."""
 _LOG_LINE = re.compile(rf"\s{{0,4}}{_STAMP}\s")
 _EMAIL_HEADER = re.compile(
@@ -178,7 +184,8 @@ def _pasted_spans(text: str) -> Sequence[Span]:
     if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):
         return quoted  # one sentence
     paragraphs = _paragraphs(text, quoted)
-    return merged([*quoted, *_structured(paragraphs), *_given(text, paragraphs)])
+    verses = (match.span() for match in _VERSES.finditer(text)) if " / " in text else ()
+    return merged([*quoted, *verses, *_structured(paragraphs), *_given(text, paragraphs)])
 
 
 def _gives_roles(text: str) -> bool:
@@ -408,7 +415,10 @@ def _email_start(paragraphs: Sequence[Lines]) -> int | None:
         for line in paragraph
         if line.kind == "header"
     ]
-    if heads and any(_EMAIL_HEADER.match(line.own) for line in paragraphs[heads[0]]):
+    if heads and (
+        (heads.count(heads[0]) > 1 and paragraphs[heads[0]][-1].kind != "header")
+        or any(_EMAIL_HEADER.match(line.own) for line in paragraphs[heads[0]])
+    ):
         return heads[0]
     for number, paragraph in enumerate(paragraphs):
         greeting = words.GREETING.match(paragraph[0].own)
@@ -476,7 +486,7 @@ def _in_line(line: _Line) -> Iterator[Span]:
         and len(after) >= sentences_min
         and (
             words.GENERAL.search(line.own, line.at, after[0])
-            or words.COMMENT.search(line.own[after[0] : after[1]])
+            or words.COMMENT.search(line.own[after[0] : [*after, len(line.own)][1]])
         )
     )
     if len(after) >= sentences_min and not is_remark:

@@ -13,8 +13,8 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 MODEL_FILE: Final = "sentence_model.txt"
-"""Lines of a label (`lasts` or `orders`), a weight, a colon and the features that have it, apart by
-tabs."""
+"""Lines of the weights for both labels, a colon and the features that have them, apart by tabs."""
+LABELS: Final = ("lasts", "orders")
 PREFIX_CHARS: Final = 4
 CJK_CHARS_MAX: Final = 3
 LENGTHS: Final = (3, 6, 10, 16, 25)
@@ -143,10 +143,9 @@ def features(sentence: str) -> Iterator[str]:
 def _weights() -> Mapping[str, tuple[float, float]]:
     """Return the weights of each feature for `lasts` and for `orders`."""
     content = files("memsvc.core.rules").joinpath(MODEL_FILE).read_text(encoding="utf-8")
-    found: dict[str, list[float]] = {}
+    found: dict[str, tuple[float, float]] = {}
     for line in content.splitlines():
         head, _, names = line.partition(": ")
-        label, weight = head.split()
-        for name in names.split("\t"):
-            found.setdefault(name, [0.0, 0.0])[label == "orders"] = float(weight)
-    return {name: (lasts, orders) for name, (lasts, orders) in found.items()}
+        lasts, orders = map(float, head.split())
+        found.update(dict.fromkeys(names.split("\t"), (lasts, orders)))
+    return found

@@ -23,7 +23,7 @@ from memsvc.core.rules.sentence_model import (
     judged_in,
 )
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
-from memsvc.core.rules.text_requests import LASTING
+from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
 from memsvc.core.rules.word_groups import WORD, health_topics
 from memsvc.core.secrets import is_secret
 
@@ -37,10 +37,10 @@ SENTENCE_CHARS_READ = 400
 
 VALUE_BYTES_MAX = 128
 FRAGMENT_CHARS_MAX = 40
-LASTS_MIN = -0.15
-ORDERS_MIN = -0.7
+LASTS_MIN = -0.3
+ORDERS_MIN = -0.9
 """Judgements from which on a sentence is a statement, or an instruction."""
-CLASS_MIN = -2.2
+CLASS_MIN = -1.4
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
 REQUEST_MIN = -1.8
@@ -96,8 +96,9 @@ _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no) ?\?+\s*$"
 )
 """A tag that makes a question of a statement."""
+_MONTHS = r"(?:jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 _END = re.compile(
-    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<='\d\d\.)(?=\s)|(?<=[ (](?:19|20)\d\d\.)(?=\s)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])|(?<=;)(?=\s))[\"'”’»)」』”）]*",
+    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?!{_MONTHS})(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<='\d\d\.)(?=\s)|(?<=[ (](?:19|20)\d\d\.)(?=\s)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])[。！？…]*|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
 )
 _QUOTES = frozenset('«“「"')
@@ -220,11 +221,14 @@ def statements_in(
     has_text = holds_text(text, pasted)
     message = "" if has_text else text
     order: Found | None = None
+    told: Found | None = None
+    before = ""
     for sentence_start, sentence_end in sentence_spans(text):
         sentence = text[sentence_start:sentence_end]
         start = sentence_end - len(sentence.lstrip(_QUOTATION_ENDS))
         end = own_end(text, pasted, start, sentence_end)
         if within(pasted, start) or not _is_read(text, start, end, sentence_end):
+            before = ""
             continue
         known = {fact_id for at, until, fact_id in read_already if at < end and start < until}
         read: list[Found] = []
@@ -240,12 +244,43 @@ def statements_in(
         if order is not None:
             yield order
         order = next((found for found in read if found.topic is t.INSTRUCTION), None)
-        for found in read:
-            is_phrase = found.topic is t.STATEMENT and is_greeting_phrase(found.statement)
-            if found is not order and not is_phrase:
-                yield found
-    if order is not None:
-        yield order
+        finished, told = _told_after(read, told, before)
+        yield from (found for found in finished if found is not order)
+        before = text[start:end].strip(_TRIM)
+    yield from (found for found in (told, order) if found is not None)
+
+
+def _told_after(
+    read: Sequence[Found], told: Found | None, before: str
+) -> tuple[list[Found], Found | None]:
+    """Return what a sentence finishes, and the statement on which the next one may lean.
+
+    `told` was that until now, and `before` is the sentence before."""
+    finished = []
+    is_before = told is not None and told.statement.endswith(before)
+    for found in read:
+        if found.topic is not t.STATEMENT:
+            finished.append(found)
+        elif not is_greeting_phrase(found.statement):
+            joined = _joined(told.statement if told is not None and is_before else before, found)
+            if told is not None and not (joined and is_before):
+                finished.append(told)
+            told = joined or found
+    return finished, told
+
+
+def _joined(before: str, found: Found) -> Found | None:
+    """Return a statement with the words before it, if it leans on them: it names no speaker."""
+    space = "" if _HAN_OR_KANA.search(found.statement) else " "
+    longer = before + space + found.statement
+    if (
+        not before
+        or before.endswith(("?", "？"))
+        or len(longer) > STATEMENT_CHARS_MAX
+        or FIRST_PERSON.search(found.statement.lower())
+    ):
+        return None
+    return replace(found, value=_value_of(longer), statement=longer)
 
 
 def _is_read(text: str, start: int, end: int, sentence_end: int) -> bool:

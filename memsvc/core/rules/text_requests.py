@@ -168,14 +168,19 @@ STANDING: Final = quick_pattern(
 """What makes a request one for all times: an instruction, about no text of this message."""
 
 ROLES: Final = quick_pattern(
-    r"\b(?:you're|you are|du bist|sie sind|eres|tu es|vous êtes) (?:the|now an?|der|die|das|el|la|le|l')[ ']?(?!best|one|only|man|boss|expert|beste|einzige|mejor|únic|meilleur|seul)\w"
+    r"\b(?:you're|you are|du bist|sie sind|eres|tu es|vous êtes) (?:(?:the|now an?|der|die|das|el|la|le) |l')(?!best|one|only|man|boss|expert|beste|einzige|mejor|únic|meilleur|seul)\w"
     r"|\b(?:game|play|role-?play|pretend\w*|spiel\w*|juego|juguemos|jeu|jouons)\b[^.!?\n]{0,30}[:：]\s?(?:i|i'm|you|you're|ich|du|yo|soy|tú|je|tu)\b"
-    r"|ごっこ|过家家|角色扮演|我[是演当扮][^。！？\n]{0,40}你[是演当扮]|[私僕俺]は[^！？\n]{0,40}(?:あなた|君|お前|おまえ)は",
+    r"|\b(?:back to|resume|continue|continuing|still in|carry on with|for|bedtime) (?:(?:our|the|my|this) )?(?:\w+ )?(?:game|scene|campaign|role-?play|larp|sims|saga|session|detective thing)\b(?= with|\W|$)|\bin this (?:scene|game)\b|\b(?:stay|still|be) in character\b|\byour (?:move|line|turn)\W*$|\b(?:write on|carry on|continue) (?:from here|this|the (?:log|story|diary))\b|\bkeep (?:that|this|the) voice\b"
+    r"|\b(?:be|play|still as|now as|as) the \w+(?: \w+)?,? (?:ok|please|and i|i'm|i am|again)\b|\b(?:let's|lets) (?:play|pretend)\b|\bpretend (?:i'm|i am|i was|you're|you are|that i|that you|we're|we are|to be)\b|\b(?:my|her|his) (?:character|next trait)\b|\bscene\b[^.!?\n]{0,25}[:：]|\bin first person\b|\byou are an? \w+(?: \w+){0,2} and i'm an? "
+    r"|\b(?:wir spielen|spiel mit mir|lass uns spielen|spielen wir|rollenspiel|weiter im spiel|tu so, als|meine figur|in (?:der|dieser) (?:szene|rolle)|du spielst|du machst den|du bist dran|wir machen da weiter|schreib weiter)\b"
+    r"|\b(?:vamos a jugar|juguemos|jugamos|seguimos (?:con )?(?:la|el) (?:partida|juego|escena|historia)|mi personaje|(?:en|retomo) el papel|haz(?:te)? como si|haz de cuenta|te toca, \w+|vos sos)\b"
+    r"|\bon (?:joue|reprend|continue|fait un jeu)\b[^.!?\n]{0,25}(?:partie|scène|jeu|jdr|[:：])|\b(?:mon personnage|dans la peau d|fais comme si|faisons (?:comme si|semblant)|jeu de rôle|à toi de jouer|dans le même ton)|\bà toi\b[^.!?\n]{0,15}\W*$"
+    r"|ごっこ|过家家|扮演|我[是演当扮][^。！？\n]{0,40}你[是演当扮]|[接继]着?[续]?演|[你我]演|来玩.{0,4}游戏|剧本杀|接着往下写|[私僕俺]は[^！？\n]{0,40}(?:あなた|君|お前|おまえ)は|続きいくよ|(?:役|設定)で[、。い]|設定[:：]|(?:役|主人)として|なりきり|一人称で書"
 )
 """What gives out roles in a play, in lower case: "you're the ferryman"."""
 
 FIRST_PERSON: Final = re.compile(
-    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|donde trabajo|enseño|estudio|llevo|dirijo|nací|leo|organizo|gestiono|je|j'\w+|nous|(?<!give )(?<!tell )(?<!show )(?<!send )(?<!help )me|mich)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?(?:'s|s')(?!\w))(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]",
+    r"\b(?:i|i'm|i've|we|ich|wir|yo|soy|tengo|vivo|donde trabajo|enseño|estudio|llevo|dirijo|nací|leo|organizo|gestiono|je|j'\w+|nous|(?<!give )(?<!tell )(?<!show )(?<!send )(?<!help )me|mich)\b|\b(?:my|our|mein\w*|mis?|mon|ma|mes)\b(?! \w+(?: \w+)?(?:'s|s')(?!\w))(?! \w+ (?:has|had|is|was|hat|ist|tiene|a)\b)|[我俺僕私]|わし|おれ|拙者|本宫",
 )
 DIRECTIVE: Final = re.compile(
     r"[?？:：]|\b(?:please|pls|plz|bitte|por favor|svp|stp|s'il te plaît|s'il vous plaît)\b|请|帮|ください|お願い|^(?!\W{0,3}(?:the|our|my|an?|this|that|it|there|they|he|she|we|i|die|der|das|unser\w*|mein\w*|eine?|es|ich|wir|el|la|los|las|una?|hay|mi|yo|les?|une?|il|elle|on|je|nous)\b)",
