@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Final, cast
 
 
@@ -12,13 +11,13 @@ class _LazyPattern:
     def __init__(self, pattern: str, flags: int, rearrange: Callable[[str], str]) -> None:
         self._source = pattern, flags, rearrange
 
-    @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        pattern, flags, rearrange = self._source
-        return re.compile(rearrange(pattern), flags)
-
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._compiled, name)
+        # without a lock: who needs a pattern is not to wait while another compiles
+        if name == "_compiled":
+            pattern, flags, rearrange = self._source
+            value: Any = re.compile(rearrange(pattern), flags)
+        else:
+            value = getattr(self._compiled, name)
         setattr(self, name, value)
         return value
 
