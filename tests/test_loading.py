@@ -4,7 +4,9 @@ memory."""
 import gzip
 import subprocess
 import sys
+from pathlib import Path
 
+import orjson
 import pytest
 import structlog
 
@@ -32,6 +34,35 @@ ANSWERING = {
     "memsvc.app",
     "memsvc.console.routes",
 }
+LOADING = """
+import asyncio, sys, threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from memsvc.adapters.jwks import Jwks
+from memsvc.console.page import CookieFactory
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jwt":
+            loop = threading.current_thread() is threading.main_thread()
+            print("loop" if loop else "thread", file=sys.stderr)
+
+async def secret():
+    return b"s" * 32
+
+async def cookie_of(_):
+    now = datetime.now(UTC)
+    cookies = CookieFactory(secret, timedelta(hours=1))
+    assert await cookies.verify("slot", "", now) is None
+    assert await cookies.verify("slot", await cookies.create("slot", b"k", now), now)
+
+async def key_of(file):
+    assert await Jwks(Path(file), timeout_s=10, refresh_s=60, retry_s=60).find("a")
+
+sys.meta_path.insert(0, Finder())
+asyncio.run(globals()[sys.argv[1]](sys.argv[2]))
+"""
 
 
 def loads(program: str, *arguments: str) -> set[str]:
@@ -53,6 +84,16 @@ def test_help_loads_no_command_and_a_command_that_asks_a_server_loads_nothing_of
     asking = loads(RUN, "files", "ls", "/", "--url", "http://127.0.0.1:1")
     assert "memsvc.cli.file_commands" in asking
     assert asking & {*SERVING, *MIGRATING, *ANSWERING} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_use", ["cookie_of", "key_of"])
+def test_whoever_first_needs_what_reads_tokens_keeps_nobody_waiting_for_it(
+    first_use: str, tmp_path: Path
+) -> None:
+    key = {"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "A" * 43}
+    (tmp_path / "keys.json").write_bytes(orjson.dumps({"keys": [key]}))
+    assert loads(LOADING, first_use, str(tmp_path / "keys.json")) == {"thread"}
 
 
 @pytest.mark.slow

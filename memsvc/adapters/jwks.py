@@ -140,7 +140,8 @@ class Jwks:
 
     async def _read(self) -> None:
         try:
-            self._keys = keys_of(await self._document())
+            # what reads keys is loaded with the first, and would keep the loop waiting
+            self._keys = await asyncio.to_thread(keys_of, await self._document())
             if self._outage:
                 log.info("the keys of the issuer are read again")
             self._outage = False

@@ -6,12 +6,14 @@ be two tenants. A key that is revoked ends its sessions: it is looked up again w
 and so is whether the session was closed.
 """
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
+from importlib import import_module
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -103,22 +105,23 @@ class CookieFactory:
         self, slot: str, key_hash: bytes, now: datetime, started_at: datetime | None = None
     ) -> str:
         """Return the cookie of a slot for a key's hash, in a session that began now or before."""
-        import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
-
         started_at = started_at or now
         until = min(now + self._lifetime, started_at + SESSION_MAX)
         times = {"iat": int(started_at.timestamp()), "exp": int(until.timestamp())}
         claims = {"aud": slot, "key": key_hash.hex()} | times
-        return jwt.encode(claims, await self._shared_secret(), _ALGORITHM)
+        secret = await self._shared_secret()
+        import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
+
+        return jwt.encode(claims, secret, _ALGORITHM)
 
     async def verify(self, slot: str, cookie: str, now: datetime) -> SessionCookie | None:
         """Return the content of a cookie.
 
         None for one that is not of this slot, was not made here, or has expired.
         """
+        secret = await self._shared_secret()
         import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
 
-        secret = await self._shared_secret()
         try:
             claims = jwt.decode(
                 cookie,
@@ -148,6 +151,7 @@ class CookieFactory:
 
     async def _shared_secret(self) -> bytes:
         if self._secret is None:
+            await asyncio.to_thread(import_module, "jwt")  # it would keep the loop waiting
             self._secret = await self._load_secret()
         return self._secret
 
