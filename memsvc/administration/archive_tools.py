@@ -66,7 +66,7 @@ class ArchiveWriter:
         self.waiting_bytes = 0
         self.rows: Counter[str] = Counter()
 
-    def take(self) -> bytes:
+    def pop(self) -> bytes:
         """Return what was written since the last time."""
         waiting = b"".join(self._waiting)
         self._waiting.clear()
@@ -155,8 +155,8 @@ class _ExportRun:
         """Yield all of it, in order, in chunks that are worth sending."""
         async for _ in self._steps():
             if self._writer.waiting_bytes >= CHUNK_BYTES:
-                yield self._writer.take()
-        yield self._writer.take()
+                yield self._writer.pop()
+        yield self._writer.pop()
 
     async def _steps(self) -> AsyncIterator[None]:
         """Write all of it; yield wherever what waits may be taken."""
@@ -173,6 +173,7 @@ class _ExportRun:
                         if part.add(dict(row)):
                             yield
                 part.flush()
+                yield
             part = _RowsBuffer(project, JOBS, self._writer)
             for name, subject in await export.pending_jobs(tx):
                 part.add({"name": name, "subject": subject})
@@ -212,6 +213,7 @@ class _ExportRun:
                 self._writer.content(await anext(blocks))
                 yield
             self._writer.end()
+            yield
 
     async def _blocks(self, tx: Tx, streams: Sequence[ExportStream]) -> AsyncIterator[bytes]:
         block_ids: list[tuple[int, int]] = []

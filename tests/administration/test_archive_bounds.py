@@ -6,14 +6,21 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.administration import archive_restore
+from memsvc.administration import archive_restore, archive_tools
 from memsvc.administration.archive_format import ROWS_BYTES
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import derived_index, export, usage
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
-from tests.administration.archived import exported, restored, rows, write
+from tests.administration.archived import (
+    archives,
+    exported,
+    restored,
+    rows,
+    scope_of,
+    write,
+)
 from tests.administration.test_archive_refusals import (
     FACTS,
     Change,
@@ -86,6 +93,21 @@ async def test_writers_go_on_while_an_archive_is_checked(
     checked = await restored(other_call, archive, check=True, allowed=allowed)
     assert [one.written for one in checked.projects] == [True, True]
     assert steps == ["quota_bytes", "set_restored", "set_restored", "build", "build", "quota_bytes"]
+
+
+async def test_no_more_of_an_archive_waits_than_a_part_of_a_table_or_a_file(
+    call: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_tools, "CHUNK_BYTES", 1)
+    for number in range(4):
+        prompt = "{conversation}" + "p" * 10_000
+        await call("memories_put_prompt", project=f"p{number}", prompt=prompt)
+        await write(call, f"/{number}.md", "")
+    async with archives(call).opened(scope_of(call, "*"), gzip=False, calls=False) as archive:
+        chunks = [chunk async for chunk in archive.chunks]
+    assert max(map(len, chunks)) < 20_000 < 40_000 < sum(map(len, chunks))
+    headers = [chunk.count(b"ustar") for chunk in chunks]
+    assert max(headers) <= 3 < sum(headers)
 
 
 def jobs(content: bytes) -> Change:
