@@ -16,7 +16,7 @@ QUIET_MODULES = ("alembic", "mcp", "pgqueuer", "uvicorn")
 SWITCH_S = 0.001
 """How long a thread that computes may keep the event loop waiting for the interpreter, each time
 that it wakes. A call wakes it some twenty times."""
-GARBAGE_MAX: Final = 5000
+OBJECTS_MAX: Final = 5000
 """Objects after which garbage is collected. A recall has some two thousand at once, and no
 garbage."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -41,7 +41,7 @@ def ready() -> None:
     """Free garbage, and exempt what has been loaded from later collections."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE_MAX)
+    gc.set_threshold(OBJECTS_MAX)
     gc.enable()
 
 

@@ -214,8 +214,8 @@ def _places_in(text: str) -> tuple[_Place, ...]:
                 place = (match, told, _with_neighbours(sentences, at))
                 (found if told[0] else events).append(place)
     return tuple(
-        (*match.span(), *around, _labels(match[0], told))
-        for match, told, around in found[-CHANGES_MAX:] or events[-1:]
+        (*match.span(), *context, _labels(match[0], told))
+        for match, told, context in found[-CHANGES_MAX:] or events[-1:]
     )
 
 

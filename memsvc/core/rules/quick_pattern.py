@@ -92,8 +92,8 @@ def _first_characters(branch: str) -> set[str]:
     if branch.startswith(_OPTIONAL, end):
         return set()
     if branch.startswith("(?:"):
-        firsts = [_first_characters(inner) for inner in _branches(branch[3 : end - 1])]
-        return set().union(*firsts) if all(firsts) else set()
+        found = [_first_characters(inner) for inner in _branches(branch[3 : end - 1])]
+        return set().union(*found) if all(found) else set()
     if branch[0] == "[":
         inside = branch[1 : end - 1]
         return set() if re.search(r"^\^|\\|-", inside) else set(inside)
@@ -102,14 +102,14 @@ def _first_characters(branch: str) -> set[str]:
 
 def _joined(branches: Iterable[str]) -> list[str]:
     """Return branches, those that begin with the same letter as one."""
-    rests: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     others: list[str] = []
     for branch in branches:
         if branch[:1].isalnum() and not branch.startswith(_REPEATED, 1):
-            rests.setdefault(branch[0], []).append(branch[1:])
+            groups.setdefault(branch[0], []).append(branch[1:])
         else:
             others.append(branch)
-    return [*(letter + _group(alternatives) for letter, alternatives in rests.items()), *others]
+    return [*(letter + _group(alternatives) for letter, alternatives in groups.items()), *others]
 
 
 def _group(alternatives: Sequence[str]) -> str:

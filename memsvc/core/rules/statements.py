@@ -237,9 +237,9 @@ def statements_in(
             is_request = has_text and not LASTING.search(part.lower())
             read += _statements(part, message or part, left, known, is_request=is_request)
         if order is not None and not known and _specifies(text[start:end], read):
-            longer = f"{order.statement} {text[start:end].strip(_TRIM)}"
-            if len(longer) <= STATEMENT_CHARS_MAX:
-                order = replace(order, statement=longer)
+            statement = f"{order.statement} {text[start:end].strip(_TRIM)}"
+            if len(statement) <= STATEMENT_CHARS_MAX:
+                order = replace(order, statement=statement)
                 continue
         if order is not None:
             yield order

@@ -355,8 +355,8 @@ class AnswerStreams:
                     break
                 self._drop(kept)
         while self._ended_bytes.total() > KEPT_BYTES_MAX:
-            [(largest, _)] = self._ended_bytes.most_common(1)
-            self._drop(next(iter(self._ended[largest].values())))
+            [(tenant, _)] = self._ended_bytes.most_common(1)
+            self._drop(next(iter(self._ended[tenant].values())))
 
     def _drop(self, kept: _Kept) -> None:
         tenant, name = kept.caller.tenant, kept.stream.name

@@ -85,14 +85,14 @@ class OutcomeService:
                 )
             writing.change()
         changes = [update.confidence - update.before for update in updates]
-        faster = [
+        penalized = [
             new.decay_per_h > old.decay_per_h for new, old in zip(updates, blocks, strict=True)
         ]
         return _report(
             len(blocks),
             sum(changes) / len(changes),
             reinforced,
-            sum(faster) if signal < BAD_SIGNAL_MAX else 0,
+            sum(penalized) if signal < BAD_SIGNAL_MAX else 0,
             created,
             skipped,
         )

@@ -107,14 +107,14 @@ def comparison(
     if tokens_there is not None:
         difference = abs(tokens_there - tokens_here)
         tokens_agree = difference <= TOKEN_DIFFERENCE_MAX * max(tokens_there, tokens_here)
-    differs = (
+    different = (
         facts.only_there
         or facts.only_here
         or facts.different
         or tokens_agree is False
         or (kept is not None and (kept.missing_here or kept.missing_there or kept.different))
     )
-    return ShadowResult(not differs, facts, tokens_there, tokens_here, tokens_agree, kept)
+    return ShadowResult(not different, facts, tokens_there, tokens_here, tokens_agree, kept)
 
 
 async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]) -> FileComparison:
