@@ -410,8 +410,8 @@ def _score_modifiers(
     if candidate.weight != 1:
         result.append(("elsewhere", candidate.weight))
     if candidate.feedback:
-        rated = weights.helped if candidate.feedback > 0 else -weights.wrong
-        result.append(("feedback", 1 + rated))
+        change = weights.helped if candidate.feedback > 0 else -weights.wrong
+        result.append(("feedback", 1 + change))
     return result
 
 

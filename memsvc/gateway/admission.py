@@ -54,7 +54,7 @@ class Slots:
     ) -> None:
         self._lane = lane
         self._meter = meter
-        self._permits = FairSemaphore(capacity, ceil(capacity * TENANT_SHARE))
+        self._semaphore = FairSemaphore(capacity, ceil(capacity * TENANT_SHARE))
         self._waiting_max = waiting_max
         self._tenant_waiting_max = ceil(waiting_max * TENANT_SHARE)
         self._wait_s = wait_ms / 1000
@@ -64,11 +64,11 @@ class Slots:
 
     def used(self) -> int:
         """Return the number of slots in use."""
-        return self._permits.taken
+        return self._semaphore.taken
 
     def waiting(self) -> int:
         """Return the number of calls that wait for a slot."""
-        return self._permits.waiting
+        return self._semaphore.waiting
 
     @asynccontextmanager
     async def hold(self, tenant: bytes) -> AsyncIterator[None]:
@@ -84,26 +84,26 @@ class Slots:
         refused = self.rejection(tenant)
         if refused is not None:
             raise refused
-        if self._permits.available(tenant):
+        if self._semaphore.available(tenant):
             # nobody waited since then, so the time says nothing about the pace
             self._returned_at = None
-            await self._permits.acquire(tenant)
+            await self._semaphore.acquire(tenant)
         else:
             await self._wait(tenant)
 
     def rejection(self, tenant: bytes) -> LimitError | None:
         """Return the error if a call would be refused at once."""
-        if self._permits.available(tenant):
+        if self._semaphore.available(tenant):
             return None
         if (
             self.waiting() >= self._waiting_max
-            or self._permits.queued(tenant) >= self._tenant_waiting_max
+            or self._semaphore.queued(tenant) >= self._tenant_waiting_max
         ):
             return self._capacity_error("waiting")
         # calls before this one, times the pace at which slots come back (Little's law)
         if perf_counter() - self._updated_at > INTERVAL_VALID_S:
             self._interval_s = 0.0
-        expected_s = self._permits.queue_position(tenant) * self._interval_s
+        expected_s = self._semaphore.queue_position(tenant) * self._interval_s
         return self._capacity_error("pace", expected_s) if expected_s > self._wait_s else None
 
     def release(self, tenant: bytes) -> None:
@@ -116,7 +116,7 @@ class Slots:
             self._interval_s += INTERVAL_WEIGHT * (now - self._returned_at - self._interval_s)
             self._updated_at = now
         self._returned_at = now if self.waiting() else None
-        self._permits.release(tenant)
+        self._semaphore.release(tenant)
 
     async def _wait(self, tenant: bytes) -> None:
         """Wait for a slot, which is then taken."""
@@ -124,7 +124,7 @@ class Slots:
         try:
             with current_call().timer("admission"):
                 async with asyncio.timeout(self._wait_s):
-                    await self._permits.acquire(tenant)
+                    await self._semaphore.acquire(tenant)
         except TimeoutError:
             raise self._capacity_error("wait") from None
         finally:

@@ -22,10 +22,10 @@ def quick_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     Only whether it is found is the same, not what: alternatives change their order. Branches that
     begin at a word stand behind one test for it, those in Chinese and Japanese behind one for their
     first characters, and alternatives that begin alike are joined."""
-    return lazy_pattern(pattern, flags, _rearranged)
+    return lazy_pattern(pattern, flags, _rearrange)
 
 
-def _rearranged(pattern: str) -> str:
+def _rearrange(pattern: str) -> str:
     at_word: list[str] = []
     elsewhere: list[str] = []
     cjk: list[str] = []
