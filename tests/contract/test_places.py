@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 ROOT = Path(__file__).parents[2]
-FOUND_MIN = 17
+FOUND_MIN = 18
 PLACES = orjson.loads(Path(__file__).with_name("places.json").read_bytes())
 
 
