@@ -5,6 +5,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -15,14 +16,23 @@ from memsvc.core.call_context import current_call
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter
 
+SHARED_S: Final = 2.0
+"""Seconds for which permits are shared with a tenant after it took one."""
+
 
 class FairSemaphore:
-    """A number of permits, of which one tenant has at most `each_max`."""
+    """A number of permits, of which one tenant has at most `each_max`.
 
-    def __init__(self, limit: int, each_max: int) -> None:
+    While several tenants take permits, and `shared_max` are taken, only those that have none get
+    another."""
+
+    def __init__(self, limit: int, each_max: int, shared_max: int | None = None) -> None:
         self._limit = limit
         self._free = limit
         self._each_max = each_max
+        self._shared_max = limit if shared_max is None else shared_max
+        self._latest = b""
+        self._latest_at = self._shared_until = -inf
         self._taken: dict[bytes, int] = {}
         self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -47,7 +57,12 @@ class FairSemaphore:
 
     def available(self, tenant: bytes) -> bool:
         """Return whether a tenant would get a permit at once."""
-        return self._free > 0 and self._taken.get(tenant, 0) < self._each_max
+        own = self._taken.get(tenant, 0)
+        return (
+            self._free > 0
+            and own < self._each_max
+            and (own == 0 or self.taken < self._shared_max or perf_counter() > self._shared_until)
+        )
 
     async def acquire(self, tenant: bytes) -> None:
         """Take a permit, waiting if necessary; it must be released in any case."""
@@ -86,6 +101,9 @@ class FairSemaphore:
     def _grant(self, tenant: bytes) -> None:
         self._free -= 1
         self._taken[tenant] = self._taken.get(tenant, 0) + 1
+        if tenant != self._latest:
+            self._latest, self._shared_until = tenant, self._latest_at + SHARED_S
+        self._latest_at = perf_counter()
 
     def _remove(self, tenant: bytes, turn: "asyncio.Future[None]") -> None:
         queue = self._waiting.get(tenant)

@@ -21,6 +21,9 @@ from memsvc.gateway.rate_limits import LimitError, Rate, RateLimits
 TENANT_SHARE: Final = 3 / 4
 """Share of the slots of a kind, and of its waiting places, that one tenant may have: there is
 always capacity for another."""
+SHARED_PART: Final = 1 / 8
+"""Share of the slots of short calls that tenants who call beside each other fill; then only a
+tenant without a slot gets one. More calls at once would make all of them slower."""
 RETRY_AFTER_S: Final = 1.0
 UNAVAILABLE_STATUS: Final = 503
 INTERVAL_WEIGHT: Final = 0.1
@@ -54,7 +57,8 @@ class Slots:
     ) -> None:
         self._lane = lane
         self._meter = meter
-        self._semaphore = FairSemaphore(capacity, ceil(capacity * TENANT_SHARE))
+        shared_max = ceil(capacity * SHARED_PART) if lane == "short" else capacity
+        self._semaphore = FairSemaphore(capacity, ceil(capacity * TENANT_SHARE), shared_max)
         self._waiting_max = waiting_max
         self._tenant_waiting_max = ceil(waiting_max * TENANT_SHARE)
         self._wait_s = wait_ms / 1000
@@ -166,7 +170,8 @@ class SlotOptions(Options):
     """Calls that run at once in one process.
 
     Further calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY; one
-    tenant gets at most three quarters of each number.
+    tenant gets at most three quarters of each number. When several tenants call, and an eighth of
+    `calls_max` run, only a tenant of which none runs may begin another.
     """
 
     calls_max: int = Field(
@@ -243,13 +248,18 @@ class Admission:
         """Return the error that would refuse this call at once, while refusals are frequent.
 
         Then further calls are not parsed: parsing a call costs several times as much as refusing
-        it.
+        it. What finds no slot counts as a call all the same.
         """
         started = perf_counter()
         if REJECTION_RATE.wait_s(self._reject_until, started) <= 0:
             return None
         slots = self._slots[lane_of(tool, uploads=False)]
-        refused = self.rates.over_limit(caller) or slots.rejection(caller.tenant)
+        refused = self.rates.over_limit(caller)
+        if refused is None and (refused := slots.rejection(caller.tenant)) is not None:
+            try:
+                self.rates.count(caller, "calls")
+            except LimitError as over_rate:
+                refused = over_rate
         if refused is not None:
             await self.delay_rejection(started)
         return refused

@@ -146,6 +146,9 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
 
     async def call_tool(request: Request) -> Response:
         name: str = request.path_params["name"]
+        rejection = await dispatch.rejection(caller_of(request.scope), name)
+        if rejection is not None:
+            return error_response(rejection, request.scope)
         return answer(request, await call(dispatch, request, name, await json_body(request)))
 
     return [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memsvc.core.background import SHARED_S
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway import admission
@@ -113,6 +114,30 @@ async def test_one_tenant_that_floods_leaves_a_slot_for_another(
     assert held.running == [LOUD] * 3
     held.goes_on.set()
     assert {await code(one) for one in flood} == {""}
+
+
+async def test_beside_another_tenants_calls_a_flood_has_an_eighth_of_the_slots(
+    meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("memsvc.core.background.perf_counter", lambda: now[0])
+    slots = Slots("short", 16, meter, waiting_max=100, wait_ms=60_000)
+    async with slots.hold(QUIET):
+        pass
+    flood = [asyncio.create_task(slots.acquire(LOUD)) for _ in range(14)]
+    await until(lambda: slots.used() + slots.waiting() == 14)
+    assert slots.used() == 2
+    async with slots.hold(QUIET), slots.hold(THIRD):  # neither waits
+        assert slots.used() == 4
+    slots.release(LOUD)
+    await until(lambda: slots.waiting() == 11)
+    assert slots.used() == 2
+    now[0] += SHARED_S + 0.1  # alone again, it has three quarters
+    slots.release(LOUD)
+    assert (slots.used(), slots.waiting()) == (12, 0)
+    for _ in range(12):
+        slots.release(LOUD)
+    await asyncio.gather(*flood)
 
 
 async def test_free_slots_go_to_the_tenants_that_wait_in_turn(meter: RecordingMeter) -> None:
@@ -237,7 +262,8 @@ async def test_a_call_that_is_not_read_is_refused_by_its_own_slots_alone(
 ) -> None:
     monkeypatch.setattr(admission, "REJECTION_RATE", Rate(per_s=0.01, burst_s=1))
     monkeypatch.setattr(admission, "REJECT_S_MAX", 0.01)
-    rates, caller = RateLimits(OutOfReach(), RateOptions(), meter), Caller(LOUD, "test")
+    once = RateOptions(key_calls_s=0.1, burst_s=10)
+    rates, caller = RateLimits(OutOfReach(), once, meter), Caller(LOUD, "test")
     admitted = Admission(SlotOptions(calls_max=1, waiting_max=0), rates, meter, connections_max=2)
     short, managing = tool("echo", None), tool("manage", None, is_admin=True)
     async with admitted.running(caller, short):
@@ -249,6 +275,9 @@ async def test_a_call_that_is_not_read_is_refused_by_its_own_slots_alone(
         assert refused is not None
         assert refused.code is Code.RESOURCE_BUSY
         assert await admitted.rejection(caller, managing) is None
+        counted = await admitted.rejection(caller, short)
+        assert counted is not None
+        assert counted.code is Code.RATE_LIMITED
 
 
 async def test_when_many_calls_are_refused_further_ones_are_answered_a_little_later(

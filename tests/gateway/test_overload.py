@@ -110,7 +110,7 @@ async def test_a_call_over_mcp_that_finds_no_room_says_when_to_come_again_in_its
     assert int(refused.headers["retry-after"]) >= 1
 
 
-async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_before_its_call_is_read(
+async def test_who_goes_on_calling_whatever_it_is_told_is_refused_before_its_call_is_read(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "REJECTION_RATE", Rate(per_s=0.01, burst_s=1))
@@ -134,6 +134,7 @@ async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_befor
                 await asyncio.sleep(0)
             refused = await http.post("/mcp", json=sent, headers=accepted)
             insisting = await http.post("/mcp", json=sent, headers=accepted)
+            unread = await http.post("/api/tools/file_stat", content=b"{")
             listed = await http.post(
                 "/mcp", json={**sent, "method": "tools/list", "params": {}}, headers=accepted
             )
@@ -144,6 +145,7 @@ async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_befor
         429,
         "RATE_LIMITED",
     )
-    assert insisting.headers["retry-after"] == "1"
+    assert (unread.status_code, unread.json()["code"]) == (429, "RATE_LIMITED")
+    assert insisting.headers["retry-after"] == unread.headers["retry-after"] == "1"
     assert listed.json()["result"]["tools"]
     assert other.json()["result"]["isError"] is False
