@@ -21,7 +21,7 @@ from memsvc.gateway.rate_limits import LimitError, Rate, RateLimits
 TENANT_SHARE: Final = 3 / 4
 """Share of the slots of a kind, and of its waiting places, that one tenant may have: there is
 always capacity for another."""
-SHARED_PART: Final = 1 / 8
+SHARED_PART: Final = 1 / 5
 """Share of the slots of short calls that tenants who call beside each other fill; then only a
 tenant without a slot gets one. More calls at once would make all of them slower."""
 RETRY_AFTER_S: Final = 1.0
@@ -170,7 +170,7 @@ class SlotOptions(Options):
     """Calls that run at once in one process.
 
     Further calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY; one
-    tenant gets at most three quarters of each number. When several tenants call, and an eighth of
+    tenant gets at most three quarters of each number. When several tenants call, and a fifth of
     `calls_max` run, only a tenant of which none runs may begin another.
     """
 
