@@ -153,6 +153,35 @@ async def test_what_shares_topics_comes_first_in_a_small_memory_of_work(door: Do
     assert not any("topics" in one["parts"] for one in long_texts["explanation"]["candidates"])
 
 
+SPOKEN_OF = [
+    ("logs wohin", "Ins Journal, aufbewahrt werden sie 21 Tage."),
+    ("dienst stürzt nachts ab", "Ursache war OOM um 3:12, der Bericht lud ein ganzes Jahr."),
+    ("schlüssel für frau okonkwo", "Angelegt, Kennung des Schlüssels ist app-03."),
+    ("wie heißt die kiste", "Hostname ist schilfrohr, Adresse 10.20.7.14, steht in geraete.md."),
+    ("wer prüft die texte", "Frau Ilves liest jede Fassung gegen."),
+    ("karte ist zu blass", "Die Linien sind jetzt dunkler."),
+    ("und podman?", "Läuft, die Dateien dafür stehen in build.sh."),
+    ("fertig?", "Ja, bis auf das Handbuch."),
+]
+
+
+async def test_work_of_few_technical_texts_answers_what_sounds_like_general_knowledge(
+    door: Door,
+) -> None:
+    for number, (text, answer) in enumerate(SPOKEN_OF):
+        await say(door, f"t{number}", text, answer=answer, session="old", user_id="ada")
+
+    async def told(question: str) -> list[str]:
+        block = memory(await ask(door, question, session="new", user_id="ada"))
+        return [turn["text"] for turn in block["turns"]]
+
+    assert any("OOM" in text for text in await told("was hat den absturz verursacht?"))
+    asked = "welche kennung hat der zugang für die anwendung?"
+    assert any("app-03" in text for text in await told(asked))
+    assert await told("Welche Kennung hat ein Flughafen?") == []
+    assert await told("Wie funktioniert ein Passwort?") == []
+
+
 async def test_advice_is_told_a_small_memory_within_its_tokens(opened: Opened) -> None:
     said = [f"I keep {number} goats on the hill of the village." for number in range(20, 50)]
     for tokens, count in ((0, 0), (300, 1), (700, 5)):

@@ -77,8 +77,10 @@ QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
 ANSWER: Final = "answer to what is shown"
 """Name of the score of an answer that no word of the question found."""
 TECHNICAL_MIN: Final = 2
-TECHNICAL_PART: Final = 6
+TECHNICAL_PART: Final = 12
 """Of work at least one in so many texts names a file or an identifier."""
+GENERAL_TOPICS_MIN: Final = 2
+"""Topics that an item has to share with a question of general knowledge, beside some words."""
 TOPICS: Final = "topics"
 """Name of the score of the topics that an item shares with the question."""
 USER_SHARE: Final = 0.5
@@ -345,8 +347,9 @@ def with_topics(
     """Return the matches of a small memory of work by words and topics, its items best first.
 
     People ask for what was done in other words than it was reported in: there a topic that an item
-    shares with the question counts as a word that is as rare. It is no evidence for a question of
-    general knowledge. Of another memory nothing changes."""
+    shares with the question counts as a word that is as rare. For a question of general
+    knowledge it is evidence only beside another one and words. Of another memory nothing
+    changes."""
     asked = topics_in(question)
     if not asked or not _is_work([text.text for text in items.values()]):
         return ranked, found
@@ -356,6 +359,7 @@ def with_topics(
     idf = {topic: bm25_idf(count, entries) for topic, count in counts.items()}
     by_words = {ranked.pool.place(entry.entry): entry for entry in ranked.items}
     norm, relevance_max = sqrt(sum(idf.values())) or 1.0, ranked.confidence.relevance
+    is_general = ranked.confidence.kind is QuestionKind.GENERAL
     result = []
     for place, of_both in topics.items():
         entry = by_words.get(place, Ranked(place.entry, 0.0, {}, 0.0))
@@ -364,12 +368,13 @@ def with_topics(
         if entry.score + part > 0:
             parts = {**entry.parts, TOPICS: part}
             result.append((place, entry._replace(score=entry.score + part, parts=parts)))
-            relevance_max = max(relevance_max, entry.relevance + shared / norm)
+            if not is_general or (
+                len(of_both) >= GENERAL_TOPICS_MIN and entry.relevance >= relevance.RELEVANCE_MIN
+            ):
+                relevance_max = max(relevance_max, entry.relevance + shared / norm)
     result.sort(key=lambda pair: (pair[1].score, pair[0].entry), reverse=True)
-    if ranked.confidence.kind is not QuestionKind.GENERAL:
-        confidence = ranked.confidence._replace(relevance=relevance_max)
-        ranked = replace(ranked, confidence=confidence)
-    return ranked, result
+    confidence = ranked.confidence._replace(relevance=relevance_max)
+    return replace(ranked, confidence=confidence), result
 
 
 def _is_work(texts: Collection[str]) -> bool:
