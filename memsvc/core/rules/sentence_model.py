@@ -24,7 +24,7 @@ MEANT_MIN: Final = -2.0
 KNOWN_MIN: Final = 0.2
 """Share of a sentence's features that the model must know. Of one in a language that it has not
 learned it knows the length and the marks, and those alone make nothing last."""
-MESSAGE_SHARE: Final = 0.3
+MESSAGE_SHARE: Final = 0.4
 MESSAGE_CHARS_MAX: Final = 400
 """What the message around a sentence adds to its judgement, if it is no longer."""
 SENTENCES_CACHED: Final = 8
@@ -46,8 +46,6 @@ _LOOKS: Final = (
     ("#name", re.compile(r"[\w,] [A-ZÄÖÜÉ][a-zäöüßéèáíóúñç]{2,}")),
 )
 
-_QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
-_ASKS: Final = re.compile("[?？]")
 _SELF_QUESTION: Final = re.compile(
     r", (?:am i|aren't i|are we|aren't we|do i|don't i|do we|don't we|have i|haven't i|did i|didn't i|is it|isn't it|was i|wasn't i)\?"
     r"|[,，] ?(?:oder nicht|oder etwa nicht|stimmt's|stimmt das|richtig|¿verdad|¿no|¿o no|¿a que sí|non|pas vrai|n'est-ce pas|c'est ça|ou pas|right|correct) ?\?|[,，](?:对吧|对不对|是吧|对吗|没错吧)[？?]",
@@ -87,14 +85,13 @@ def judge(sentence: str) -> Judgement:
 
 
 def judged_in(sentence: str, message: str) -> Judgement:
-    """Return what a sentence of a message is, by its own words and what is said around it.
+    """Return what a sentence of a message is, by its own words and what is said and asked around it.
 
-    What is asked beside it says nothing of it."""
+    What is asked tells work of the moment from what lasts."""
     own = judge(sentence)
-    if own is UNREADABLE or len(message) > MESSAGE_CHARS_MAX:
+    if own is UNREADABLE or len(sentence) >= len(message) or len(message) > MESSAGE_CHARS_MAX:
         return own
-    said = _QUESTION.sub("", message) if _ASKS.search(message) else message
-    return own.within(judge(said), MESSAGE_SHARE) if len(said) > len(sentence) else own
+    return own.within(judge(message), MESSAGE_SHARE)
 
 
 def is_meant(clause: str, message: str) -> bool:
