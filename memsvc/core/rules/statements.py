@@ -409,7 +409,7 @@ def _topics_of(
         topics = [t.ANSWER_LANGUAGE, *(topic for topic in topics if topic not in ORDERS)]
     if max(judged) > CLASS_MIN:
         topics += health_topics(grammar.language, body)
-    is_order = judged.orders > ORDERS_MIN and not is_request and not is_greeting_phrase(body)
+    is_order = judged.orders > ORDERS_MIN and not is_request and not is_greeting_phrase(sentence)
     if is_order and t.ANSWER_LANGUAGE not in topics:
         topics.append(t.INSTRUCTION)
     if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
