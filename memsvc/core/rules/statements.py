@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
-from memsvc.core.question_kinds import is_greeting_phrase
+from memsvc.core.question_kinds import is_greeting_phrase, topics_in
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.chinese import CHINESE_GRAMMAR
 from memsvc.core.rules.english import ENGLISH_GRAMMAR
@@ -49,6 +49,9 @@ LANGUAGE_ORDERS_MIN = -2.7
 LANGUAGE_SUM_MIN = -3.0
 """Judgements from which on a sentence that names a language says in which one to answer."""
 STATEMENT_WORDS_MIN = 4
+_BODILY = frozenset(("health", "food"))
+"""Topics of which a sentence counts for itself, whatever is asked beside it: better one dinner too
+many is remembered than an allergy forgotten."""
 
 _CLASSES = frozenset(
     (
@@ -414,9 +417,12 @@ def _topics_of(
         topics.append(t.INSTRUCTION)
     if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
         return [t.STATEMENT] if judged.lasts > LASTS_MIN else []
+    lasts = judged.lasts
+    if lasts < LASTS_MIN and not _BODILY.isdisjoint(topics_in(sentence)):
+        lasts = max(lasts, judge(sentence).lasts)
     if (
         topics
-        or judged.lasts < LASTS_MIN
+        or lasts < LASTS_MIN
         or (is_request and not _SPEAKER_FIRST.match(body))
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
