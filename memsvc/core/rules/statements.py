@@ -48,7 +48,7 @@ REQUEST_MIN = -1.8
 LANGUAGE_ORDERS_MIN = -2.7
 LANGUAGE_SUM_MIN = -3.0
 """Judgements from which on a sentence that names a language says in which one to answer."""
-STATEMENT_WORDS_MIN = 4
+STATEMENT_WORDS_MIN = 3
 _BODILY = frozenset(("health", "food"))
 """Topics of which a sentence counts for itself, whatever is asked beside it: better one dinner too
 many is remembered than an allergy forgotten."""
