@@ -200,13 +200,14 @@ def _fault(
     known = [weights[name] for name in set(features(text)) if name in weights]
     scale = 1 / sqrt(len(known) or 1)
     lasts, orders = (scale * sum(column) for column in zip(*known, strict=True))
-    match label:
-        case "lasts":
-            return (0, 0.5) if lasts < LASTS_MIN + margin else None
-        case "orders":
-            return (1, 0.5) if orders < ORDERS_MIN + margin else None
-        case "meant":
-            return (0, 0.5) if max(lasts, orders) < MEANT_MIN + margin else None
+    least = {
+        "lasts": (0, lasts - LASTS_MIN),
+        "orders": (1, orders - ORDERS_MIN),
+        "meant": (0, max(lasts, orders) - MEANT_MIN),
+    }
+    if label in least:
+        column, above = least[label]
+        return (column, 0.5) if above < margin else None
     if label:
         bounds = (float(label.removeprefix("below")),) * 2
     else:
