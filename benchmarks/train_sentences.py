@@ -1,9 +1,10 @@
 """Learn the model of sentences anew: `python -m benchmarks.train_sentences`.
 
-It reads the labelled sentences and the worked half, never the scored one, and writes
-`memsvc/core/rules/sentence_model.txt`. Words of one group in `word_groups.txt` share a part of
-their weights, so that it knows rare ones."""
+It reads the labelled sentences, the worked half and the former ones, never the scored one, and
+writes `memsvc/core/rules/sentence_model.txt.xz`. Words of one group in `word_groups.txt` share a
+part of their weights, so that it knows rare ones."""
 
+import lzma
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,8 +19,9 @@ from benchmarks.beliefs import FOLDER
 from memsvc.core.rules import sentence_model
 from memsvc.core.rules.sentence_model import LABELS, MEANT_MIN, MODEL_FILE, features
 from memsvc.core.rules.statements import LASTS_MIN, ORDERS_MIN
+from memsvc.core.rules.word_groups import health_topics
 
-FILES: Final = ("labelled", "worked")
+FILES: Final = ("labelled", "worked", "former")
 GROUPS_FILE: Final = FOLDER / "word_groups.txt"
 """Lines of a group, a colon and words of six languages."""
 ROUNDS: Final = 8
@@ -30,11 +32,16 @@ COUNT_MIN: Final = 2
 """Sentences that a feature needs, unless it is a word of a group."""
 UNSEEN: Final = 0.5
 """Sentences that a word of a group counts as which was seen once or never."""
-BYTES_LEARNED: Final = 70_000
-BYTES_MAX: Final = 57_200
-"""Size of the file when it is learned again, and in the end."""
-IMPORTANCE: Final = {"lasts": 1.0, "orders": 1.2}
-MEANT: Final = {"B1": "lasts", "B7": "orders", "B8": "lasts"}
+BYTES_MAX: Final = {"lasts": 64_000, "orders": 26_000, "health": 17_000, "address": 12_000}
+"""Size of what is kept for each label, in the end."""
+LEARNED: Final = 1.4
+"""How much more is kept when it is learned again."""
+POSITIVE: Final = {"lasts": 1, "orders": 1, "health": 4, "address": 4}
+"""How often what has a label counts for it."""
+MEANT: Final = {"B1": ("lasts",), "B7": ("orders",), "B8": ("lasts", "health")}
+ADDRESS: Final = ("name", "pronouns", "language")
+"""Classes that say how to address somebody."""
+ALWAYS: Final = frozenset(("health", "address"))
 MUST_FILE: Final = FOLDER / "must_hold.json"
 """Sentences of tests, and what they are: `lasts`, `orders`, neither, `meant`, or below a bound."""
 MARGIN: Final = 0.3
@@ -46,11 +53,12 @@ MAXIMUM: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence with its features, what it is (or ""), and how often it counts."""
+    """A sentence with its features, its labels, those that it may have, and how often it counts."""
 
     text: str
     features: frozenset[str]
-    label: str
+    labels: frozenset[str]
+    unknown: frozenset[str]
     weight: float
 
 
@@ -60,15 +68,33 @@ def sentences() -> Iterator[Sentence]:
         data = orjson.loads((FOLDER / f"{name}.json").read_bytes())
         for row in (*MEANT, "B2", "B3", "asks"):
             for item in data.get(row, ()):
-                text = item["text"]
-                found = frozenset(features(text))
-                yield Sentence(text, found, MEANT.get(row, ""), item.get("weight", 1))
+                labels = frozenset(MEANT.get(row, ()))
+                if item.get("class") in ADDRESS:
+                    labels = frozenset(("lasts", "address"))
+                unknown = ALWAYS if row in MEANT and _may_matter(row, item) else frozenset()
+                yield _sentence(item["text"], labels, unknown - labels, item.get("weight", 1))
         for item in data.get("B9", []):
             for asked in item["questions"]:
-                yield Sentence(asked["question"], frozenset(features(asked["question"])), "", 1)
+                yield _sentence(asked["question"])
         for item in data.get("B11", []):
             for question in item["questions"]:
-                yield Sentence(question, frozenset(features(question)), "", 1)
+                yield _sentence(question)
+
+
+def _sentence(
+    text: str,
+    labels: frozenset[str] = frozenset(),
+    unknown: frozenset[str] = frozenset(),
+    weight: float = 1,
+) -> Sentence:
+    return Sentence(text, frozenset(features(text)), labels, unknown, weight)
+
+
+def _may_matter(row: str, item: Mapping[str, str]) -> bool:
+    """Return whether it was not labelled if a sentence says something that always matters."""
+    return row == "B7" or bool(
+        health_topics(item["language"], item["text"].casefold(), is_personal=True)
+    )
 
 
 def groups() -> dict[str, list[str]]:
@@ -96,11 +122,15 @@ def learn(
     weights, squares = [0.0] * len(places), [0.01] * len(places)
     visits = []
     for example in examples:
+        if label in example.unknown:
+            continue
         names = sorted(name for name in example.features if name in shared)
         found = [places[name] for name in names]
         found += [place for name in names for place in shared[name]]
         scale = 1 / sqrt(len(names) or 1)
-        visits.append((found, scale, float(example.label == label), example.weight))
+        is_so = label in example.labels
+        weight = example.weight * (POSITIVE[label] if is_so else 1)
+        visits.append((found, scale, float(is_so), weight))
     drawn = random.Random(1)
     for _ in range(ROUNDS):
         drawn.shuffle(visits)
@@ -123,41 +153,35 @@ def model_of(examples: Sequence[Sentence]) -> dict[str, tuple[float, ...]]:
     for example in examples:
         counts.update(dict.fromkeys(example.features, example.weight))
     shared = groups()
-    known = {name for name, count in counts.items() if count >= COUNT_MIN or name in shared}
-    known |= {name for name in shared if name in features(name)}
-    model: dict[str, tuple[float, ...]] = {}
-    for bytes_max in (BYTES_LEARNED, BYTES_MAX):
-        by_label = {label: learn(examples, label, known, shared) for label in LABELS}
-        model = kept(by_label, counts, bytes_max)
-        known = set(model)
-    return model
+    seen = {name for name, count in counts.items() if count >= COUNT_MIN or name in shared}
+    seen |= {name for name in shared if name in features(name)}
+    by_label = {}
+    for label in LABELS:
+        known = seen
+        for share in (LEARNED, 1):
+            weights = learn(examples, label, known, shared)
+            by_label[label] = kept(weights, counts, share * BYTES_MAX[label])
+            known = set(by_label[label])
+    names = dict.fromkeys(name for weights in by_label.values() for name in weights)
+    return {name: tuple(by_label[label].get(name, 0.0) for label in LABELS) for name in names}
 
 
-def kept(
-    by_label: Mapping[str, Mapping[str, float]], counts: Counter[str], bytes_max: int
-) -> dict[str, tuple[float, ...]]:
+def kept(weights: Mapping[str, float], counts: Counter[str], bytes_max: float) -> dict[str, float]:
     """Return the rounded weights of the features that weigh most for their length and fit."""
 
     def importance(name: str) -> float:
-        weight = max(IMPORTANCE[label] * abs(by_label[label][name]) for label in LABELS)
         count = max(counts[name], UNSEEN + counts[name] / 2)
-        return weight * sqrt(count) / sqrt(len(name.encode()) + 1)
+        return abs(weights[name]) * sqrt(count) / sqrt(len(name.encode()) + 1)
 
-    model: dict[str, tuple[float, ...]] = {}
-    size, heads = 0, set[tuple[float, ...]]()
-    for name in sorted(by_label["lasts"], key=lambda name: (-importance(name), name)):
-        weights = tuple(round(2 * by_label[label][name]) / 2 for label in LABELS)
-        added = len(name.encode()) + 1 + len(head_of(weights)) * (weights not in heads)
-        if any(weights) and size + added <= bytes_max:
-            size += added
-            heads.add(weights)
-            model[name] = weights
-    return model
-
-
-def head_of(weights: Sequence[float]) -> str:
-    """Return how the line of the features with some weights begins."""
-    return " ".join(f"{weight:+g}" for weight in weights) + ": "
+    found: dict[str, float] = {}
+    for name in sorted(weights, key=lambda name: (-importance(name), name)):
+        weight = round(2 * weights[name]) / 2
+        bytes_max -= (len(name.encode()) + 1) * bool(weight)
+        if bytes_max < 0:
+            break
+        if weight:
+            found[name] = weight
+    return found
 
 
 def corrected(
@@ -171,9 +195,10 @@ def corrected(
     weights = {name: list(values) for name, values in model.items()}
     counts = Counter(name for example in examples for name in example.features)
     must = [(item["text"], item["is"], MARGIN) for item in orjson.loads(MUST_FILE.read_bytes())] + [
-        (example.text, example.label, 0.0)
+        (example.text, label, 0.0)
         for example in examples
-        if example.weight >= HELD_WEIGHT_MIN and not _fault(weights, example.text, example.label, 0)
+        for label in example.labels - ALWAYS or ("",)
+        if example.weight >= HELD_WEIGHT_MIN and not _fault(weights, example.text, label, 0)
     ]
     for _ in range(CORRECTIONS_MAX):
         before = [list(values) for values in weights.values()]
@@ -199,7 +224,7 @@ def _fault(
     """Return which judgement of a text is wrong, and in which direction to move it; else None."""
     known = [weights[name] for name in set(features(text)) if name in weights]
     scale = 1 / sqrt(len(known) or 1)
-    lasts, orders = (scale * sum(column) for column in zip(*known, strict=True))
+    lasts, orders, *_ = (scale * sum(column) for column in zip(*known, strict=True))
     least = {
         "lasts": (0, lasts - LASTS_MIN),
         "orders": (1, orders - ORDERS_MIN),
@@ -218,19 +243,22 @@ def _fault(
 
 
 def written(model: Mapping[str, tuple[float, ...]]) -> Iterator[str]:
-    """Yield the lines of a model, each with the features of the same weights."""
-    by_weights = defaultdict[tuple[float, ...], list[str]](list)
-    for name, weights in model.items():
-        by_weights[weights].append(name)
-    for weights in sorted(by_weights):
-        yield head_of(weights) + "\t".join(sorted(by_weights[weights])) + "\n"
+    """Yield the lines of a model, each with the features of the same weight for a label."""
+    for at, label in enumerate(LABELS):
+        by_weight = defaultdict[float, list[str]](list)
+        for name, weights in model.items():
+            if weights[at]:
+                by_weight[weights[at]].append(name)
+        for weight in sorted(by_weight):
+            yield f"{label} {weight:+g}: " + "\t".join(sorted(by_weight[weight])) + "\n"
 
 
 def main() -> None:
     """Learn, and write the file."""
     examples = list(sentences())
-    lines = written(corrected(model_of(examples), examples))
-    Path(sentence_model.__file__).with_name(MODEL_FILE).write_text("".join(lines), encoding="utf-8")
+    text = "".join(written(corrected(model_of(examples), examples)))
+    packed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+    Path(sentence_model.__file__).with_name(MODEL_FILE).write_bytes(packed)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 import orjson
 
 from benchmarks.beliefs import FOLDER
-from benchmarks.train_sentences import MEANT, learn, sentences
+from benchmarks.train_sentences import ALWAYS, MEANT, Sentence, learn, sentences
 from memsvc.core.question_kinds import QuestionKind, kind_of
-from memsvc.core.rules.sentence_model import LABELS, Judgement, features, judge, judged_in
-from memsvc.core.rules.statements import LASTS_MIN, ORDERS_MIN
+from memsvc.core.rules.sentence_model import Judgement, features, judge, judged_in
+from memsvc.core.rules.statements import CLASS_MIN, LASTS_MIN, NEEDED_MIN, ORDERS_MIN
 
 KNOWN_MIN = 0.9
 """Share of the sentences it was learned from that the model judges as people did."""
@@ -22,17 +22,26 @@ def label_of(text: str) -> str:
     return "orders" if judged.orders > ORDERS_MIN else "lasts" * (judged.lasts > LASTS_MIN)
 
 
+def wanted(one: Sentence) -> str:
+    return "orders" if "orders" in one.labels else "lasts" * ("lasts" in one.labels)
+
+
 def test_the_model_that_is_shipped_knows_the_sentences_it_was_learned_from() -> None:
     right: dict[str, list[bool]] = {"lasts": [], "orders": [], "": []}
+    always = []
     for one in sentences():
-        right[one.label].append(label_of(one.text) == one.label)
+        if one.labels & ALWAYS:
+            always.append(judge(one.text).most > CLASS_MIN)
+        else:
+            right[wanted(one)].append(label_of(one.text) == wanted(one))
     shares = {label: sum(answers) / len(answers) for label, answers in right.items()}
     assert min(shares.values()) > KNOWN_MIN, shares
+    assert sum(always) / len(always) > KNOWN_MIN, "what always matters counts where a word names it"
 
 
 def test_the_model_tells_sentences_of_people_from_whom_nothing_was_learned() -> None:
     for row in ("B1", "B2", "B7"):
-        label = MEANT.get(row, "")
+        label = "".join(MEANT.get(row, ()))
         right = [label_of(item["text"]) == label for item in UNLEARNED[row]]
         assert sum(right) / len(right) > UNLEARNED_MIN[label], (row, sum(right) / len(right))
 
@@ -45,13 +54,13 @@ def test_few_of_their_questions_are_taken_for_the_opposite() -> None:
 
 
 def test_what_is_learned_tells_sentences_apart_by_their_words() -> None:
-    examples = [one for one in sentences() if one.label in LABELS][::20]
+    examples = [one for one in sentences() if wanted(one)][::20]
     known = {feature for one in examples for feature in one.features} | {"zonk"}
     weights = learn(examples, "orders", known, {"please": ["@polite"], "zonk": ["@polite"]})
     wrong = [
         one.text
         for one in examples
-        if (sum(weights[name] for name in one.features) > 0) != (one.label == "orders")
+        if (sum(weights[name] for name in one.features) > 0) != ("orders" in one.labels)
     ]
     assert len(wrong) < len(examples) / 50, wrong
     assert weights["zonk"] > 0, "a word that nobody said weighs as its group"
@@ -71,7 +80,7 @@ def test_the_length_and_the_marks_of_unknown_words_make_nothing_last() -> None:
     for sentence in UNREAD:
         assert label_of(sentence) == "", sentence
         beside = judged_in(sentence, f"I like tea. {sentence}")
-        assert max(beside) < min(LASTS_MIN, ORDERS_MIN), sentence
+        assert beside.most < min(LASTS_MIN, ORDERS_MIN), sentence
 
 
 def test_features_are_words_their_beginnings_pairs_ends_and_looks() -> None:
@@ -83,5 +92,13 @@ def test_features_are_words_their_beginnings_pairs_ends_and_looks() -> None:
 
 
 def test_a_sentence_takes_a_share_of_its_message() -> None:
-    assert Judgement(2.0, -1.0).within(Judgement(-2.0, 1.0), 0.25) == Judgement(1.0, -0.5)
+    own, all_ = Judgement(2.0, -1.0, 0.0, 4.0), Judgement(-2.0, 1.0, 0.0, 0.0)
+    assert own.within(all_, 0.25) == Judgement(1.0, -0.5, 0.0, 3.0)
     assert judge("") == judge("  ")
+
+
+def test_what_always_matters_is_told_from_the_rest() -> None:
+    assert judge("The pump under my skin gives me insulin").health > NEEDED_MIN
+    assert judge("Payroll knows me as Bartholomew, everyone here says Barty").address > NEEDED_MIN
+    other = judge("We keep two donkeys behind the barn")
+    assert max(other.health, other.address) < NEEDED_MIN

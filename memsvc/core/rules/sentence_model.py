@@ -1,20 +1,24 @@
 """What a sentence is, by its words: something that lasts, a standing instruction, or neither.
 
+And whether it says something that always matters: of the speaker's health or food, or how to
+address them.
+
 A linear model: each word, its beginning, each pair of words, the first and last ones and the look
 of a sentence have a weight of their own (in Chinese and Japanese up to three characters), learned by
 `benchmarks.train_sentences` from sentences that people labelled. Nothing in it is written by hand."""
 
+import lzma
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from math import sqrt
 from typing import Final, NamedTuple
 
-MODEL_FILE: Final = "sentence_model.txt"
-"""Lines of the weights for both labels, a colon and the features that have them, apart by tabs."""
-LABELS: Final = ("lasts", "orders")
+MODEL_FILE: Final = "sentence_model.txt.xz"
+"""Lines of a label, a weight, a colon and the features that have it, apart by tabs."""
+LABELS: Final = ("lasts", "orders", "health", "address")
 PREFIX_CHARS: Final = 4
 CJK_CHARS_MAX: Final = 3
 LENGTHS: Final = (3, 6, 10, 16, 25)
@@ -57,10 +61,18 @@ class Judgement(NamedTuple):
     """How much speaks for a sentence being what: logarithms of odds, above 0 where it rather is.
 
     `lasts`: it says something of the speaker that still holds in a month. `orders`: it tells the
-    assistant how to be from now on."""
+    assistant how to be from now on. `health`, `address`: it says what the speaker may not eat or
+    is ill with, or how to call them and in which language to answer."""
 
     lasts: float
     orders: float
+    health: float
+    address: float
+
+    @property
+    def most(self) -> float:
+        """How much speaks for anything to remember."""
+        return max(self.lasts, self.orders)
 
     def within(self, message: "Judgement", share: float) -> "Judgement":
         """Return the judgement of a sentence with a share of that of the message around it."""
@@ -69,7 +81,7 @@ class Judgement(NamedTuple):
         )
 
 
-UNREADABLE: Final = Judgement(-1.0, -1.0)
+UNREADABLE: Final = Judgement(-1.0, -1.0, -9.0, -9.0)
 """Neither, so far as is known; what a rule reads in it is believed all the same."""
 
 
@@ -96,7 +108,7 @@ def judged_in(sentence: str, message: str) -> Judgement:
 
 def is_meant(clause: str, message: str) -> bool:
     """Return whether a clause may say something of the speaker: it need not last."""
-    return not asks_oneself(message) and max(judged_in(clause, message)) > MEANT_MIN
+    return not asks_oneself(message) and judged_in(clause, message).most > MEANT_MIN
 
 
 def asks_oneself(message: str) -> bool:
@@ -137,12 +149,13 @@ def features(sentence: str) -> Iterator[str]:
 
 
 @cache
-def _weights() -> Mapping[str, tuple[float, float]]:
-    """Return the weights of each feature for `lasts` and for `orders`."""
-    content = files("memsvc.core.rules").joinpath(MODEL_FILE).read_text(encoding="utf-8")
-    found: dict[str, tuple[float, float]] = {}
-    for line in content.splitlines():
+def _weights() -> Mapping[str, Sequence[float]]:
+    """Return the weights of each feature by label."""
+    packed = files("memsvc.core.rules").joinpath(MODEL_FILE).read_bytes()
+    found: dict[str, list[float]] = {}
+    for line in lzma.decompress(packed).decode().splitlines():
         head, _, names = line.partition(": ")
-        lasts, orders = map(float, head.split())
-        found.update(dict.fromkeys(names.split("\t"), (lasts, orders)))
+        label, weight = head.split()
+        for name in names.split("\t"):
+            found.setdefault(name, [0.0] * len(LABELS))[LABELS.index(label)] = float(weight)
     return found

@@ -37,16 +37,18 @@ SENTENCE_CHARS_READ = 400
 
 VALUE_BYTES_MAX = 128
 FRAGMENT_CHARS_MAX = 40
-LASTS_MIN = -0.3
+LASTS_MIN = 0.3
 ORDERS_MIN = -0.9
 """Judgements from which on a sentence is a statement, or an instruction."""
+NEEDED_MIN = -1.3
+"""Judgement from which on a statement is told always, as one of health or of how to address."""
 CLASS_MIN = -1.4
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
 REQUEST_MIN = -1.8
 """Judgement from which on a request to answer in a language holds from now on."""
 LANGUAGE_ORDERS_MIN = -2.7
-LANGUAGE_SUM_MIN = -3.0
+LANGUAGE_SUM_MIN = -4.5
 """Judgements from which on a sentence that names a language says in which one to answer."""
 STATEMENT_WORDS_MIN = 3
 _BODILY = frozenset(("health", "food"))
@@ -73,6 +75,7 @@ _WITH_POINT = r"dr mr mrs ms st prof e\.g i\.e nr z\.b ca bzw sr sra vs approx p
 _DOTTED_WORDS = "".join(rf"(?<!\b{word}\.)" for word in _WITH_POINT.split())
 _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
+_NAME_IDS = frozenset((t.NAME.fact_id, t.NICKNAME.fact_id))
 _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
 _RELATIVE = re.compile(
     r"(?:my (?:\w+ )?(?:brother|sister|mother|mum|mom|father|dad|parents?|aunt|uncle|cousin|nephew|niece|grand\w+|gran|nan|\w+-in-law|(?:flat|room|house)mate|colleague|co-?worker|neighbou?r|boss)"
@@ -291,7 +294,7 @@ def _is_read(text: str, start: int, end: int, sentence_end: int) -> bool:
     if not 4 < end - start <= SENTENCE_CHARS_READ:
         return False
     whole = text[start : min(sentence_end, start + SENTENCE_CHARS_READ)]
-    return end == sentence_end or max(judge(whole)) > LASTS_MIN
+    return end == sentence_end or judge(whole).most > LASTS_MIN
 
 
 def _specifies(sentence: str, read: Sequence[Found]) -> bool:
@@ -334,7 +337,7 @@ def _statements(
         topics = _topics_of(sentence, body, words, grammar, told, is_request=is_request)
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
-            if "user_nickname" in known and judge(_NAMING.sub("", body)).orders < ORDERS_MIN:
+            if not known.isdisjoint(_NAME_IDS) and judge(_NAMING.sub("", body)).orders < ORDERS_MIN:
                 topics = [topic for topic in topics if topic is not t.INSTRUCTION]
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
         statement = _cut(sentence[:end], start, start)
@@ -402,15 +405,17 @@ def _topics_of(
     """Return what a sentence states something about; nothing if it states nothing that lasts.
 
     `is_request` says that it asks for something now: it tells nothing to do from now on."""
-    if max(judged) < PROFILE_MIN:
+    if judged.most < PROFILE_MIN:
         return []
     topics = [*_profile_topics(sentence, body, words, grammar)]
     if is_request or judged.orders < REQUEST_MIN:
         topics = [topic for topic in topics if topic not in ORDERS]
-    wants_language = judged.orders > LANGUAGE_ORDERS_MIN and sum(judged) > LANGUAGE_SUM_MIN
+    wants_language = (
+        judged.orders > LANGUAGE_ORDERS_MIN and judged.lasts + judged.orders > LANGUAGE_SUM_MIN
+    )
     if wants_language and not is_request and grammar.language_name.search(body):
         topics = [t.ANSWER_LANGUAGE, *(topic for topic in topics if topic not in ORDERS)]
-    if max(judged) > CLASS_MIN:
+    if judged.most > CLASS_MIN:
         topics += health_topics(grammar.language, body)
     is_order = judged.orders > ORDERS_MIN and not is_request and not is_greeting_phrase(sentence)
     if is_order and t.ANSWER_LANGUAGE not in topics:
@@ -427,7 +432,14 @@ def _topics_of(
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
         return topics
-    return health_topics(grammar.language, body, is_personal=True) or [t.STATEMENT]
+    return health_topics(grammar.language, body, is_personal=True) or [_topic_of(judged)]
+
+
+def _topic_of(judged: Judgement) -> Topic:
+    """Return what a statement is about that no word tells of."""
+    if judged.health > NEEDED_MIN:
+        return t.CONDITION
+    return t.INSTRUCTION if judged.address > NEEDED_MIN else t.STATEMENT
 
 
 def _profile_topics(sentence: str, body: str, words: set[str], grammar: Grammar) -> Iterator[Topic]:
