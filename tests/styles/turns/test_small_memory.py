@@ -1,6 +1,7 @@
 """A person whose memory is small is told it without a shared word, where the question is theirs."""
 
 from tests.door import Door
+from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, memory, say
 
@@ -194,3 +195,23 @@ async def test_advice_is_told_a_small_memory_within_its_tokens(opened: Opened) -
         assert len(body["facts"]) + len(body["turns"]) >= count
         assert prepared["context_token_count"] < tokens + 250
     assert memory(await ask(door, "How old do goats become?", "new", user_id="bo"))["turns"] == []
+
+
+async def test_what_was_said_later_is_told_beside_what_a_small_memory_tells(
+    door: Door, clock: FakeClock
+) -> None:
+    said = [
+        "エディタはずっとEmacs一筋です、設定ファイルの整理術を教えて",
+        *FILLERS[:2],
+        "とうとう宗旨替えして、先週から全部Helixで書いてる",
+    ]
+    for number, text in enumerate(said):
+        clock.advance(minutes=1)
+        await say(door, f"t{number}", text, user_id="ada", session="old")
+    told = str(
+        memory(await ask(door, "エディタの配色、どのファイルで変えればいい?", "new", user_id="ada"))
+    )
+    assert "Emacs" in told
+    assert "Helix" in told
+    nothing = memory(await ask(door, "電話を発明したのは誰？", "new", user_id="ada"))
+    assert not nothing["turns"]

@@ -4,6 +4,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -26,6 +27,7 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall import recall_request
 from memsvc.styles.turns.recall.recall_request import QuestionLookup, Quote, RecallRequest, quotes
 from memsvc.styles.turns.recall.recalled import (
+    STATEMENT_KEY,
     DroppedCandidate,
     RankedRecall,
     RecalledChunk,
@@ -112,6 +114,10 @@ class RecallMatches:
     found: Mapping[int, IndexMatches]
     other_sessions: Sequence[str]
     changes: Sequence[EntryPlace] = ()
+
+
+FEW: Final = 4
+"""Part of the tokens of a small memory that a memory of a few words holds at the most."""
 
 
 class TurnRecall:
@@ -383,22 +389,58 @@ class TurnRecall:
         """Return the facts and items of a small memory that a personal question is told as well.
 
         None where the facts that it asks for were found; beside facts that share words with it
-        only what shares a topic."""
+        only what shares a topic. Of a memory of a few words whatever the user said later is told
+        beside what is told: it may no longer be so."""
         found = [chunk for chunk in told if chunk.kind != "turn" and chunk.parts]
         asked = any(fact.statement.fact_id in ranked.facts.ids for fact in read.facts)
-        if not request.takes_small_memory or asked or (found and ranked.facts.wants_profile):
-            return []
+        best: list[RecalledChunk] = []
+        if request.takes_small_memory and not asked and not (found and ranked.facts.wants_profile):
+            best = self._left(
+                request.question, ranked, read, told, selection, 1.0 if found else 0.0
+            )
+            best = _within(best, self._options.small_memory_tok_max, [])
+        times = _times(read)
+        known = [times[chunk.place] for chunk in told if chunk.parts and chunk.place in times]
+        if not known or not _small_sessions(ranked, request):
+            return best
+        shown = {chunk.place for chunk in best}
+        later = [
+            chunk
+            for chunk in self._left(request.question, ranked, read, told, selection, 0.0)
+            if chunk.place not in shown
+            and times.get(chunk.place, known[0]) > max(known)
+            and chunk.fields.get("key", STATEMENT_KEY) == STATEMENT_KEY
+        ]
+        if sum(chunk.tokens for chunk in later) > self._options.small_memory_tok_max // FEW:
+            return best
+        return [*best, *later]
+
+    @staticmethod
+    def _left(
+        question: str,
+        ranked: RankedMatches,
+        read: stored.RecallContent,
+        told: Sequence[RecalledChunk],
+        selection: TurnSelection,
+        score_min: float,
+    ) -> list[RecalledChunk]:
+        """Return the facts and items of a small memory that are not told yet, best first."""
         left = remaining(
-            request.question,
+            question,
             read.facts if ranked.facts.index_ids else [],
             read.items,
             ranked.pool.sessions,
             told={chunk.place for chunk in told if chunk.place is not None},
-            score_min=1.0 if found else 0.0,
+            score_min=score_min,
         )
         turns = selection.chunks(left.messages, read.items, [])
-        best = sorted([*left.facts, *turns], key=lambda chunk: -chunk.score)
-        return _within(best, self._options.small_memory_tok_max, [])
+        return sorted([*left.facts, *turns], key=lambda chunk: -chunk.score)
+
+
+def _times(read: stored.RecallContent) -> Mapping[EntryPlace | None, datetime]:
+    """Return when items and facts were said."""
+    facts = {EntryPlace(fact.index_id, fact.entry): fact.valid_from for fact in read.facts}
+    return {**facts, **{place: text.message_at for place, text in read.items.items()}}
 
 
 def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
