@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from math import exp, fsum, log, sqrt
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from memsvc.core.question_kinds import QuestionKind
@@ -79,13 +80,13 @@ class Confidence(NamedTuple):
 
 def confidence(ranked: Sequence[Ranked], kind: QuestionKind) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
-    relevance = max((entry.relevance for entry in ranked), default=0.0)
-    similarity = max((entry.similarity for entry in ranked), default=0.0)
+    relevance = max(map(attrgetter("relevance"), ranked), default=0.0)
+    similarity = max(map(attrgetter("similarity"), ranked), default=0.0)
     bulk = [entry.score for entry in ranked[TOP:]]
     outlier = OUTLIER_DEFAULT
     if len(bulk) >= BULK_MIN:
         bulk_score = fsum(bulk) / len(bulk)
-        std = sqrt(fsum((score - bulk_score) ** 2 for score in bulk) / len(bulk))
+        std = sqrt(fsum([(score - bulk_score) ** 2 for score in bulk]) / len(bulk))
         outlier = (ranked[0].score - bulk_score) / std if std > 0 else OUTLIER_DEFAULT
     return Confidence(relevance, outlier, similarity, kind)
 

@@ -6,7 +6,7 @@ Its latest items, and the event that summarises those before them.
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
@@ -16,8 +16,7 @@ LINES_BYTES_MAX: Final = 4 * 1024 * 1024
 """How many bytes are read at once of the lines of a session's latest items."""
 
 
-@frozen
-class StoredItem:
+class StoredItem(NamedTuple):
     """Stored item with its line in the event file, which is empty if it was too long to read."""
 
     entry: int
@@ -107,7 +106,7 @@ async def read(
         LINES_BYTES_MAX,
     )
     summary = rows[0]["line"] if rows and rows[0]["entry"] < 0 else None
-    return Context(summary, [StoredItem(**row) for row in rows if row["entry"] >= 0])
+    return Context(summary, [StoredItem(*row.values()) for row in rows if row["entry"] >= 0])
 
 
 async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:

@@ -79,20 +79,20 @@ CURRENT_PROFILE = f"""
 PROFILE_AT = VALID_AT.replace(
     "AND NOT forgotten", "AND NOT forgotten AND fact_id = ANY($12::text[])"
 )
-# What became of facts that were learned from the items $9 (indexes) and $10 (entries): the newest
-# value of those that ended, the doubt about those that hold.
+# What became of facts that were learned from the items $9 (indexes) and $10 (entries), which are
+# among those `said`: the newest value of those that ended, the doubt about those that hold. One
+# index scan finds them by when they were said.
 OUTDATED = """
-    SELECT place.book, place.entry, f.session, f.state, f.doubt ->> 'text' AS doubt, f.valid_to,
+    SELECT e.book, e.entry, f.session, f.state, f.doubt ->> 'text' AS doubt, f.valid_to,
         f.value, n.value AS newer
-    FROM unnest($9::int8[], $10::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
-        SELECT ref, said_at FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
-    ) AS e CROSS JOIN LATERAL (
-        SELECT *, evidence ->> 'session' AS session FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND valid_from = e.said_at
-            AND NOT forgotten AND evidence ->> 'item' = e.ref
+    FROM (
+        SELECT *, evidence ->> 'session' AS session, evidence ->> 'item' AS item FROM facts
+        WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
+            AND valid_from = ANY(ARRAY(SELECT said_at FROM said))
             AND (state <> 'active' OR doubt IS NOT NULL) OFFSET 0
-    ) AS f LEFT JOIN LATERAL (
+    ) AS f JOIN said AS e ON e.said_at = f.valid_from AND e.ref = f.item
+        AND (e.book, e.entry) IN (SELECT * FROM unnest($9::int8[], $10::int4[]))
+    LEFT JOIN LATERAL (
         SELECT coalesce(nullif(statement, ''), value) AS value FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND fact_id = f.fact_id
             AND key = f.key AND slot = f.slot AND state = 'active' AND value <> f.value

@@ -8,7 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
@@ -314,8 +314,7 @@ async def set_feedback(tx: Tx, index_id: int, entries: Sequence[int], feedback: 
     )
 
 
-@frozen
-class Text:
+class Text(NamedTuple):
     """Entry as it is displayed."""
 
     entry: int

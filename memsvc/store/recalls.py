@@ -107,7 +107,7 @@ async def read(
         else facts.CURRENT_AT
     )
     row = await tx.fetchrow(
-        _STATEMENTS[query],
+        _STATEMENTS[query, bool(request.insights)],
         [place.index_id for place in request.facts],
         as_of or now,
         list(request.fact_index_ids),
@@ -126,7 +126,7 @@ async def read(
         row[name] or ()
         for name in ("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens")
     )
-    items = map(Text, *columns)
+    items = map(Text._make, zip(*columns, strict=True))
     return RecallContent(
         [
             facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at"))
@@ -163,18 +163,11 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 # Parameters are typed here for the variants that do not use them all.
 _READ: Final = f"""
-    WITH given AS (SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[], $14::int4)
-    SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
-           (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i) AS insights,
-           (SELECT to_jsonb(s) FROM (
-                SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
-                WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session,
-           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated, items.*
-    FROM (
-        SELECT array_agg(place.book) AS book, array_agg(one.entry) AS entry, array_agg(ref) AS ref,
-               array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
-               array_agg(said_at) AS said_at, array_agg(digest) AS digest,
-                   array_agg(tokens) AS tokens
+    WITH given AS (
+        SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[], $7::int8[], $8::int4[],
+            $14::int4
+    ), said AS MATERIALIZED (
+        SELECT place.book, one.*
         FROM (
             SELECT * FROM unnest($9::int8[], $10::int4[])
             UNION (SELECT latest.book, latest.entry
@@ -188,10 +181,28 @@ _READ: Final = f"""
                 FROM entries
             WHERE tenant = $1 AND project = $2 AND book = place.book
                 AND entry = place.entry OFFSET 0) AS one
+    )
+    SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
+           {{insights}} AS insights,
+           (SELECT to_jsonb(s) FROM (
+                SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
+                WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session,
+           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated, items.*
+    FROM (
+        SELECT array_agg(book) AS book, array_agg(entry) AS entry, array_agg(ref) AS ref,
+               array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
+               array_agg(said_at) AS said_at, array_agg(digest) AS digest,
+                   array_agg(tokens) AS tokens
+        FROM said
     ) AS items
 """
+_INSIGHTS: Final = f"(SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i)"
+# By what is asked: each part that is not, the server would prepare to run all the same.
 _STATEMENTS: Final = {
-    query: _READ.replace("{facts}", query).replace("{profile}", of_profile)
+    (query, has_insights): _READ.replace("{facts}", query)
+    .replace("{profile}", of_profile)
+    .replace("{insights}", _INSIGHTS if has_insights else "NULL::jsonb")
+    for has_insights in (False, True)
     for query, of_profile in (
         (facts.CURRENT_AT, facts.CURRENT_PROFILE),
         (facts.CURRENT, facts.CURRENT_PROFILE),

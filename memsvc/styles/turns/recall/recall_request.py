@@ -99,11 +99,8 @@ def others(session: str, active: Sequence[str], digest_matches: IndexMatches | N
             digest_matches.candidates,
             key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry),
         )
-        by_digest = [
-            name
-            for candidate in best
-            if (name := decode_segment(candidate.ref.partition("/")[0])) is not None
-        ]
+        segments = dict.fromkeys(candidate.ref.partition("/")[0] for candidate in best)
+        by_digest = [name for name in map(decode_segment, segments) if name is not None]
     return [name for name in dict.fromkeys([*active, *by_digest]) if name != session][:OTHERS_MAX]
 
 
@@ -122,8 +119,10 @@ class CandidatePool:
     @property
     def is_small(self) -> bool:
         """Return whether the sessions hold few messages, and on the average short ones."""
-        length = sum(candidate.length for candidate in self.candidates)
-        return self.entries <= ENTRIES_MAX and length <= SHORT_LENGTH * len(self.candidates)
+        return self.entries <= ENTRIES_MAX and (
+            sum(candidate.length for candidate in self.candidates)
+            <= SHORT_LENGTH * len(self.candidates)
+        )
 
     def place(self, entry: int) -> EntryPlace:
         """Return the place of a candidate."""

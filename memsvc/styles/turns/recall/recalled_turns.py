@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import chain, islice
 from math import sqrt
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from memsvc.core import relevance
 from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
@@ -65,6 +65,7 @@ _NAME: Final = re.compile(
 )
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 WordsOf = Callable[[str], frozenset[str]]
+V = TypeVar("V")
 
 GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
@@ -103,27 +104,26 @@ def without_change_terms(
             if CHANGE_MARK in candidate.term_scores:
                 said_at = candidate.message_at or _EARLIEST
                 changed.append((said_at, EntryPlace(index_id, candidate.entry)))
-                scores = {
-                    term: score
-                    for term, score in candidate.term_scores.items()
-                    if term != CHANGE_MARK
-                }
-                candidates.append(Candidate(candidate.entry, scores, *candidate[2:]))
+                scores = _without_mark(candidate.term_scores)
+                candidates.append(candidate._replace(term_scores=scores))
             else:
                 candidates.append(candidate)
-        neighbours = {
-            candidate.entry + step
+        matched = [
+            candidate.entry
             for candidate in candidates
             if candidate.term_scores or candidate.cosine is not None
-            for step in range(-NEIGHBOURS, NEIGHBOURS + 1)
-        }
-        counts = {
-            term: count for term, count in matches.counts_by_term.items() if term != CHANGE_MARK
-        }
-        if neighbours:
+        ]
+        if matched:
+            steps = range(-NEIGHBOURS, NEIGHBOURS + 1)
+            neighbours = {entry + step for step in steps for entry in matched}
             kept = [candidate for candidate in candidates if candidate.entry in neighbours]
+            counts = _without_mark(matches.counts_by_term)
             result[index_id] = replace(matches, counts_by_term=counts, candidates=kept)
     return result, [place for _, place in sorted(changed, reverse=True)]
+
+
+def _without_mark(by_term: Mapping[str, V]) -> dict[str, V]:
+    return {term: value for term, value in by_term.items() if term != CHANGE_MARK}
 
 
 @frozen
