@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 import orjson
@@ -112,48 +113,32 @@ class RankedRecall:
         """Return why each candidate is shown, and its position, or not, best first.
 
         Includes the confidence in past items and, on request, place and quoted ranges of each."""
-        listed = [
-            {
+        listed: list[dict[str, Any]] = []
+        both: list[RecalledChunk | DroppedCandidate] = [*self.chunks, *self.dropped]
+        for at, candidate in enumerate(both):
+            shown = at < count
+            one: dict[str, Any] = {
                 "ref": candidate.ref,
                 "kind": candidate.kind,
-                "shown": at < count,
+                "shown": shown,
                 "score": candidate.score,
             }
-            | ({"session": candidate.session} if candidate.session else {})
-            | {"parts": {name: round(part, 4) for name, part in candidate.parts.items()}}
-            | _exact_time(candidate.fields.get("time"))
-            | ({"position": at + 1} if at < count else {"reason": OVER_THE_BUDGET})
-            | (_place_fields(candidate.place, candidate.text_ranges) if places else {})
-            for at, candidate in enumerate(self.chunks)
-        ]
-        dropped = [
-            {
-                "ref": candidate.ref,
-                "kind": candidate.kind,
-                "shown": False,
-                "score": candidate.score,
-                "reason": candidate.reason,
-            }
-            | ({"session": candidate.session} if candidate.session else {})
-            | (_place_fields(candidate.place, None) if places else {})
-            for candidate in self.dropped
-        ]
-        candidates = sorted(
-            [*listed, *dropped], key=lambda candidate: -float(str(candidate["score"]))
-        )
-        return {"candidates": candidates} | (
-            {"confidence": self.confidence} if self.confidence else {}
-        )
-
-
-def _exact_time(time: object) -> dict[str, str]:
-    return {"time": exact_timestamp(time)} if isinstance(time, datetime) else {}
-
-
-def _place_fields(
-    place: EntryPlace | None, text_ranges: Sequence[tuple[int, int]] | None
-) -> dict[str, Any]:
-    return ({"place": [*place]} if place else {}) | ({"cut": text_ranges} if text_ranges else {})
+            if isinstance(candidate, DroppedCandidate):
+                one["reason"] = candidate.reason
+            if candidate.session:
+                one["session"] = candidate.session
+            if isinstance(candidate, RecalledChunk):
+                one["parts"] = {name: round(part, 4) for name, part in candidate.parts.items()}
+                if isinstance(time := candidate.fields.get("time"), datetime):
+                    one["time"] = exact_timestamp(time)
+                one |= {"position": at + 1} if shown else {"reason": OVER_THE_BUDGET}
+            if places and candidate.place:
+                one["place"] = [*candidate.place]
+            if places and isinstance(candidate, RecalledChunk) and candidate.text_ranges:
+                one["cut"] = candidate.text_ranges
+            listed.append(one)
+        listed.sort(key=itemgetter("score"), reverse=True)
+        return {"candidates": listed} | ({"confidence": self.confidence} if self.confidence else {})
 
 
 def fact_chunk(fact: Fact, score: float, parts: Mapping[str, float]) -> RecalledChunk:

@@ -21,7 +21,7 @@ from memsvc.core.question_kinds import (
     is_technical,
     topics_in,
 )
-from memsvc.core.ranking import BACKGROUND_ENTRIES, Candidate, Ranked, bm25_idf
+from memsvc.core.ranking import BACKGROUND_ENTRIES, Ranked, bm25_idf
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.changes import (
     Change,
