@@ -1,6 +1,7 @@
 """Search: the best entries of some indexes for some terms, in one statement."""
 
 from collections.abc import Sequence
+from itertools import repeat
 from math import isfinite
 from typing import Any, Final, Literal
 
@@ -130,22 +131,17 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
         for entry, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
         if isfinite(cosine)
     }
-    names = ("entries", "length", "speaker", "role", "said_at", "asks", "ref", "feedback")
+    entries = row["entries"]
+    columns = [row[name] for name in ("length", "speaker", "role", "said_at", "asks", "ref")]
     candidates = [
-        Candidate(
-            entry,
-            scores.get(entry, _NO_SCORES),
-            length,
-            speaker,
-            role,
-            message_at,
-            is_question,
-            ref,
-            similarity.get(entry),
-            feedback=feedback,
-        )
-        for entry, length, speaker, role, message_at, is_question, ref, feedback in zip(
-            *(row[name] for name in names), strict=True
+        *map(
+            Candidate,
+            entries,
+            [scores.get(entry, _NO_SCORES) for entry in entries],
+            *columns,
+            map(similarity.get, entries),
+            repeat(1.0),
+            row["feedback"],
         )
     ]
     counts = {
