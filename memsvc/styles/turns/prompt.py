@@ -17,7 +17,7 @@ from memsvc.styles.turns.turn_items import TurnItem
 _KEY_END: Final = '":'
 """Behind a letter or digit, where a block may be split: the tokens of the parts add up to those of
 the whole."""
-SPARED_TOKENS: Final = 7
+EXTRA_TOKENS: Final = 7
 """Tokens by which a chunk's estimate is mostly too high: fewer blocks are tried for a prompt."""
 
 
@@ -124,7 +124,7 @@ class PromptBuilder:
         """Return the block of as many chunks as fit into the room, counted exactly."""
         chunks = recalled.chunks
         summary_tokens = summary_cost - self._without_summary if summary_cost else 0
-        running_costs = [*accumulate((chunk.tokens - SPARED_TOKENS for chunk in chunks), initial=0)]
+        running_costs = [*accumulate((chunk.tokens - EXTRA_TOKENS for chunk in chunks), initial=0)]
         count_once = cache(self._costs.text)  # blocks of more or fewer chunks have the same parts
 
         def block_of(count: int) -> _PromptBlock:
