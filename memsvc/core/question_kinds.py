@@ -282,6 +282,8 @@ _SHARED: Final = _words(
     r"we|our|us|wir|unser(?:e[nmrs]?)?|nous|notre|nos|nuestr[oa]s?|tenemos", r"我们|我們|咱们|うち"
 )
 """A project is spoken of in the plural: its faults are in memory."""
+ANY: Final = _words(r"an?|eine?[nmrs]?|une?|una")
+"""A question with such a word is about any thing of a kind, as an airport."""
 _KNOWLEDGE: Final = re.compile(
     r"^\W*(?:explain|describe|define|summari[sz]e|translate|convert|write|name the|list"
     r"|how (?:does|do|is|are|can|many|long|far|tall|old|much)\b"
@@ -309,11 +311,13 @@ _TECHNICAL: Final = re.compile(
     r"`|\b[\w-]+\.(?:py|[jt]sx?|go|rs|md|ya?ml|json|toml|sql|java|kt|swift|c|h|cpp|cs"
     r"|rb|php|sh|css|html|ini|cfg|conf|env|lock|txt|csv|ipynb|tf|proto)\b"
     r"|\b[a-zA-Z]+_[a-zA-Z]|\b[a-z]+[A-Z][a-z]|\b[A-Z][a-z]+[A-Z][a-z]|(?<!\w)--[a-z]|\w\(\)"
+    r"|(?<![\w-])[A-Z]{3,}(?![a-z])",
+    re.ASCII,
 )
 
 
 def is_technical(text: str) -> bool:
-    """Return whether a text names a file, an identifier or code; cached as its topics."""
+    """Return whether a text names a file, identifier, code or acronym; cached as its topics."""
     return _technical.get(text, lambda text: _TECHNICAL.search(text) is not None)
 
 
@@ -326,15 +330,28 @@ def kind_of(question: str) -> QuestionKind:
     text = normalized_text(question)
     if len(question) > CHARS_MAX:
         return QuestionKind.PERSONAL if _OWN.search(text) else QuestionKind.OPEN
-    voice = _REQUEST.sub(" ", _QUOTED.sub(" ", text))
+    voice = _voice(text)
     is_own = any(pattern.search(voice) for pattern in (_OWN, _SELF, _KIN))
-    is_fault = _COMPUTER.search(text) and _FAULT.search(text) and not _SHARED.search(voice)
-    if is_fault or _TASK.search(text):
+    if is_task(text):
         return QuestionKind.GENERAL
     if is_own or _ADVICE.search(text):
         return QuestionKind.PERSONAL
     is_general = _REQUEST.search(text) or _KNOWLEDGE.search(text)
     return QuestionKind.GENERAL if is_general else QuestionKind.OPEN
+
+
+def _voice(text: str) -> str:
+    """Return a question without what it quotes and what only addresses a request."""
+    return _REQUEST.sub(" ", _QUOTED.sub(" ", text))
+
+
+def is_task(question: str) -> bool:
+    """Return whether a question is about numbers, words, a text in hand, or a machine's fault."""
+    text = normalized_text(question)
+    if _TASK.search(text):
+        return True
+    is_fault = _COMPUTER.search(text) and _FAULT.search(text)
+    return is_fault is not None and not _SHARED.search(_voice(text))
 
 
 def asks_knowledge(text: str) -> bool:

@@ -183,6 +183,28 @@ async def test_work_of_few_technical_texts_answers_what_sounds_like_general_know
     assert await told("Wie funktioniert ein Passwort?") == []
 
 
+async def test_a_small_memory_of_work_is_told_until_the_block_is_full(door: Door) -> None:
+    for number, (text, answer) in enumerate(SPOKEN_OF):
+        await say(door, f"t{number}", text, answer=answer, session="old", user_id="ada")
+    prepared = await ask(door, "was hat den absturz verursacht?", session="new", user_id="ada")
+    told = [turn["text"] for turn in memory(prepared)["turns"]]
+    assert {text for said in SPOKEN_OF for text in said} == set(told)
+
+
+async def test_what_sounds_like_general_knowledge_is_about_work_that_has_its_names(
+    door: Door,
+) -> None:
+    for number, (text, answer) in enumerate(SPOKEN_OF):
+        await say(door, f"t{number}", text, answer=answer, session="old", user_id="ada")
+    for question, is_told in (
+        ("how does the box get its address?", True),
+        ("what is the address of Lake Geneva?", False),
+        ("how does a box get an address?", False),
+    ):
+        told = memory(await ask(door, question, session="new", user_id="ada"))["turns"]
+        assert any("10.20.7.14" in turn["text"] for turn in told) is is_told, question
+
+
 async def test_advice_is_told_a_small_memory_within_its_tokens(opened: Opened) -> None:
     said = [f"I keep {number} goats on the hill of the village." for number in range(20, 50)]
     for tokens, count in ((0, 0), (300, 1), (700, 5)):

@@ -273,10 +273,13 @@ class TurnRecall:
         if places or ranked.facts.ranked or ranked.facts.needs_all or request.takes_small_memory:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
-        ranked = ranked.for_texts([read.items[place].text for place in best if place in read.items])
         by_score = [(pool.place(entry.entry), entry) for entry in selected]
         if _small_sessions(ranked, request):
-            ranked, by_score = with_topics(ranked, request.question, by_score, read.items)
+            ranked, by_score = with_topics(ranked, request, by_score, read.items)
+        if not ranked.is_work:
+            ranked = ranked.for_texts(
+                [read.items[place].text for place in best if place in read.items]
+            )
         dropped = not_loaded(ranked, selected, request, in_context)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
@@ -308,7 +311,8 @@ class TurnRecall:
             for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
-        result += [*turns, *later, *more]
+        limit = self._options.recall_turns_limit
+        result += [*turns[:limit], *later, *more, *turns[limit:]]
         result = self._told_with_changes(result, ranked, read, request, selection)
         result = told_once(result, read.facts, self._options.recall_tok_max, dropped)
         confidence = {

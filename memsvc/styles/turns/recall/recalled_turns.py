@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import chain, islice
-from math import sqrt
+from math import ceil, sqrt
 from typing import Any, Final, Self, TypeVar
 
 from memsvc.core import relevance
@@ -15,9 +15,11 @@ from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import (
+    ANY,
     QuestionKind,
     is_filler,
     is_greeting_phrase,
+    is_task,
     is_technical,
     topics_in,
 )
@@ -78,10 +80,14 @@ QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
 ANSWER: Final = "answer to what is shown"
 """Name of the score of an answer that no word of the question found."""
 TECHNICAL_MIN: Final = 2
-TECHNICAL_PART: Final = 12
-"""Of work at least one in so many texts names a file or an identifier."""
+TECHNICAL_PART: Final = 8
+"""Of work at least one in so many texts names a file, an identifier or an acronym."""
 GENERAL_TOPICS_MIN: Final = 2
-"""Topics that an item has to share with a question of general knowledge, beside some words."""
+"""Topics that an item has to share with what sounds like general knowledge, or some words."""
+ANSWER_SHARE: Final = 0.3
+"""Share of a message's score that is added to its answer in a small memory of work."""
+WORK_ITEMS_MAX: Final = 64
+"""Best items of a small memory of work from which is told what fits."""
 TOPICS: Final = "topics"
 """Name of the score of the topics that an item shares with the question."""
 USER_SHARE: Final = 0.5
@@ -307,7 +313,8 @@ def _by(chunk: RecalledChunk) -> str:
 class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
-    `changes` are the messages of change among the candidates, the latest first."""
+    `changes` are the messages of change among the candidates, the latest first; `is_work` whether
+    the items are all of a small memory of work."""
 
     pool: CandidatePool
     items: Sequence[Ranked]
@@ -315,6 +322,7 @@ class RankedMatches:
     facts: FactRequest
     insights: Sequence[tuple[EntryPlace, Ranked]]
     changes: Sequence[EntryPlace]
+    is_work: bool = False
 
     @property
     def silent(self) -> bool:
@@ -340,46 +348,69 @@ class RankedMatches:
 
 def with_topics(
     ranked: RankedMatches,
-    question: str,
+    request: RecallRequest,
     found: list[tuple[EntryPlace, Ranked]],
     items: Mapping[EntryPlace, Text],
 ) -> tuple[RankedMatches, list[tuple[EntryPlace, Ranked]]]:
-    """Return the matches of a small memory of work by words and topics, its items best first.
+    """Return the matches of a small memory of work by words and topics, all its items best first.
 
     People ask for what was done in other words than it was reported in: there a topic that an item
-    shares with the question counts as a word that is as rare. For a question of general
-    knowledge it is evidence only beside another one and words. Of another memory nothing
-    changes."""
-    asked = topics_in(question)
-    if not asked or not _is_work([text.text for text in items.values()]):
+    shares with the question counts as a word that is as rare, and a report gets a share of the
+    score of what it answers. What sounds like general knowledge is about the work too, unless it is
+    about any thing of a kind, or names what memory does not know; there a topic is evidence beside
+    another one or words. Of another memory nothing changes."""
+    if not _is_work([text.text for text in items.values()]):
         return ranked, found
-    topics = {place: topics_in(text.text) & asked for place, text in items.items()}
+    asked = topics_in(request.question)
+    topics = {place: topics_in(text.text) & asked for place, text in sorted(items.items())}
     counts = Counter(chain.from_iterable(topics.values()))
     entries = len(items) + BACKGROUND_ENTRIES
     idf = {topic: bm25_idf(count, entries) for topic, count in counts.items()}
     by_words = {ranked.pool.place(entry.entry): entry for entry in ranked.items}
-    norm, relevance_max = sqrt(sum(idf.values())) or 1.0, ranked.confidence.relevance
-    is_general = ranked.confidence.kind is QuestionKind.GENERAL
-    result = []
+    norm, confidence = sqrt(sum(idf.values())) or 1.0, ranked.confidence
+    is_general = confidence.kind is QuestionKind.GENERAL
+    is_about_work = not is_general or _is_about_work(request.question, ranked.pool)
+    result: list[tuple[EntryPlace, Ranked]] = []
+    relevance_max, request_score = confidence.relevance, 0.0
     for place, of_both in topics.items():
         entry = by_words.get(place, Ranked(place.entry, 0.0, {}, 0.0))
-        shared = sum(idf[topic] for topic in of_both)
-        part = shared * (USER_SHARE if items[place].role == "user" else 1)
-        if entry.score + part > 0:
-            parts = {**entry.parts, TOPICS: part}
-            result.append((place, entry._replace(score=entry.score + part, parts=parts)))
-            if not is_general or (
-                len(of_both) >= GENERAL_TOPICS_MIN and entry.relevance >= relevance.RELEVANCE_MIN
-            ):
-                relevance_max = max(relevance_max, entry.relevance + shared / norm)
-    result.sort(key=lambda pair: (pair[1].score, pair[0].entry), reverse=True)
-    confidence = ranked.confidence._replace(relevance=relevance_max)
-    return replace(ranked, confidence=confidence), result
+        shared = sum(map(idf.__getitem__, of_both))
+        if items[place].role == "user":
+            parts = {TOPICS: shared * USER_SHARE}
+            request_score = entry.score + parts[TOPICS]
+        else:
+            parts = {TOPICS: shared, ANSWER: request_score * ANSWER_SHARE}
+            request_score = 0.0
+        score = entry.score + sum(parts.values())
+        parts |= entry.parts
+        result.append((place, Ranked(entry.entry, score, parts, *entry[3:])))
+        if (
+            not is_general
+            or len(of_both) >= GENERAL_TOPICS_MIN
+            or entry.relevance >= relevance.RELEVANCE_MIN
+        ):
+            relevance_max = max(relevance_max, entry.relevance + shared / norm)
+    result.sort(key=lambda pair: (-pair[1].score, items[pair[0]].role, -pair[0].entry))
+    if is_about_work:
+        kind = QuestionKind.OPEN if is_general else confidence.kind
+        confidence = confidence._replace(relevance=relevance_max, kind=kind)
+    if not request.with_reasons:
+        del result[WORK_ITEMS_MAX:]
+    return replace(ranked, confidence=confidence, is_work=True), result
+
+
+def _is_about_work(question: str, pool: CandidatePool) -> bool:
+    """Return whether a question is no task, of no thing of a kind, and has no unknown name."""
+    known = chain.from_iterable(candidate.term_scores for candidate in pool.candidates)
+    names = terms(" ".join(filter(str.isascii, _named(question))))
+    is_specific = not (is_task(question) or ANY.search(question.lower()))
+    return is_specific and set(names).issubset(known)
 
 
 def _is_work(texts: Collection[str]) -> bool:
     """Return whether a good part of some texts is technical."""
-    return sum(map(is_technical, texts)) >= max(TECHNICAL_MIN, len(texts) / TECHNICAL_PART)
+    count = max(TECHNICAL_MIN, ceil(len(texts) / TECHNICAL_PART))
+    return len([*islice(filter(is_technical, texts), count)]) == count
 
 
 class TurnSelection:
@@ -392,7 +423,7 @@ class TurnSelection:
         ranked: RankedMatches,
         quote_finder: QuoteFinder,
     ) -> None:
-        self._limit = options.recall_turns_limit
+        self._limit = options.recall_turns_limit * (2 if ranked.is_work else 1)
         self._chars_max = options.snippet_chars_max
         self._request = request
         self._ranked = ranked
