@@ -7,6 +7,8 @@ one node, and runs there as it is. One that has INSERT and WITH together is not:
 WITH runs by itself, one after the other, and sees what those before it did.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -59,6 +61,19 @@ def broadcasts(sql: str) -> tuple[str, ...]:
     """Why Citus would let each node take part in a statement that writes the rows of one tenant, if
     it would."""
     return tuple(fault for raw in parse_sql(sql) for fault in _broadcasts(raw.stmt(skip_none=True)))
+
+
+@cache
+def not_renamed(sql: str) -> tuple[str, ...]:
+    """The tables of a read that a node would not find by the names of its parts: `run_on_node`
+    renames what stands behind FROM or JOIN."""
+    [raw] = parse_sql(sql)
+    statement = raw.stmt(skip_none=True)
+    names = [one["relname"] for one in below(statement) if one["@"] == "RangeVar"]
+    made = {one["ctename"] for one in below(statement) if one["@"] == "CommonTableExpr"}
+    renamed = re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql)
+    left = Counter(names) - Counter(renamed)
+    return tuple(sorted(({*left} | made) & {*SHARD_TABLES}))
 
 
 def _broadcasts(statement: Node) -> Iterator[str]:

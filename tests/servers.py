@@ -143,11 +143,13 @@ class TestServer:
             await run(f"ALTER ROLE {who.username} PASSWORD '{who.password}'")
         for role in (self.owner, self.app):
             await run(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
-        for timeout in (
-            "statement_timeout",
-            "idle_in_transaction_session_timeout",
+        for setting in (
+            "statement_timeout = '30s'",
+            "idle_in_transaction_session_timeout = '30s'",
+            "jit = off",
+            "plan_cache_mode = force_generic_plan",
         ):  # the owner may not set them
-            await run(f"ALTER ROLE {self.app} SET {timeout} = '30s'")
+            await run(f"ALTER ROLE {self.app} SET {setting}")
         async with _connected(self._superuser_dsn) as connection:
             if await connection.fetchval(
                 "SELECT count(*) FROM pg_extension WHERE extname = 'citus'"

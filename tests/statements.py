@@ -13,11 +13,11 @@ import pytest
 
 import memsvc.store
 from memsvc.store.database import Database, Tx
-from tests.citus_rules import broadcasts, faults
+from tests.citus_rules import broadcasts, faults, not_renamed
 
 STORE: Final = Path(memsvc.store.__file__).parent
 RUNS: Final = {
-    Tx: ("fetch", "fetchrow", "fetchval", "execute", "execute_each", "unbound"),
+    Tx: ("fetch", "fetch_prepared", "fetchrow", "fetchval", "execute", "execute_each", "unbound"),
     Database: ("registry",),
 }
 READS: Final = {"fetch_column", "fetch_pairs", "fetch_bool", "fetch_int"}  # by one of the above
@@ -60,12 +60,15 @@ class Watch:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._seen: set[str] = set()
         self._new: list[tuple[str, str]] = []
+        self._prepared: set[str] = set()
         for kind, names in RUNS.items():
             for name in names:
                 patch.setattr(kind, name, self._watched(getattr(kind, name)))
 
     def _watched(self, run: Any) -> Any:
         def watched(on: Any, sql: str, *arguments: Any) -> Any:
+            if run.__name__ == "fetch_prepared":
+                self._prepared.add(sql)
             self._note(sql, sys._getframe(1))
             return run(on, sql, *arguments)
 
@@ -85,5 +88,9 @@ class Watch:
         return [
             f"{place}: {fault}: {sql}"
             for place, sql in new
-            for fault in (*faults(sql), *broadcasts(sql))
+            for fault in (
+                *faults(sql),
+                *broadcasts(sql),
+                *(not_renamed(sql) if sql in self._prepared else ()),
+            )
         ]

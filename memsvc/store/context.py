@@ -67,7 +67,7 @@ async def read(
     that were forgotten are left out. With `tokens_max`, lines are read of items of as many tokens,
     and from the latest on LINES_BYTES_MAX in all.
     """
-    rows = await tx.fetch(
+    rows = await tx.fetch_prepared(
         """
         WITH s AS MATERIALIZED (
             SELECT context_start, (summary ->> 'stream')::int8 AS stream,

@@ -46,6 +46,7 @@ from memsvc.store.connections import (
     translate_error,
 )
 from memsvc.store.locks import Lock, shared_locks, whole_lock
+from memsvc.store.node_plans import statement_on_node
 from memsvc.store.tables import check_isolation
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
@@ -104,10 +105,11 @@ class Tx:
     """Transaction of one scope: `$1` is the tenant, `$2` the project; further arguments follow.
 
     A statement that names neither is refused before it is sent. In a transaction over all projects
-    of a tenant (`Database.begin_tenant`), only `$1` is bound.
+    of a tenant (`Database.begin_tenant`), only `$1` is bound. `on_node` are the statements by which
+    a node runs others itself.
     """
 
-    __slots__ = ("_bound", "_call", "_connection", "_meter", "query_count", "scope")
+    __slots__ = ("_bound", "_call", "_connection", "_meter", "on_node", "query_count", "scope")
 
     def __init__(
         self, connection: Any, scope: Scope, meter: Meter, *, whole_tenant: bool = False
@@ -118,6 +120,7 @@ class Tx:
         self._bound = (scope.tenant,) if whole_tenant else (scope.tenant, scope.project)
         self.scope = scope
         self.query_count = 0
+        self.on_node: dict[str, str] = {}
 
     def _request(self, sql: str) -> WaitTimer:
         """Return the wait for an answer; ValueError without tenant or project in the statement."""
@@ -130,13 +133,23 @@ class Tx:
 
     def within(self, project: str) -> "Tx":
         """Return the same transaction, bound to one project of its tenant."""
-        return Tx(self._connection, replace(self.scope, project=project), self._meter)
+        tx = Tx(self._connection, replace(self.scope, project=project), self._meter)
+        tx.on_node = self.on_node
+        return tx
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
         """Return all rows of a statement."""
         with self._request(sql):
             rows: list[Row] = list(await self._connection.fetch(sql, *self._bound, *arguments))
         return rows
+
+    async def fetch_prepared(self, sql: str, *arguments: Any) -> list[Row]:
+        """Return all rows of a read that takes as long to plan as to run.
+
+        PostgreSQL keeps its plan, and the tenant's node does where there are nodes."""
+        if sql not in self.on_node:
+            self.on_node[sql] = await statement_on_node(self._connection, sql)
+        return await self.fetch(self.on_node[sql], *arguments)
 
     async def fetchrow(self, sql: str, *arguments: Any) -> Row | None:
         """Return the first row of a statement, or None."""
@@ -221,6 +234,7 @@ class Database:
         self.flush_callbacks: list[Callable[[], Awaitable[None]]] = []
         self.pooler = pool.pooler
         self.prepared = pool.prepared
+        self._on_node: dict[str, str] = {}
 
     @classmethod
     async def open(cls, url: str, options: DatabaseOptions, meter: Meter) -> "Database":
@@ -295,6 +309,7 @@ class Database:
             with transaction(call):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
+                    tx.on_node = self._on_node
                     version = connection.get_server_version().major
                     may_end = version >= TRANSACTION_TIMEOUT_SINCE and not long_running
                     head = begin_statement(

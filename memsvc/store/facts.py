@@ -155,7 +155,7 @@ async def facts_of_claims(
     identities = [statement.identity for statement in statements] + exact
     shared = [(item.fact_id, item.key) for item in to_end if not item.exact]
     foreign = any(claim.evidence.origin in ("model", "import") for claim in claims)
-    rows = await tx.fetch(
+    rows = await tx.fetch_prepared(
         f"""
         SELECT f.* FROM unnest($3::int8[]) AS b (book)
         CROSS JOIN unnest($5::text[], $6::text[], $7::text[]) AS i (fact_id, key, slot) CROSS

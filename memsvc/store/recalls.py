@@ -106,7 +106,7 @@ async def read(
         if request.all_facts
         else facts.CURRENT_AT
     )
-    row = await tx.fetchrow(
+    [row] = await tx.fetch_prepared(
         _STATEMENTS[query, bool(request.insights)],
         [place.index_id for place in request.facts],
         as_of or now,
@@ -120,7 +120,6 @@ async def read(
         request.facts_max,
         list(request.latest_of),
     )
-    assert row is not None
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
     columns = (
         row[name] or ()

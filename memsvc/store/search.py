@@ -114,7 +114,7 @@ async def search_visited(
             model_number(embedding.model),
             len(embedding.vector),
         ]
-    rows = await tx.fetch(_STATEMENTS[embedding is not None, kind], *arguments)
+    rows = await tx.fetch_prepared(_STATEMENTS[embedding is not None, kind], *arguments)
     sessions: list[str] = (rows[0]["sessions"] or []) if rows else []
     return {row["book"]: _found(row, terms) for row in rows if row["entries"]}, sessions
 

@@ -67,7 +67,7 @@ async def read_status(
     Its guard is found also where the turn was purged since; the digests are those of up to `limit`
     items, oldest first.
     """
-    row = await tx.fetchrow(
+    [row] = await tx.fetch_prepared(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
             s.policy, CASE WHEN NOT s.shared THEN s.user_id END AS only_user,
@@ -90,7 +90,6 @@ async def read_status(
         ENTRY_MAX,
         purge_marker(session, turn),
     )
-    assert row is not None
     fields = dict(row)
     digests, policy, only_user = (
         fields.pop("digests")[::-1],

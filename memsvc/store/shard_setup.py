@@ -9,6 +9,7 @@ from memsvc.core.errors import Code, MemsvcError, conflict, unavailable
 from memsvc.core.frozen import frozen
 from memsvc.store import policies
 from memsvc.store.migrate import migration_lock
+from memsvc.store.node_plans import CREATE_FUNCTION, FUNCTION_BODY, RUN_ON_NODE
 from memsvc.store.revisions import Revisions
 
 
@@ -46,7 +47,9 @@ async def shard_all_tables(
     async with migration_lock(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
             await connection.run_sync(_check_schema, app_role, at_work=not dry_run)
-            steps = await connection.run_sync(lambda c: [*_roles(c, app_role), *_tables(c, shards)])
+            steps = await connection.run_sync(
+                lambda c: [*_roles(c, app_role), *_tables(c, shards), _function(c)]
+            )
         for step in steps:
             report(step)
             if not dry_run and step.statements:
@@ -170,6 +173,18 @@ def _tables(connection: Connection, shards: int | None) -> Iterator[ShardStep]:
     for table in policies.LOCAL:
         if table in existing:
             yield ShardStep(f"{table} stays on the coordinator: it {policies.LOCAL[table]}")
+
+
+def _function(connection: Connection) -> ShardStep:
+    body = policies.scalar(
+        connection,
+        "SELECT prosrc FROM pg_proc WHERE oid = to_regprocedure(:name)",
+        name=RUN_ON_NODE,
+    )
+    if body == FUNCTION_BODY:
+        return ShardStep("reads are run by nodes already")
+    call = f"create_distributed_function('{RUN_ON_NODE}', 'tenant', '{policies.ANCHOR}', true)"
+    return ShardStep("reads that nodes run", (CREATE_FUNCTION, f"SELECT {call}"))
 
 
 def _local_copies(connection: Connection, steps: list[ShardStep]) -> Iterator[ShardStep]:

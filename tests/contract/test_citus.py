@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 from pglast import parse_plpgsql
 
-from tests.citus_rules import IMMUTABLE, STABLE, broadcasts, faults
+from tests.citus_rules import IMMUTABLE, STABLE, broadcasts, faults, not_renamed
 from tests.statements import written
 
 IMMUTABLE_SINCE_PGVECTOR = {"binary_quantize"}
@@ -102,6 +102,23 @@ def test_no_write_lets_every_node_take_part() -> None:
 @pytest.mark.parametrize(("sql", "why"), BROADCASTS.items())
 def test_what_lets_every_node_take_part_is_found(sql: str, why: str) -> None:
     assert any(why in one for one in broadcasts(sql)), broadcasts(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ("SELECT 1 FROM files AS f JOIN streams AS s USING (tenant) WHERE f.tenant = $1", ()),
+        ("SELECT 1 FROM (SELECT 1 FROM\n files WHERE tenant = $1) AS files", ()),
+        ("SELECT 1 FROM files AS f, streams AS s WHERE f.tenant = $1", ("streams",)),
+        ("SELECT 1 FROM ONLY files WHERE tenant = $1", ("files",)),
+        ("WITH books AS (SELECT 1 FROM files WHERE tenant = $1) SELECT 1 FROM books", ("books",)),
+    ],
+)
+def test_a_read_that_a_node_runs_names_its_tables_where_they_are_renamed(
+    sql: str, tables: tuple[str, ...]
+) -> None:
+    """Those that run while tests do are looked at then (`statements_for_citus`)."""
+    assert not_renamed(sql) == tables
 
 
 async def test_functions_are_as_immutable_as_they_are_taken_for(admin: asyncpg.Connection) -> None:

@@ -2,6 +2,7 @@
 stands."""
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
+from memsvc.store.database import Database
 from memsvc.store.migrate import downgrade, migrate
 from memsvc.store.policies import SHARD_TABLES
 from tests.contract.catalogue import EXAMPLES, MARK, as_sent
@@ -27,7 +29,8 @@ SHARDS = """
     JOIN pg_class AS c ON c.oid = s.logicalrelid WHERE NOT c.relispartition
 """
 KILLS = 3
-REFUSED = {"tenant_settle_job": "NOT_FOUND"}
+PLANS_KEPT = 128
+REFUSED = dict.fromkeys(("tenant_settle_job", "restore_document"), "NOT_FOUND")
 """Tools whose example names what is not there."""
 
 
@@ -115,6 +118,36 @@ async def test_no_call_of_a_tenant_touches_another_node_than_its_own(
     assert await drive(call) == REFUSED
     assert {*teller} == {own}
     assert teller[own] > 500
+
+
+@pytest.mark.parametrize("node", ["knows the cluster", "does not know the cluster yet"])
+async def test_a_read_that_is_run_by_its_node_sees_what_was_written_and_keeps_its_plan(
+    node: str, database: Database, admin: asyncpg.Connection, scope: Scope
+) -> None:
+    await admin.execute(f"UPDATE pg_dist_node SET metadatasynced = {node.startswith('knows')}")
+    read = "SELECT size_bytes FROM usage WHERE tenant = $1 AND size_bytes < $2 ORDER BY 1"
+    plans = "SELECT statement, generic_plans FROM pg_prepared_statements WHERE $1 <> ''::bytea"
+    async with database.begin_tenant(scope) as tx:
+        for number in range(3):
+            await tx.fetch("SELECT * FROM add_bytes($1, 'default', $2, now())", 1)
+            assert [dict(row) for row in await tx.fetch_prepared(read, 5)] == [
+                {"size_bytes": number + 1}
+            ]
+        kept = [
+            row["generic_plans"]
+            for row in await tx.fetch_prepared(plans)
+            if re.search(r"FROM \S*usage_\d+ WHERE", row["statement"])
+        ]
+    assert kept == ([2] if node.startswith("knows") else [])
+
+
+async def test_a_node_keeps_so_many_plans(database: Database, scope: Scope) -> None:
+    kept = "SELECT count(*) AS kept FROM pg_prepared_statements WHERE $1 <> ''::bytea"
+    async with database.begin_tenant(scope) as tx:
+        for number in range(PLANS_KEPT + 10):
+            await tx.fetch_prepared(f"SELECT size_bytes FROM usage WHERE tenant = $1 -- {number}\n")
+        [row] = await tx.fetch_prepared(kept)
+    assert row["kept"] == PLANS_KEPT
 
 
 async def test_a_dead_node_stops_its_own_tenants_alone(

@@ -13,6 +13,7 @@ from memsvc.cli.main import commands
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.migrate import migrate
+from memsvc.store.node_plans import CREATE_FUNCTION, FUNCTION_BODY
 from memsvc.store.policies import LOCAL, ROLE_SETTINGS, SHARD_TABLES
 from memsvc.store.schema import TENANT_TABLES
 from memsvc.store.shard_setup import ShardStep, shard_all_tables
@@ -53,6 +54,11 @@ LOOKS_LIKE_CITUS = """
         INSERT INTO said (statement) VALUES (format('%s by %s beside %s in %s', cut, by,
             colocate_with, shard_count));
     END $$;
+    CREATE FUNCTION create_distributed_function(
+        run regprocedure, by text, colocate_with text, force_delegation boolean
+    ) RETURNS void LANGUAGE sql AS $$
+        INSERT INTO said (statement) VALUES (format('%s by %s beside %s', run, by, colocate_with))
+    $$;
     CREATE FUNCTION truncate_local_data_after_distributing_table(emptied regclass) RETURNS void
         LANGUAGE plpgsql AS $$
     BEGIN
@@ -162,6 +168,7 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
     first, *others = await said(citus)
     assert first == "files by tenant beside none in 48"
     assert set(others) == {f"{table} by tenant beside files in " for table in cut[1:]} | {
+        "run_on_node(bytea,text,text) by tenant beside files",
         "usage emptied",
         "calls emptied",
     }
@@ -192,7 +199,20 @@ async def test_a_run_that_broke_off_goes_on_where_it_stood(
     assert await citus.fetchval("SELECT relforcerowsecurity FROM pg_class WHERE relname = 'facts'")
     await citus.execute("DELETE FROM refused")
     await distributed(database_urls, role)
-    assert {told.split(" ")[0] for told in await said(citus)} == {*cut} - done
+    left = {*cut, "run_on_node(bytea,text,text)"} - done
+    assert {told.split(" ")[0] for told in await said(citus)} == left
+
+
+async def test_a_function_of_an_earlier_version_is_replaced(
+    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
+) -> None:
+    await distributed(database_urls, role)
+    await citus.execute(CREATE_FUNCTION.replace("syntax_error", "division_by_zero"))
+    await said(citus)
+    await distributed(database_urls, role)
+    assert await said(citus) == ["run_on_node(bytea,text,text) by tenant beside files"]
+    body = await citus.fetchval("SELECT prosrc FROM pg_proc WHERE proname = 'run_on_node'")
+    assert body == FUNCTION_BODY
 
 
 async def test_what_cannot_be_distributed_is_told_before_anything_is_changed(
