@@ -443,8 +443,11 @@ class TurnRecall:
 
 def _times(read: stored.RecallContent) -> Mapping[EntryPlace | None, datetime]:
     """Return when items and facts were said."""
-    facts = {EntryPlace(fact.index_id, fact.entry): fact.valid_from for fact in read.facts}
-    return {**facts, **{place: text.message_at for place, text in read.items.items()}}
+    times: dict[EntryPlace | None, datetime] = {
+        EntryPlace(fact.index_id, fact.entry): fact.valid_from for fact in read.facts
+    }
+    times.update((place, text.message_at) for place, text in read.items.items())
+    return times
 
 
 def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
