@@ -257,8 +257,8 @@ def main() -> None:
     """Learn, and write the file."""
     examples = list(sentences())
     text = "".join(written(corrected(model_of(examples), examples)))
-    packed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
-    Path(sentence_model.__file__).with_name(MODEL_FILE).write_bytes(packed)
+    compressed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+    Path(sentence_model.__file__).with_name(MODEL_FILE).write_bytes(compressed)
 
 
 if __name__ == "__main__":

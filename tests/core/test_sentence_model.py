@@ -6,7 +6,7 @@ from benchmarks.beliefs import FOLDER
 from benchmarks.train_sentences import ALWAYS, MEANT, Sentence, learn, sentences
 from memsvc.core.question_kinds import QuestionKind, kind_of
 from memsvc.core.rules.sentence_model import Judgement, features, judge, judged_in
-from memsvc.core.rules.statements import CLASS_MIN, LASTS_MIN, NEEDED_MIN, ORDERS_MIN
+from memsvc.core.rules.statements import ALWAYS_MIN, CLASS_MIN, LASTS_MIN, ORDERS_MIN
 
 KNOWN_MIN = 0.9
 """Share of the sentences it was learned from that the model judges as people did."""
@@ -33,7 +33,9 @@ def test_the_model_that_is_shipped_knows_the_sentences_it_was_learned_from() -> 
         if one.labels & ALWAYS:
             always.append(judge(one.text).most > CLASS_MIN)
         else:
-            right[wanted(one)].append(label_of(one.text) == wanted(one))
+            judged = judge(one.text)
+            label = "orders" if judged.orders > ORDERS_MIN else "lasts" * (judged.lasts > 0)
+            right[wanted(one)].append(label == wanted(one))
     shares = {label: sum(answers) / len(answers) for label, answers in right.items()}
     assert min(shares.values()) > KNOWN_MIN, shares
     assert sum(always) / len(always) > KNOWN_MIN, "what always matters counts where a word names it"
@@ -98,7 +100,7 @@ def test_a_sentence_takes_a_share_of_its_message() -> None:
 
 
 def test_what_always_matters_is_told_from_the_rest() -> None:
-    assert judge("The pump under my skin gives me insulin").health > NEEDED_MIN
-    assert judge("Payroll knows me as Bartholomew, everyone here says Barty").address > NEEDED_MIN
+    assert judge("The pump under my skin gives me insulin").health > ALWAYS_MIN
+    assert judge("Payroll knows me as Bartholomew, everyone here says Barty").address > ALWAYS_MIN
     other = judge("We keep two donkeys behind the barn")
-    assert max(other.health, other.address) < NEEDED_MIN
+    assert max(other.health, other.address) < ALWAYS_MIN

@@ -151,9 +151,9 @@ def features(sentence: str) -> Iterator[str]:
 @cache
 def _weights() -> Mapping[str, Sequence[float]]:
     """Return the weights of each feature by label."""
-    packed = files("memsvc.core.rules").joinpath(MODEL_FILE).read_bytes()
+    content = files("memsvc.core.rules").joinpath(MODEL_FILE).read_bytes()
     found: dict[str, list[float]] = {}
-    for line in lzma.decompress(packed).decode().splitlines():
+    for line in lzma.decompress(content).decode().splitlines():
         head, _, names = line.partition(": ")
         label, weight = head.split()
         for name in names.split("\t"):

@@ -37,11 +37,12 @@ SENTENCE_CHARS_READ = 400
 
 VALUE_BYTES_MAX = 128
 FRAGMENT_CHARS_MAX = 40
-LASTS_MIN = 0.3
+LASTS_MIN = 0.9
 ORDERS_MIN = -0.9
 """Judgements from which on a sentence is a statement, or an instruction."""
-NEEDED_MIN = -1.3
-"""Judgement from which on a statement is told always, as one of health or of how to address."""
+ALWAYS_MIN = -1.3
+ALWAYS_LASTS_MIN = 0.6
+"""Judgements from which on a statement is told always, as one of health or of how to address."""
 CLASS_MIN = -1.4
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
@@ -425,21 +426,22 @@ def _topics_of(
     lasts = judged.lasts
     if lasts < LASTS_MIN and not _BODILY.isdisjoint(topics_in(sentence)):
         lasts = max(lasts, judge(sentence).lasts)
+    about = _topic_of(judged)
     if (
         topics
-        or lasts < LASTS_MIN
+        or lasts < (LASTS_MIN if about is t.STATEMENT else ALWAYS_LASTS_MIN)
         or (is_request and not _SPEAKER_FIRST.match(body))
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
         return topics
-    return health_topics(grammar.language, body, is_personal=True) or [_topic_of(judged)]
+    return health_topics(grammar.language, body, is_personal=True) or [about]
 
 
 def _topic_of(judged: Judgement) -> Topic:
     """Return what a statement is about that no word tells of."""
-    if judged.health > NEEDED_MIN:
+    if judged.health > ALWAYS_MIN:
         return t.CONDITION
-    return t.INSTRUCTION if judged.address > NEEDED_MIN else t.STATEMENT
+    return t.INSTRUCTION if judged.address > ALWAYS_MIN else t.STATEMENT
 
 
 def _profile_topics(sentence: str, body: str, words: set[str], grammar: Grammar) -> Iterator[Topic]:

@@ -116,7 +116,7 @@ class RecallMatches:
     changes: Sequence[EntryPlace] = ()
 
 
-FEW: Final = 4
+SHORT_PART: Final = 4
 """Part of the tokens of a small memory that a memory of a few words holds at the most."""
 
 
@@ -415,7 +415,7 @@ class TurnRecall:
             and times.get(chunk.place, known[0]) > max(known)
             and chunk.fields.get("key", STATEMENT_KEY) == STATEMENT_KEY
         ]
-        if sum(chunk.tokens for chunk in later) > self._options.small_memory_tok_max // FEW:
+        if sum(chunk.tokens for chunk in later) > self._options.small_memory_tok_max // SHORT_PART:
             return best
         return [*best, *later]
 
