@@ -79,7 +79,11 @@ class TurnOptions(Options):
         20, ge=0, le=1000, description="facts recalled into a turn at the most"
     )
     recall_turns_limit: int = Field(
-        32, ge=0, le=1000, description="past items recalled into a turn at the most"
+        32,
+        ge=0,
+        le=1000,
+        description="past items recalled into a turn at the most; of a small memory of work twice "
+        "as many",
     )
     recall_insights_limit: int = Field(
         5, ge=0, le=1000, description="insights recalled into a turn at the most"
