@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic, perf_counter
@@ -94,12 +95,14 @@ class StorageQuota:
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
 
     def check(self, tenant: bytes, tool: Tool) -> None:
-        """Raise QUOTA_EXCEEDED where the tool would store more than the tenant may. Never waits."""
+        """Raise QUOTA_EXCEEDED where the tool would store more than the tenant may.
+
+        Never waits; what it counts is no part of the call."""
         if not self._quota.bytes_max or tool.read_only or tool.is_admin or tool.over_quota:
             return
         count = self._counts.get(tenant)
         if (count is None or self._clock.now() >= count.until) and tenant not in self._tasks:
-            task = asyncio.create_task(self._count_in_background(tenant))
+            task = asyncio.create_task(self._count_in_background(tenant), context=Context())
             self._tasks[tenant] = task
             task.add_done_callback(lambda _: self._tasks.pop(tenant, None))
         if count is not None and count.is_active and count.stored_bytes >= self._quota.bytes_max:

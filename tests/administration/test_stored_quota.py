@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from memsvc.administration.archive_restore import FileQuotas
+from memsvc.core.call_context import NO_TRACER, CallContext, call_scope, current_call
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions
@@ -258,3 +259,22 @@ async def test_a_count_that_failed_is_not_tried_again_with_each_write(
 
 async def _done(quota: StorageQuota) -> bool:
     return not quota._tasks
+
+
+async def test_what_is_counted_is_no_part_of_the_call_that_finds_it_is_due(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = door.dispatch.quota
+    assert counting is not None
+    seen: list[CallContext] = []
+    count_now = counting.count
+
+    async def count_seen(tenant: bytes) -> None:
+        seen.append(current_call())
+        await count_now(tenant)
+
+    monkeypatch.setattr(counting, "count", count_seen)
+    with call_scope("a call", NO_TRACER):
+        await talk(door, "t0")
+        await until(lambda: bool(seen))
+    assert not seen[0].request_id
