@@ -403,9 +403,11 @@ class TurnRecall:
                 request.question, ranked, read, told, selection, 1.0 if found else 0.0
             )
             best = _within(best, self._options.small_memory_tok_max, [])
+        if not _small_sessions(ranked, request):
+            return best
         times = _times(read)
         known = [times[chunk.place] for chunk in told if chunk.parts and chunk.place in times]
-        if not known or not _small_sessions(ranked, request):
+        if not known:
             return best
         shown = {chunk.place for chunk in best}
         later = [
