@@ -176,8 +176,7 @@ class TestServer:
             await shard_all_tables(urls.superuser, self.app, shards=shards, report=lambda _: None)
 
     async def _on_all(self, sql: str) -> None:
-        for superuser in self._everywhere:
-            await superuser.execute(sql)
+        await asyncio.gather(*(superuser.execute(sql) for superuser in self._everywhere))
 
     async def _join(self, dsn: str) -> None:
         """Make a database one of the cluster."""

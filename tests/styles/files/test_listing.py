@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -197,13 +198,9 @@ async def test_a_page_has_256_entries_unless_asked_and_never_more_than_1024(
         page = await small("list", **arguments)
         assert (len(page["entries"]), page["has_more"]) == (most, True)
     async with database.begin(scope) as tx:
-        await tx.execute(
-            """
-            INSERT INTO files SELECT $1, $2, gen_random_uuid(), '/many/' || n, 1, n, 0, true, '',
-                $3, $3, NULL
-            FROM generate_series(1, 1100) AS n
-            """,
-            clock.now(),
+        await tx.execute_each(
+            "INSERT INTO files VALUES ($1, $2, $3, $4, 1, $5, 0, true, '', $6, $6, NULL)",
+            [(uuid4(), f"/many/{number}", number, clock.now()) for number in range(1100)],
         )
     for arguments, most in (({}, 256), ({"limit": 1024}, 1024), ({"limit": 1025}, 1024)):
         page = await files("list", path="/many", **arguments)

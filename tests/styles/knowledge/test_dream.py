@@ -125,7 +125,8 @@ async def test_rules_measure_alignment_against_the_identity(
     await learn(call, "Giraffes in the zoo need care.")
     await learn(call, "Copper conducts heat.")
     rows = await admin.fetch(
-        "SELECT n.alignment, n.scored_by, e.text FROM notions n JOIN entries e USING (entry)"
+        "SELECT n.alignment, n.scored_by, e.text FROM notions n"
+        " JOIN entries e USING (tenant, entry)"
     )
     aligned = {row["text"]: row["alignment"] for row in rows}
     assert aligned["I care for giraffes in the zoo."] == 0.9
