@@ -50,8 +50,9 @@ RETURNS SETOF record LANGUAGE plpgsql AS $body${FUNCTION_BODY}$body$
 async def statement_on_node(connection: Any, sql: str) -> str:
     """Return the statement by which the tenant's node runs this one and keeps its plan.
 
-    The same one where no nodes are."""
-    if not await connection.fetchval("SELECT to_regprocedure($1) IS NOT NULL", RUN_ON_NODE):
+    The same one where no nodes are, or none runs statements for this role."""
+    may_run = "SELECT has_function_privilege(to_regprocedure($1), 'EXECUTE')"
+    if not await connection.fetchval(may_run, RUN_ON_NODE):
         return sql
     prepared = await connection.prepare(sql, name="")
     values = ", ".join(

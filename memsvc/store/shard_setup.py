@@ -48,7 +48,7 @@ async def shard_all_tables(
         async with connection.begin():
             await connection.run_sync(_check_schema, app_role, at_work=not dry_run)
             steps = await connection.run_sync(
-                lambda c: [*_roles(c, app_role), *_tables(c, shards), _function(c)]
+                lambda c: [*_roles(c, app_role), *_tables(c, shards), _function(c, app_role)]
             )
         for step in steps:
             report(step)
@@ -175,16 +175,28 @@ def _tables(connection: Connection, shards: int | None) -> Iterator[ShardStep]:
             yield ShardStep(f"{table} stays on the coordinator: it {policies.LOCAL[table]}")
 
 
-def _function(connection: Connection) -> ShardStep:
-    body = policies.scalar(
-        connection,
-        "SELECT prosrc FROM pg_proc WHERE oid = to_regprocedure(:name)",
-        name=RUN_ON_NODE,
-    )
-    if body == FUNCTION_BODY:
+def _function(connection: Connection, app_role: str) -> ShardStep:
+    row = connection.execute(
+        text("""
+            SELECT prosrc, has_function_privilege('public', oid, 'EXECUTE') AS is_open,
+                has_function_privilege(CAST(:role AS name), oid, 'EXECUTE') AS is_granted
+            FROM pg_proc WHERE oid = to_regprocedure(:name)
+        """),
+        {"role": app_role, "name": RUN_ON_NODE},
+    ).one_or_none()
+    if row == (FUNCTION_BODY, False, True):
         return ShardStep("reads are run by nodes already")
+    role = connection.dialect.identifier_preparer.quote(app_role)
     call = f"create_distributed_function('{RUN_ON_NODE}', 'tenant', '{policies.ANCHOR}', true)"
-    return ShardStep("reads that nodes run", (CREATE_FUNCTION, f"SELECT {call}"))
+    return ShardStep(
+        "reads that nodes run",
+        (
+            CREATE_FUNCTION,
+            f"REVOKE ALL ON FUNCTION {RUN_ON_NODE} FROM PUBLIC",
+            f"GRANT EXECUTE ON FUNCTION {RUN_ON_NODE} TO {role}",
+            f"SELECT {call}",
+        ),
+    )
 
 
 def _local_copies(connection: Connection, steps: list[ShardStep]) -> Iterator[ShardStep]:

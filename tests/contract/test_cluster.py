@@ -4,7 +4,8 @@ stands."""
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -12,10 +13,12 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store.database import Database
+from memsvc.store.database import Database, Row, Tx
 from memsvc.store.migrate import downgrade, migrate
 from memsvc.store.policies import SHARD_TABLES
 from tests.contract.catalogue import EXAMPLES, MARK, as_sent
+from tests.contract.test_isolation import answer, fill
+from tests.contract.test_walls import READING
 from tests.door import Door
 from tests.nodes import TELL, Node, at, node_of, told
 from tests.servers import DatabaseUrls, TestServer
@@ -28,6 +31,13 @@ SHARDS = """
         USING (groupid)
     JOIN pg_class AS c ON c.oid = s.logicalrelid WHERE NOT c.relispartition
 """
+RUN = (
+    "SELECT * FROM run_on_node($1, $2, quote_literal($1::bytea)) AS found (tenant bytea, told text)"
+)
+MOVE = """
+    SELECT citus_move_shard_placement(get_shard_id_for_distribution_column('files', $1::bytea),
+        $2, $3::text::int, $4, $5::text::int, shard_transfer_mode => 'block_writes')
+"""
 KILLS = 3
 PLANS_KEPT = 128
 REFUSED = dict.fromkeys(("tenant_settle_job", "restore_document"), "NOT_FOUND")
@@ -38,6 +48,27 @@ REFUSED = dict.fromkeys(("tenant_settle_job", "restore_document"), "NOT_FOUND")
 def cluster(server: TestServer) -> None:
     if not server.nodes:
         pytest.skip("the server is no coordinator of a Citus cluster")
+
+
+@pytest.fixture
+async def neighbour(admin: asyncpg.Connection, scope: Scope) -> Scope:
+    """A tenant whose rows are in the same parts of the tables."""
+    part = "SELECT get_shard_id_for_distribution_column('files', $1::bytea)"
+    own = await admin.fetchval(part, scope.tenant)
+    for number in range(2, 256):
+        tenant = bytes([number]) * 32
+        if await admin.fetchval(part, tenant) == own:
+            return Scope(tenant, scope.project)
+    raise AssertionError("no tenant is beside this one")
+
+
+@pytest.fixture
+async def both(call: Door, neighbour: Scope) -> tuple[Door, Door]:
+    """Two tenants of the same parts, who have something of everything."""
+    doors = call, call.as_tenant(neighbour)
+    for door in doors:
+        await fill(door)
+    return doors
 
 
 @pytest.fixture
@@ -148,6 +179,158 @@ async def test_a_node_keeps_so_many_plans(database: Database, scope: Scope) -> N
             await tx.fetch_prepared(f"SELECT size_bytes FROM usage WHERE tenant = $1 -- {number}\n")
         [row] = await tx.fetch_prepared(kept)
     assert row["kept"] == PLANS_KEPT
+
+
+@pytest.mark.parametrize("condition", ["tenant = $1", "$1::bytea IS NOT NULL"])
+async def test_a_node_gives_a_transaction_the_rows_of_its_tenant_whomever_a_statement_asks_for(
+    condition: str, both: tuple[Door, Door], admin: asyncpg.Connection, database_urls: DatabaseUrls
+) -> None:
+    """The two have their rows in the same parts of the tables."""
+    tenants = [door.caller.tenant for door in both]
+    port = (await node_of(admin, tenants[0])).rpartition(":")[2]
+    connection = await asyncpg.connect(database_urls.app)
+
+    async def found(table: str, asked: bytes) -> set[bytes]:
+        statement = f"SELECT tenant, current_setting('port') FROM {table} WHERE {condition}"
+        rows = await connection.fetch(RUN, asked, statement)
+        assert {row["told"] for row in rows} <= {port}
+        return {row["tenant"] for row in rows}
+
+    filled: set[str] = set()
+    try:
+        for own in tenants:
+            async with connection.transaction():
+                await connection.execute("SELECT set_tenant($1, 0, 0)", own)
+                for table in SHARD_TABLES:
+                    owners = await found(table, own)
+                    assert owners <= {own}, table
+                    filled |= {table} if owners else set()
+                    (other,) = {*tenants} - {own}
+                    expected = set() if condition == "tenant = $1" else owners
+                    assert await found(table, other) == expected, table
+            assert await found("files", own) == set()
+        assert len(filled) > 20
+        await admin.execute("ALTER TABLE files DISABLE ROW LEVEL SECURITY")
+        assert {*tenants} == await found("files", tenants[0]) | await found("files", tenants[1])
+    finally:
+        await connection.close()
+
+
+async def test_without_the_tenant_in_what_a_node_is_given_every_tool_answers_as_with_it(
+    both: tuple[Door, Door], admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, _ = both
+    answers = {tool: await answer(call, tool) for tool in READING}
+    run = Tx.fetch_prepared
+    given: set[str] = set()
+
+    async def forgetful(tx: Tx, sql: str, *arguments: Any) -> list[Row]:
+        given.add(sql)
+        return await run(tx, re.sub(r"(\b\w+\.)?tenant = \$1", "$1 <> ''::bytea", sql), *arguments)
+
+    monkeypatch.setattr(Tx, "fetch_prepared", forgetful)
+    assert {tool for tool in READING if await answer(call, tool) != answers[tool]} == set()
+    assert len(given) > 4
+    for table in SHARD_TABLES:
+        await admin.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
+    outcome = await call.dispatch.call(
+        call.caller,
+        "memory_before_turn",
+        EXAMPLES["memory_before_turn"],
+        surface="test",
+        request_id="r",
+    )
+    assert outcome.body["code"] == "INTERNAL_ERROR", "two rows were found where one can be"
+
+
+async def store(database: Database, tenants: Iterable[Scope]) -> None:
+    """Let each have one byte."""
+    for tenant in tenants:
+        async with database.begin_tenant(tenant) as tx:
+            await tx.fetch("SELECT * FROM add_bytes($1, 'default', 1, now())")
+
+
+async def shown(database: Database, tenant: Scope) -> list[tuple[bytes, int]]:
+    """What a transaction finds on its node when it asks for the bytes of all tenants."""
+    async with database.begin_tenant(tenant) as tx:
+        read = "SELECT tenant, size_bytes FROM usage WHERE $1 <> ''::bytea"
+        return [(row["tenant"], row["size_bytes"]) for row in await tx.fetch_prepared(read)]
+
+
+async def test_a_plan_that_a_node_keeps_shows_each_tenant_of_its_parts_its_own_rows(
+    database: Database, scope: Scope, neighbour: Scope
+) -> None:
+    tenants = scope, neighbour
+    await store(database, tenants)
+    for tenant in tenants * 2:
+        assert await shown(database, tenant) == [(tenant.tenant, 1)]
+    async with database.begin_tenant(scope) as tx:
+        [kept] = await tx.fetch_prepared(
+            r"""
+            SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements
+            WHERE $1 <> ''::bytea AND statement ~ 'size_bytes FROM \S*usage_\d+ WHERE'
+            """
+        )
+    assert kept["runs"] == 4
+
+
+async def test_a_node_runs_statements_for_the_application_alone_and_as_it(
+    server: TestServer, admin: asyncpg.Connection, database_urls: DatabaseUrls, scope: Scope
+) -> None:
+    async def runs_as(url: str) -> str:
+        connection = await asyncpg.connect(url)
+        try:
+            statement = "SELECT $1::bytea, current_user::text"
+            return str((await connection.fetchrow(RUN, scope.tenant, statement))["told"])
+        finally:
+            await connection.close()
+
+    stranger = f"{server.app}_stranger"
+    await admin.execute(f"CREATE ROLE {stranger} LOGIN PASSWORD '{server.password}'")
+    coordinator = urlsplit(database_urls.app).netloc.rpartition("@")[2]
+    try:
+        for node in (coordinator, *server.nodes):
+            own = at(database_urls.app, node)
+            assert await runs_as(own) == server.app
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="run_on_node"):
+                await runs_as(own.replace(f"{server.app}:", f"{stranger}:"))
+    finally:
+        await admin.execute(f"DROP ROLE {stranger}")
+
+
+async def test_a_read_finds_the_rows_of_its_tenant_alone_wherever_they_were_moved(
+    database: Database,
+    admin: asyncpg.Connection,
+    server: TestServer,
+    scope: Scope,
+    neighbour: Scope,
+) -> None:
+    """Also on a node that kept a plan over parts it had before, and while one still has those."""
+    tenants = scope, neighbour
+    home = await node_of(admin, scope.tenant)
+    away = next(node for node in server.nodes if node != home)
+    for before, target in enumerate((home, away, home, away)):
+        source = await node_of(admin, scope.tenant)
+        if source != target:
+            await admin.execute(MOVE, scope.tenant, *source.split(":"), *target.split(":"))
+        assert await node_of(admin, scope.tenant) == target
+        for tenant in tenants:
+            assert await shown(database, tenant) == [(tenant.tenant, before)] * bool(before)
+        await store(database, tenants)
+        await admin.execute("CALL citus_cleanup_orphaned_resources()")
+        for tenant in tenants:
+            assert await shown(database, tenant) == [(tenant.tenant, before + 1)]
+
+
+async def test_a_read_finds_its_node_started_again(
+    database: Database, admin: asyncpg.Connection, database_urls: DatabaseUrls, scope: Scope
+) -> None:
+    node = await killable(at(database_urls.superuser, await node_of(admin, scope.tenant)))
+    await store(database, [scope])
+    assert await shown(database, scope) == [(scope.tenant, 1)]
+    node.kill()
+    await node.start()
+    assert await shown(database, scope) == [(scope.tenant, 1)]
 
 
 async def test_a_dead_node_stops_its_own_tenants_alone(

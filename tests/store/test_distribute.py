@@ -215,6 +215,18 @@ async def test_a_function_of_an_earlier_version_is_replaced(
     assert body == FUNCTION_BODY
 
 
+async def test_the_application_alone_may_let_nodes_run_statements(
+    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
+) -> None:
+    await distributed(database_urls, role)
+    await citus.execute("GRANT EXECUTE ON FUNCTION run_on_node TO PUBLIC")
+    await said(citus)
+    await distributed(database_urls, role)
+    assert await said(citus) == ["run_on_node(bytea,text,text) by tenant beside files"]
+    may_run = "SELECT has_function_privilege($1, 'run_on_node(bytea,text,text)', 'EXECUTE')"
+    assert [await citus.fetchval(may_run, name) for name in ("public", role)] == [False, True]
+
+
 async def test_what_cannot_be_distributed_is_told_before_anything_is_changed(
     database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
 ) -> None:
