@@ -4,6 +4,7 @@ import io
 import random
 import tarfile
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -305,7 +306,7 @@ async def test_an_archive_of_format_1_still_restores(call: Door, admin: asyncpg.
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_whatever_was_forgotten_expired_or_purged_the_rest_comes_back_and_goes_on(
-    call: Door, elsewhere: Elsewhere, admin: asyncpg.Connection, seed: int
+    call: Door, elsewhere: Elsewhere, admin: asyncpg.Connection, clock: FakeClock, seed: int
 ) -> None:
     """Newest entries may be gone, so that a book counts further than its entries reach."""
     chance = random.Random(seed)
@@ -346,9 +347,8 @@ async def test_whatever_was_forgotten_expired_or_purged_the_rest_comes_back_and_
             await admin.execute(
                 "UPDATE sessions SET policy = '{\"ttl_days\": 1}' WHERE session = $1", session
             )
-            await admin.execute(
-                "UPDATE guards SET claimed_at = claimed_at - interval '9 days' WHERE done"
-            )
+            ago = clock.now() - timedelta(days=9)
+            await admin.execute("UPDATE guards SET claimed_at = $1 WHERE done", ago)
             await call("memory_run_maintenance", project="default", session_id=session)
             await admin.execute("UPDATE sessions SET policy = NULL")
         elif what == "purge":

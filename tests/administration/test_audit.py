@@ -100,6 +100,7 @@ async def test_a_past_fact_that_a_recall_showed_is_found_unless_it_was_asked_for
     call: Door, scope: Scope, clock: FakeClock
 ) -> None:
     turn = {"session_id": "s", "user_id": "ada"}
+    began = clock.now()
     await call("memory_after_turn", **turn, turn_id="t1", input_items=[said("I live in Rome.")])
     clock.advance(timedelta(days=1))
     async with call.at_work():
@@ -117,8 +118,9 @@ async def test_a_past_fact_that_a_recall_showed_is_found_unless_it_was_asked_for
     assert call.database is not None
     async with call.database.begin(scope) as tx:  # as an older server may have left it
         await tx.execute(
-            "UPDATE facts SET valid_to = valid_from + interval '1 minute' WHERE tenant = $1"
-            " AND project = $2 AND state = 'superseded'"
+            "UPDATE facts SET valid_to = $3 WHERE tenant = $1 AND project = $2 AND state ="
+            " 'superseded'",
+            began + timedelta(minutes=1),
         )
     counted, _ = await report(call, scope)
     assert counted.count("shown_after_end") == 1

@@ -142,11 +142,9 @@ async def test_a_session_that_others_share_stays_and_nothing_brings_the_facts_ab
     assert [one["session"] for one in (await rows(admin))["sessions"]] == ["room"]
     tiers = (
         "SELECT convert_from(b.content, 'UTF8') FROM blocks AS b JOIN streams AS s USING"
-        " (stream) JOIN files AS f"
+        " (tenant, stream) JOIN files AS f USING (tenant, incarnation) WHERE f.path LIKE '%tiers%'"
     )
-    told = await admin.fetch(
-        f"{tiers} ON f.incarnation = s.incarnation WHERE f.path LIKE '%tiers%'"
-    )
+    told = await admin.fetch(tiers)
     assert "Ann" not in "".join(row[0] for row in told)
 
 

@@ -120,6 +120,7 @@ async def test_usage_tells_the_bytes_of_each_style_and_the_quota(call: Door) -> 
     assert (told["tenant_bytes_max"], told["unbounded_until"]) == (BYTES_MAX, None)
 
 
+@pytest.mark.one_server("sizes are those of the coordinator")
 async def test_what_is_derived_is_counted_as_about_what_it_takes_on_disk(
     database: Any,
     clock: FakeClock,
