@@ -50,6 +50,7 @@ def another_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tx, "__init__", begin)
 
 
+@pytest.mark.one_server("a statement goes to the node of the tenant that it asks for")
 async def test_a_build_without_the_tenant_in_its_queries_asks_for_nobodys_rows(
     both: tuple[Door, Door], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +65,7 @@ async def test_a_build_without_the_tenant_in_its_queries_asks_for_nobodys_rows(
         assert await answer(call, tool) == shown[tool], tool
 
 
+@pytest.mark.one_server("a statement without a tenant goes to every node")
 async def test_without_either_wall_every_tool_that_reads_would_show_what_is_not_its_callers(
     both: tuple[Door, Door], admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,10 +155,13 @@ async def test_tables_in_a_schema_of_their_own_are_looked_at_there(
     admin: asyncpg.Connection,
     meter: RecordingMeter,
 ) -> None:
-    await admin.execute(f"CREATE SCHEMA apart; GRANT USAGE ON SCHEMA apart TO {server.app}")
-    await admin.execute(
-        "ALTER TABLE facts SET SCHEMA apart; ALTER TABLE apart.facts DISABLE ROW LEVEL SECURITY"
-    )
+    for change in (
+        "CREATE SCHEMA apart",
+        f"GRANT USAGE ON SCHEMA apart TO {server.app}",
+        "ALTER TABLE facts SET SCHEMA apart",
+        "ALTER TABLE apart.facts DISABLE ROW LEVEL SECURITY",
+    ):
+        await admin.execute(change)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(
         f"ALTER ROLE {server.app} IN DATABASE {name} SET search_path = apart, public"
@@ -300,6 +305,7 @@ async def test_the_application_role_may_not_do_more_than_read_and_write_rows(
     assert done == []
 
 
+@pytest.mark.one_server("statistics are on the nodes")
 async def test_the_application_role_learns_nothing_of_others_from_the_catalogue(
     both: tuple[Door, Door], database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
