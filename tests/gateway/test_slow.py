@@ -31,7 +31,8 @@ async def test_a_slow_call_is_told_with_where_its_time_went_and_without_content(
         given = {"project": "p", "path": "/a", "content": SECRET}
         await http.post("/api/tools/file_write", json=given)
         async with admin.transaction():
-            await admin.execute("SELECT FROM files WHERE path = '/a' FOR UPDATE")
+            tenant = await admin.fetchval("SELECT tenant FROM files WHERE path = '/a'")
+            await admin.execute("SELECT path FROM files WHERE tenant = $1 FOR UPDATE", tenant)
             answer = await http.post(
                 "/api/tools/file_write",
                 json=given | {"mode": "APPEND"},

@@ -109,7 +109,8 @@ async def test_a_locked_file_is_409_with_retry_after(
     async with service.http() as http:
         await http.post("/api/tools/file_write", json=WRITE)
         async with admin.transaction():
-            await admin.execute("SELECT * FROM files FOR UPDATE")
+            tenant = await admin.fetchval("SELECT tenant FROM files")
+            await admin.execute("SELECT path FROM files WHERE tenant = $1 FOR UPDATE", tenant)
             answer = await http.post("/api/tools/file_write", json=WRITE)
     assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (
         409,
