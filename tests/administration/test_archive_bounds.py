@@ -50,7 +50,9 @@ async def test_an_archive_of_many_projects_takes_no_lock_for_each(
     async def looking(tx: Tx) -> bool:
         held.append(
             await admin.fetchval(
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+                """SELECT count(*) FROM pg_locks AS held JOIN pg_database AS here
+                    ON here.oid = held.database AND here.datname = current_database()
+                WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted"""
             )
         )
         return await looked(tx)

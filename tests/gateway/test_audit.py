@@ -189,6 +189,12 @@ async def test_a_tenant_whose_records_take_too_long_holds_up_no_other(
     assert (log.backlog(), lost) == (3, [])
 
 
+WAITING = """
+    SELECT count(*) FROM pg_locks AS held JOIN pg_database AS here ON here.oid = held.database
+    WHERE NOT held.granted AND here.datname = current_database()
+"""
+
+
 @pytest.mark.anyio
 async def test_a_record_that_cannot_be_stored_at_once_waits_for_the_next_batch(
     database: Database, clock: FakeClock, meter: RecordingMeter, admin: asyncpg.Connection
@@ -198,7 +204,7 @@ async def test_a_record_that_cannot_be_stored_at_once_waits_for_the_next_batch(
         await tx.lock(Lock("project", ""))
         await log.record_now(record(clock))
         cancelled = asyncio.create_task(log.record_now(record(clock)))
-        while await admin.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") == 0:  # noqa: ASYNC110 - a process of PostgreSQL waits, and tells nobody
+        while await admin.fetchval(WAITING) == 0:  # noqa: ASYNC110 - a process of PostgreSQL waits, and tells nobody
             await asyncio.sleep(0)
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
