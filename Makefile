@@ -46,8 +46,8 @@ quick: lint
 
 test-citus: export MEMSVC_TEST_DSN = $(or $(DSN),$(error DSN is missing))
 test-citus: $(VENV)/.dev  ## run what holds on a Citus cluster (DSN: a superuser's at its coordinator)
-	$(call TESTS,'not alone' -n 0 tests/store tests/styles tests/administration tests/gateway tests/contract/test_walls.py \
-		tests/contract/test_cluster.py)
+	$(call TESTS,'not alone' tests/store tests/styles tests/administration tests/gateway tests/contract/test_walls.py)
+	$(call TESTS,'not alone' -n 0 tests/contract/test_cluster.py)
 
 test-hosts: $(VENV)/.dev  ## run the newest Claude Code and Codex with hooks (needs npm; installs both in CACHE)
 	@command -v npm >/dev/null || { echo 'make test-hosts needs npm: see nodejs.org'; exit 1; }
