@@ -9,15 +9,24 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from math import exp, sqrt
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from benchmarks.beliefs import FOLDER
 from memsvc.core.rules import sentence_model
-from memsvc.core.rules.sentence_model import LABELS, MEANT_MIN, MODEL_FILE, features
+from memsvc.core.rules.own_words import PASTED_MIN
+from memsvc.core.rules.sentence_model import (
+    LABELS,
+    MEANT_MIN,
+    MODEL_FILE,
+    SHARED_MAX,
+    WEIGHT_ZERO,
+    features,
+)
 from memsvc.core.rules.statements import LASTS_MIN, ORDERS_MIN
 from memsvc.core.rules.word_groups import health_topics
 
@@ -32,18 +41,35 @@ COUNT_MIN: Final = 2
 """Sentences that a feature needs, unless it is a word of a group."""
 UNSEEN: Final = 0.5
 """Sentences that a word of a group counts as which was seen once or never."""
-BYTES_MAX: Final = {"lasts": 64_000, "orders": 26_000, "health": 17_000, "address": 12_000}
-"""Size of what is kept for each label, in the end."""
+KEPT: Final = {
+    "lasts": 20_000,
+    "orders": 8_000,
+    "health": 4_500,
+    "address": 3_500,
+    "recalls": 3_000,
+    "pasted": 5_000,
+}
+"""Features that are kept for each label, in the end."""
 LEARNED: Final = 1.4
 """How much more is kept when it is learned again."""
-POSITIVE: Final = {"lasts": 1, "orders": 1, "health": 4, "address": 4}
+POSITIVE: Final = {"lasts": 1, "orders": 1, "health": 4, "address": 4, "recalls": 1, "pasted": 4}
 """How often what has a label counts for it."""
 MEANT: Final = {"B1": ("lasts",), "B7": ("orders",), "B8": ("lasts", "health")}
 ADDRESS: Final = ("name", "pronouns", "language")
 """Classes that say how to address somebody."""
 ALWAYS: Final = frozenset(("health", "address"))
+RECALLS: Final = frozenset(("recalls",))
+"""Label of a question about what was said or done before: only questions are asked for it."""
+PASTED: Final = frozenset(("pasted",))
+"""Label of a message with a text that is worked on."""
+ALL: Final = frozenset(LABELS)
+JOINTS: Final = (" ", ". ", "\n", "\n\n", "\n- ", "; ")
+JOINED_MAX: Final = 4
 MUST_FILE: Final = FOLDER / "must_hold.json"
-"""Sentences of tests, and what they are: `lasts`, `orders`, neither, `meant`, or below a bound."""
+"""Sentences of tests, and what they are: `lasts`, `orders`, neither, `meant`, `own` words alone, a
+`general` question, or below a bound."""
+AT_MOST: Final = {"own": ("pasted", PASTED_MIN), "general": ("recalls", -1.2)}
+"""What is judged at the most, and how."""
 MARGIN: Final = 0.3
 HELD_WEIGHT_MIN: Final = 6
 CORRECTIONS_MAX, STEPS_MAX, RARE = 30, 60, 6
@@ -63,22 +89,52 @@ class Sentence:
 
 
 def sentences() -> Iterator[Sentence]:
-    """Yield the labelled sentences: what lasts, instructions, and what is neither."""
+    """Yield the labelled sentences: what lasts, instructions, what is neither, questions, texts."""
     for name in FILES:
         data = orjson.loads((FOLDER / f"{name}.json").read_bytes())
-        for row in (*MEANT, "B2", "B3", "asks"):
+        for row in (*MEANT, "B2", "B3"):
             for item in data.get(row, ()):
-                labels = frozenset(MEANT.get(row, ()))
-                if item.get("class") in ADDRESS:
-                    labels = frozenset(("lasts", "address"))
-                unknown = ALWAYS if row in MEANT and _may_matter(row, item) else frozenset()
-                yield _sentence(item["text"], labels, unknown - labels, item.get("weight", 1))
-        for item in data.get("B9", []):
-            for asked in item["questions"]:
-                yield _sentence(asked["question"])
-        for item in data.get("B11", []):
-            for question in item["questions"]:
-                yield _sentence(question)
+                yield _statement(row, item)
+        for row, labels in (("B4", PASTED), ("own", frozenset[str]())):
+            for item in data.get(row, ()):
+                yield _sentence(item["text"], labels, ALL - PASTED)
+        yield from _introductions(data["B1"])
+        yield from _questions(data)
+
+
+def _introductions(items: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
+    """Yield messages in which people say several things of themselves: no text is worked on."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        texts[item["language"]].append(item["text"])
+    drawn = random.Random(1)
+    for own in texts.values():
+        drawn.shuffle(own)
+        for at in range(0, len(own) - JOINED_MAX, JOINED_MAX):
+            joint = drawn.choice(JOINTS)
+            count = drawn.randint(2, JOINED_MAX)
+            yield _sentence(joint.join(own[at : at + count]), frozenset(), ALL - PASTED)
+
+
+def _statement(row: str, item: Mapping[str, Any]) -> Sentence:
+    labels = frozenset(MEANT.get(row, ()))
+    if item.get("class") in ADDRESS:
+        labels = frozenset(("lasts", "address"))
+    unknown = ALWAYS if row in MEANT and _may_matter(row, item) else frozenset()
+    unknown = unknown - labels | (RECALLS if row in MEANT else RECALLS | PASTED)
+    return _sentence(item["text"], labels, unknown, item.get("weight", 1))
+
+
+def _questions(data: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Sentence]:
+    for item in data.get("asks", ()):
+        labels = frozenset() if item["kind"] == "general" else RECALLS
+        yield _sentence(item["text"], labels, PASTED)
+    for item in (*data.get("B9", ()), *data.get("B10", ())):
+        for asked in item["questions"]:
+            yield _sentence(asked["question"], RECALLS, PASTED)
+    for item in data.get("B11", ()):
+        for question in item["questions"]:
+            yield _sentence(question, frozenset(), PASTED)
 
 
 def _sentence(
@@ -160,27 +216,24 @@ def model_of(examples: Sequence[Sentence]) -> dict[str, tuple[float, ...]]:
         known = seen
         for share in (LEARNED, 1):
             weights = learn(examples, label, known, shared)
-            by_label[label] = kept(weights, counts, share * BYTES_MAX[label])
+            by_label[label] = kept(weights, counts, share * KEPT[label])
             known = set(by_label[label])
     names = dict.fromkeys(name for weights in by_label.values() for name in weights)
     return {name: tuple(by_label[label].get(name, 0.0) for label in LABELS) for name in names}
 
 
-def kept(weights: Mapping[str, float], counts: Counter[str], bytes_max: float) -> dict[str, float]:
-    """Return the rounded weights of the features that weigh most for their length and fit."""
+def kept(weights: Mapping[str, float], counts: Counter[str], count_max: float) -> dict[str, float]:
+    """Return the rounded weights of the features that weigh most."""
 
     def importance(name: str) -> float:
-        count = max(counts[name], UNSEEN + counts[name] / 2)
-        return abs(weights[name]) * sqrt(count) / sqrt(len(name.encode()) + 1)
+        return abs(weights[name]) * sqrt(max(counts[name], UNSEEN + counts[name] / 2))
 
     found: dict[str, float] = {}
     for name in sorted(weights, key=lambda name: (-importance(name), name)):
-        weight = round(2 * weights[name]) / 2
-        bytes_max -= (len(name.encode()) + 1) * bool(weight)
-        if bytes_max < 0:
-            break
-        if weight:
+        if weight := round(2 * weights[name]) / 2:
             found[name] = weight
+        if len(found) >= count_max:
+            break
     return found
 
 
@@ -197,7 +250,7 @@ def corrected(
     must = [(item["text"], item["is"], MARGIN) for item in orjson.loads(MUST_FILE.read_bytes())] + [
         (example.text, label, 0.0)
         for example in examples
-        for label in example.labels - ALWAYS or ("",)
+        for label in example.labels & {"lasts", "orders"} or ("",)
         if example.weight >= HELD_WEIGHT_MIN and not _fault(weights, example.text, label, 0)
     ]
     for _ in range(CORRECTIONS_MAX):
@@ -224,7 +277,12 @@ def _fault(
     """Return which judgement of a text is wrong, and in which direction to move it; else None."""
     known = [weights[name] for name in set(features(text)) if name in weights]
     scale = 1 / sqrt(len(known) or 1)
-    lasts, orders, *_ = (scale * sum(column) for column in zip(*known, strict=True))
+    columns = [scale * sum(column) for column in zip(*known, strict=True)]
+    lasts, orders, *_ = columns
+    if label in AT_MOST:
+        name, bound = AT_MOST[label]
+        column = LABELS.index(name)
+        return (column, -0.5) if columns[column] > bound - margin else None
     least = {
         "lasts": (0, lasts - LASTS_MIN),
         "orders": (1, orders - ORDERS_MIN),
@@ -242,21 +300,25 @@ def _fault(
     return (1, -0.5) if orders > bounds[1] else None
 
 
-def written(model: Mapping[str, tuple[float, ...]]) -> Iterator[str]:
-    """Yield the lines of a model, each with the features of the same weight for a label."""
-    for at, label in enumerate(LABELS):
-        by_weight = defaultdict[float, list[str]](list)
-        for name, weights in model.items():
-            if weights[at]:
-                by_weight[weights[at]].append(name)
-        for weight in sorted(by_weight):
-            yield f"{label} {weight:+g}: " + "\t".join(sorted(by_weight[weight])) + "\n"
+def written(model: Mapping[str, tuple[float, ...]]) -> str:
+    """Return the text of a model, as `MODEL_FILE` has it."""
+    names = sorted(model)
+    lines = []
+    for before, name in pairwise(["", *names]):
+        pairs = zip(before, name[:SHARED_MAX], strict=False)
+        count = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        lines.append(chr(ord("a") + count) + name[count:])
+    columns = [
+        "".join(chr(ord(WEIGHT_ZERO) + round(2 * model[name][at])) for name in names)
+        for at in range(len(LABELS))
+    ]
+    return "\n".join([*lines, "", *columns])
 
 
 def main() -> None:
     """Learn, and write the file."""
     examples = list(sentences())
-    text = "".join(written(corrected(model_of(examples), examples)))
+    text = written(corrected(model_of(examples), examples))
     compressed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
     Path(sentence_model.__file__).with_name(MODEL_FILE).write_bytes(compressed)
 

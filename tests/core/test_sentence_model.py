@@ -30,6 +30,8 @@ def test_the_model_that_is_shipped_knows_the_sentences_it_was_learned_from() -> 
     right: dict[str, list[bool]] = {"lasts": [], "orders": [], "": []}
     always = []
     for one in sentences():
+        if "lasts" in one.unknown:
+            continue
         if one.labels & ALWAYS:
             always.append(judge(one.text).most > CLASS_MIN)
         else:
@@ -53,6 +55,14 @@ def test_few_of_their_questions_are_taken_for_the_opposite() -> None:
     for meant, kind in opposite.items():
         kinds = [kind_of(item["text"]) for item in UNLEARNED["asks"] if item["kind"] == meant]
         assert kinds.count(kind) / len(kinds) < MISREAD_MAX, meant
+
+
+def test_the_model_tells_whether_their_questions_are_about_what_was_said_before() -> None:
+    right = [
+        (judge(item["text"]).recalls > 0) == (item["kind"] != "general")
+        for item in UNLEARNED["asks"]
+    ]
+    assert sum(right) / len(right) > KNOWN_MIN
 
 
 def test_what_is_learned_tells_sentences_apart_by_their_words() -> None:
@@ -94,8 +104,8 @@ def test_features_are_words_their_beginnings_pairs_ends_and_looks() -> None:
 
 
 def test_a_sentence_takes_a_share_of_its_message() -> None:
-    own, all_ = Judgement(2.0, -1.0, 0.0, 4.0), Judgement(-2.0, 1.0, 0.0, 0.0)
-    assert own.within(all_, 0.25) == Judgement(1.0, -0.5, 0.0, 3.0)
+    own, all_ = Judgement(2.0, -1.0, 0.0, 4.0, 0.0, 0.0), Judgement(-2.0, 1.0, 0.0, 0.0, 4.0, 8.0)
+    assert own.within(all_, 0.25) == Judgement(1.0, -0.5, 0.0, 3.0, 1.0, 2.0)
     assert judge("") == judge("  ")
 
 

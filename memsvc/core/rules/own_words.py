@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memsvc.core.rules import text_requests as words
+from memsvc.core.rules.sentence_model import judge_once
 from memsvc.core.rules.text_requests import is_foreign
 from memsvc.core.text_cache import TextCache
 
@@ -29,6 +30,9 @@ _FENCES = ("```", "~~~")
 _MARK = re.compile(r"```|~~~|\n|[\"`“”„«»「」『』‹›‚‘]|(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]{0,40})(?=[\s/>])[^<>\n]{0,200}>")
 TAGS_OPEN_MAX = 50
+PASTED_CHARS_MAX = 1000
+PASTED_MIN = 1.0
+"""Judgement from which on a message of at most so many characters holds a text to work on."""
 _BLOCK_QUOTE = re.compile(r"^[ \t]{0,8}(?:>|// ).*$", re.MULTILINE)
 _VERSES = re.compile(
     r"(?:(?<=[.!?:：] )|^)(?:[^/\n.!?:：]*\w+ \w+ \w+[^/\n.!?:：]*,? / ){2}[^/\n]+|(?:(?<=[.!?:：] )|^)[^/\n.!?:：]+[,;] / [^/\n]+",
@@ -185,7 +189,9 @@ def _pasted_spans(text: str) -> Sequence[Span]:
         return quoted  # one sentence
     paragraphs = _paragraphs(text, quoted)
     verses = (match.span() for match in _VERSES.finditer(text)) if " / " in text else ()
-    return merged([*quoted, *verses, *_structured(paragraphs), *_given(text, paragraphs)])
+    spans = merged([*quoted, *verses, *_structured(paragraphs), *_given(text, paragraphs)])
+    is_pasted = not holds_text(text, spans) and len(text) <= PASTED_CHARS_MAX
+    return [(0, len(text))] if is_pasted and judge_once(text).pasted > PASTED_MIN else spans
 
 
 def _gives_roles(text: str) -> bool:

@@ -1,7 +1,7 @@
 """What a sentence is, by its words: something that lasts, a standing instruction, or neither.
 
 And whether it says something that always matters: of the speaker's health or food, or how to
-address them.
+address them; and of a question, whether it asks for what was said or done before.
 
 A linear model: each word, its beginning, each pair of words, the first and last ones and the look
 of a sentence have a weight of their own (in Chinese and Japanese up to three characters), learned by
@@ -17,8 +17,12 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 MODEL_FILE: Final = "sentence_model.txt.xz"
-"""Lines of a label, a weight, a colon and the features that have it, apart by tabs."""
-LABELS: Final = ("lasts", "orders", "health", "address")
+"""Features, a line each: what it begins with like the one before, as a number of characters from
+`a` on, and the rest. Behind an empty line, of each label a line of the features' weights in halves,
+as characters from `WEIGHT_ZERO` on."""
+LABELS: Final = ("lasts", "orders", "health", "address", "recalls", "pasted")
+WEIGHT_ZERO: Final = "\u0100"
+SHARED_MAX: Final = 25
 PREFIX_CHARS: Final = 4
 CJK_CHARS_MAX: Final = 3
 LENGTHS: Final = (3, 6, 10, 16, 25)
@@ -46,6 +50,7 @@ _LOOKS: Final = (
     ("#shouts", re.compile(r"[!！]\s*$")),
     ("#colon", re.compile(r"[:：]\s*$")),
     ("#lower", re.compile(r"^\W*[a-zß-öø-ÿ]")),
+    ("#lines", re.compile(r"\n")),
     ("#code", _CODE),
     ("#name", re.compile(r"[\w,] [A-ZÄÖÜÉ][a-zäöüßéèáíóúñç]{2,}")),
 )
@@ -62,12 +67,15 @@ class Judgement(NamedTuple):
 
     `lasts`: it says something of the speaker that still holds in a month. `orders`: it tells the
     assistant how to be from now on. `health`, `address`: it says what the speaker may not eat or
-    is ill with, or how to call them and in which language to answer."""
+    is ill with, or how to call them and in which language to answer. `recalls`: it asks for what was
+    said or done before, not for what anybody knows. `pasted`: it holds a text that is worked on."""
 
     lasts: float
     orders: float
     health: float
     address: float
+    recalls: float
+    pasted: float
 
     @property
     def most(self) -> float:
@@ -81,13 +89,18 @@ class Judgement(NamedTuple):
         )
 
 
-UNREADABLE: Final = Judgement(-1.0, -1.0, -9.0, -9.0)
+UNREADABLE: Final = Judgement(-1.0, -1.0, -9.0, -9.0, 0.0, -9.0)
 """Neither, so far as is known; what a rule reads in it is believed all the same."""
 
 
 @lru_cache(SENTENCES_CACHED)
 def judge(sentence: str) -> Judgement:
     """Return what a sentence, as it was typed, is by its words."""
+    return judge_once(sentence)
+
+
+def judge_once(sentence: str) -> Judgement:
+    """Return the same without keeping the sentence in memory."""
     weights, found = _weights(), set(features(sentence))
     known = [weights[feature] for feature in found if feature in weights]
     if len(known) < KNOWN_MIN * len(found):
@@ -152,10 +165,12 @@ def features(sentence: str) -> Iterator[str]:
 def _weights() -> Mapping[str, Sequence[float]]:
     """Return the weights of each feature by label."""
     content = files("memsvc.core.rules").joinpath(MODEL_FILE).read_bytes()
-    found: dict[str, list[float]] = {}
-    for line in lzma.decompress(content).decode().splitlines():
-        head, _, names = line.partition(": ")
-        label, weight = head.split()
-        for name in names.split("\t"):
-            found.setdefault(name, [0.0] * len(LABELS))[LABELS.index(label)] = float(weight)
+    lines, _, codes = lzma.decompress(content).decode().partition("\n\n")
+    columns = [[(ord(code) - ord(WEIGHT_ZERO)) / 2 for code in line] for line in codes.split("\n")]
+    found: dict[str, tuple[float, ...]] = {}
+    shared: dict[tuple[float, ...], tuple[float, ...]] = {}
+    name = ""
+    for line, weights in zip(lines.split("\n"), zip(*columns, strict=True), strict=True):
+        name = name[: ord(line[0]) - ord("a")] + line[1:]
+        found[name] = shared.setdefault(weights, weights)
     return found

@@ -37,13 +37,13 @@ SENTENCE_CHARS_READ = 400
 
 VALUE_BYTES_MAX = 128
 FRAGMENT_CHARS_MAX = 40
-LASTS_MIN = 0.9
-ORDERS_MIN = -0.9
+LASTS_MIN = 1.2
+ORDERS_MIN = -0.7
 """Judgements from which on a sentence is a statement, or an instruction."""
-ALWAYS_MIN = -1.3
-ALWAYS_LASTS_MIN = 0.6
+ALWAYS_MIN = -1.0
+ALWAYS_LASTS_MIN = 0.2
 """Judgements from which on a statement is told always, as one of health or of how to address."""
-CLASS_MIN = -1.4
+CLASS_MIN = -1.8
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
 REQUEST_MIN = -1.8
@@ -94,6 +94,11 @@ _FRAGMENT = re.compile(
     r"\W*(?:(?:and |und |y |et )?(?:please|pls|bitte|por favor|s'il te plaît)? ?[^.!?\n]{3,28}|[^。！？\n]{2,12})[.!?。！？\s]*$"
 )
 """A sentence of a few words, which may say that the one before is meant for all times."""
+_NEGATED = re.compile(
+    r"\W*(?:not(?! sure| really| that)|never(?! mind)|nor|under no circumstances|in no way|nicht|nie(?:mals)?|kein\w*|auf keinen fall|unter keinen umständen|nunca|jamás|ni|bajo ningún|en ningún|jamais|plus jamais|pas|en aucun cas|sous aucun|hors de question)\b"
+    r"|\W*(?:绝不|绝对不|千万别|再也不|決して|絶対に?|二度と)"
+)
+"""How a sentence begins that negates what the one before told."""
 _KEPT_UP = re.compile(
     r"\b(?:keep (?:doing|it up|that up|that in mind)|(?:every|each) (?:single )?time|always|never again|from now on|from here on|going forward|by default|house rule|standing rule|without exception|no exceptions"
     r"|immer|jedes mal|ab jetzt|ab sofort|in zukunft|dauerhaft|grundsätzlich|ohne ausnahme|siempre|cada vez|de ahora en adelante|sin excepción|nunca más|toujours|à chaque fois|chaque fois|désormais|dorénavant|plus jamais|sans exception)\b"
@@ -248,6 +253,12 @@ def statements_in(
             if len(statement) <= STATEMENT_CHARS_MAX:
                 order = replace(order, statement=statement)
                 continue
+        if not known and _is_negation(text[start:end], read):
+            longer = _longer(order or told, text[start:end])
+            if longer is not None:
+                order, told = (longer, told) if order else (None, longer)
+                before = text[start:end].strip(_TRIM)
+                continue
         if order is not None:
             yield order
         order = next((found for found in read if found.topic is t.INSTRUCTION), None)
@@ -255,6 +266,20 @@ def statements_in(
         yield from (found for found in finished if found is not order)
         before = text[start:end].strip(_TRIM)
     yield from (found for found in (told, order) if found is not None)
+
+
+def _is_negation(sentence: str, read: Sequence[Found]) -> bool:
+    """Return whether a sentence begins by negating what the one before told of."""
+    is_plain = all(found.topic in (t.STATEMENT, t.INSTRUCTION) for found in read)
+    is_question = sentence.rstrip(_TRIM).endswith(("?", "？"))
+    return is_plain and not is_question and _NEGATED.match(sentence.casefold()) is not None
+
+
+def _longer(found: Found | None, sentence: str) -> Found | None:
+    """Return a statement with the sentence behind it; None without one, or where it is too long."""
+    statement = f"{found.statement} {sentence.strip(_TRIM)}" if found else ""
+    is_short = len(statement) <= STATEMENT_CHARS_MAX
+    return replace(found, statement=statement) if found and is_short else None
 
 
 def _told_after(
@@ -360,12 +385,10 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     lead = grammar.patterns["lead"].match(low, indent)
     start = lead.end() if lead is not None else indent
     is_marked = low.rstrip(_TRIM + ")").endswith(("?", "？"))
-    if (
-        judged.orders > ORDERS_MIN
-        or (judged.lasts > LASTS_MIN and not is_marked)
-        or _TAG.search(low)
-    ):
+    if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
+    if judged.lasts > LASTS_MIN and not is_marked:
+        return start, _asked_from(low, start, grammar) or len(low)
     if is_marked and grammar.patterns["request"].match(low, start):
         return start, start
     asked_from = _asked_from(low, start, grammar)
