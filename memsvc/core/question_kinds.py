@@ -282,8 +282,6 @@ _SHARED: Final = _words(
     r"we|our|us|wir|unser(?:e[nmrs]?)?|nous|notre|nos|nuestr[oa]s?|tenemos", r"我们|我們|咱们|うち"
 )
 """A project is spoken of in the plural: its faults are in memory."""
-ANY: Final = _words(r"an?|eine?[nmrs]?|une?|una")
-"""A question with such a word is about any thing of a kind, as an airport."""
 _KNOWLEDGE: Final = re.compile(
     r"^\W*(?:explain|describe|define|summari[sz]e|translate|convert|write|name the|list"
     r"|how (?:does|do|is|are|can|many|long|far|tall|old|much)\b"
@@ -332,7 +330,7 @@ def kind_of(question: str) -> QuestionKind:
         return QuestionKind.PERSONAL if _OWN.search(text) else QuestionKind.OPEN
     voice = _voice(text)
     is_own = any(pattern.search(voice) for pattern in (_OWN, _SELF, _KIN))
-    if is_task(text):
+    if _is_task(text, voice):
         return QuestionKind.GENERAL
     if is_own or _ADVICE.search(text):
         return QuestionKind.PERSONAL
@@ -345,13 +343,12 @@ def _voice(text: str) -> str:
     return _REQUEST.sub(" ", _QUOTED.sub(" ", text))
 
 
-def is_task(question: str) -> bool:
+def _is_task(text: str, voice: str) -> bool:
     """Return whether a question is about numbers, words, a text in hand, or a machine's fault."""
-    text = normalized_text(question)
     if _TASK.search(text):
         return True
     is_fault = _COMPUTER.search(text) and _FAULT.search(text)
-    return is_fault is not None and not _SHARED.search(_voice(text))
+    return is_fault is not None and not _SHARED.search(voice)
 
 
 def asks_knowledge(text: str) -> bool:

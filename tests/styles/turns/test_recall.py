@@ -358,6 +358,23 @@ async def test_an_answer_in_other_words_and_what_is_left_are_recalled_from_an_ag
         assert told in str(shown(prepared)), question
 
 
+async def test_a_question_about_the_work_is_answered_though_it_shares_no_word_with_it(
+    opened: Opened,
+) -> None:
+    door = opened(recent_context_items=0)
+    work = (
+        "fix intro.ogg in the mixer",
+        "the tunes come from Tove, not me",
+        "build with make_rc.py",
+    )
+    for number, text in enumerate(work):
+        await say(door, f"t{number}", text, answer="On it.", session="old", user_id="ada")
+    told = memory(await ask(door, "who's composing for us?", session="new", user_id="ada"))
+    assert "Tove" in str(told)
+    other = await ask(door, "Who composed the opera Fidelio?", session="new", user_id="ada")
+    assert not memory(other).get("turns"), "what anybody knows is not about the work"
+
+
 @pytest.mark.parametrize(
     ("place", "recalled"), [("in sync_depots.py, see MapPins", True), ("in the kitchen", False)]
 )

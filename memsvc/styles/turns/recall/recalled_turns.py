@@ -15,11 +15,9 @@ from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import (
-    ANY,
     QuestionKind,
     is_filler,
     is_greeting_phrase,
-    is_task,
     is_technical,
     topics_in,
 )
@@ -32,6 +30,7 @@ from memsvc.core.rules.changes import (
     names,
     topics_of,
 )
+from memsvc.core.rules.sentence_model import judge_once
 from memsvc.store.index import Text
 from memsvc.store.recalls import EntryPlace, OutdatedFact
 from memsvc.store.search import IndexMatches
@@ -82,8 +81,10 @@ ANSWER: Final = "answer to what is shown"
 TECHNICAL_MIN: Final = 2
 TECHNICAL_PART: Final = 8
 """Of work at least one in so many texts names a file, an identifier or an acronym."""
-GENERAL_TOPICS_MIN: Final = 2
-"""Topics that an item has to share with what sounds like general knowledge, or some words."""
+DECISION_TERMS_MIN: Final = 3
+WORK_SHARE: Final = 0.6
+WORK_FLOOR: Final = 0.1
+"""Minimum sum of this share of the confidence and of how surely a question asks what was done."""
 ANSWER_SHARE: Final = 0.3
 """Share of a message's score that is added to its answer in a small memory of work."""
 WORK_ITEMS_MAX: Final = 64
@@ -314,7 +315,8 @@ class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
     `changes` are the messages of change among the candidates, the latest first; `is_work` whether
-    the items are all of a small memory of work."""
+    the items are all of a small memory of work, and `recalls` how surely a question about that asks
+    what was said or done."""
 
     pool: CandidatePool
     items: Sequence[Ranked]
@@ -323,11 +325,18 @@ class RankedMatches:
     insights: Sequence[tuple[EntryPlace, Ranked]]
     changes: Sequence[EntryPlace]
     is_work: bool = False
+    recalls: float = 0.0
 
     @property
     def silent(self) -> bool:
-        """Return whether no item is relevant enough to be shown."""
-        return self.confidence.total < relevance.FLOOR
+        """Return whether no item is relevant enough to be shown.
+
+        Of a small memory of work everything is at hand: there the question tells more than what it
+        shares with an item."""
+        total = self.confidence.total
+        if self.is_work:
+            return WORK_SHARE * total + self.recalls < WORK_FLOOR
+        return total < relevance.FLOOR
 
     @property
     def is_relevant_to_work(self) -> bool:
@@ -356,9 +365,7 @@ def with_topics(
 
     People ask for what was done in other words than it was reported in: there a topic that an item
     shares with the question counts as a word that is as rare, and a report gets a share of the
-    score of what it answers. What sounds like general knowledge is about the work too, unless it is
-    about any thing of a kind, or names what memory does not know; there a topic is evidence beside
-    another one or words. Of another memory nothing changes."""
+    score of what it answers. Of another memory nothing changes."""
     if not _is_work([text.text for text in items.values()]):
         return ranked, found
     asked = topics_in(request.question)
@@ -368,8 +375,6 @@ def with_topics(
     idf = {topic: bm25_idf(count, entries) for topic, count in counts.items()}
     by_words = {ranked.pool.place(entry.entry): entry for entry in ranked.items}
     norm, confidence = sqrt(sum(idf.values())) or 1.0, ranked.confidence
-    is_general = confidence.kind is QuestionKind.GENERAL
-    is_about_work = not is_general or _is_about_work(request.question, ranked.pool)
     result: list[tuple[EntryPlace, Ranked]] = []
     relevance_max, request_score = confidence.relevance, 0.0
     for place, of_both in topics.items():
@@ -384,27 +389,22 @@ def with_topics(
         score = entry.score + sum(parts.values())
         parts |= entry.parts
         result.append((place, Ranked(entry.entry, score, parts, *entry[3:])))
-        if (
-            not is_general
-            or len(of_both) >= GENERAL_TOPICS_MIN
-            or entry.relevance >= relevance.RELEVANCE_MIN
-        ):
-            relevance_max = max(relevance_max, entry.relevance + shared / norm)
-    result.sort(key=lambda pair: (-pair[1].score, items[pair[0]].role, -pair[0].entry))
-    if is_about_work:
-        kind = QuestionKind.OPEN if is_general else confidence.kind
-        confidence = confidence._replace(relevance=relevance_max, kind=kind)
+        relevance_max = max(relevance_max, entry.relevance + shared / norm)
+    result.sort(key=lambda pair: (-pair[1].score, not _is_decision(items[pair[0]]), -pair[0].entry))
+    if confidence.kind is QuestionKind.GENERAL:
+        confidence = confidence._replace(kind=QuestionKind.OPEN)
+    else:
+        confidence = confidence._replace(relevance=relevance_max)
     if not request.with_reasons:
         del result[WORK_ITEMS_MAX:]
-    return replace(ranked, confidence=confidence, is_work=True), result
+    recalls = judge_once(request.question).recalls
+    return replace(ranked, confidence=confidence, is_work=True, recalls=recalls), result
 
 
-def _is_about_work(question: str, pool: CandidatePool) -> bool:
-    """Return whether a question is no task, of no thing of a kind, and has no unknown name."""
-    known = chain.from_iterable(candidate.term_scores for candidate in pool.candidates)
-    names = terms(" ".join(filter(str.isascii, _named(question))))
-    is_specific = not (is_task(question) or ANY.search(question.lower()))
-    return is_specific and set(names).issubset(known)
+def _is_decision(text: Text) -> bool:
+    """Return whether a text may be a user's decision: short, and most worth telling unasked."""
+    is_question = text.text.rstrip().endswith(("?", "？"))
+    return text.role == "user" and not is_question and len(terms(text.text)) >= DECISION_TERMS_MIN
 
 
 def _is_work(texts: Collection[str]) -> bool:
