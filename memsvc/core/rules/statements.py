@@ -272,7 +272,8 @@ def _is_negation(sentence: str, read: Sequence[Found]) -> bool:
     """Return whether a sentence begins by negating what the one before told of."""
     is_plain = all(found.topic in (t.STATEMENT, t.INSTRUCTION) for found in read)
     is_question = sentence.rstrip(_TRIM).endswith(("?", "？"))
-    return is_plain and not is_question and _NEGATED.match(sentence.casefold()) is not None
+    is_negated = _NEGATED.match(sentence.casefold()) is not None
+    return is_plain and not is_question and is_negated and not is_secret(sentence, sentence)
 
 
 def _longer(found: Found | None, sentence: str) -> Found | None:
@@ -291,11 +292,13 @@ def _told_after(
     finished = []
     is_before = told is not None and told.statement.endswith(before)
     for found in read:
-        if found.topic is not t.STATEMENT:
+        is_plain = found.topic is t.STATEMENT
+        if not is_plain and (found.topic is t.INSTRUCTION or len(read) > 1):
             finished.append(found)
-        elif not is_greeting_phrase(found.statement):
-            joined = _joined(told.statement if told is not None and is_before else before, found)
-            if told is not None and not (joined and is_before):
+        elif not (is_plain and is_greeting_phrase(found.statement)):
+            words = told.statement if told is not None and is_before else before
+            joined = _joined(words, found) if is_plain else None
+            if told is not None and not (joined and is_before and told.topic is t.STATEMENT):
                 finished.append(told)
             told = joined or found
     return finished, told
@@ -310,6 +313,7 @@ def _joined(before: str, found: Found) -> Found | None:
         or before.endswith(("?", "？"))
         or len(longer) > STATEMENT_CHARS_MAX
         or FIRST_PERSON.search(found.statement.lower())
+        or is_secret(before, before)
     ):
         return None
     return replace(found, value=_value_of(longer), statement=longer)
@@ -338,6 +342,7 @@ def _specifies(sentence: str, read: Sequence[Found]) -> bool:
         and not _PREDICATE.search(low)
         and not is_greeting_phrase(low)
         and not _SPEAKER_FIRST.match(low)
+        and not is_secret(sentence, sentence)
     )
 
 

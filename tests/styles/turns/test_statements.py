@@ -403,6 +403,23 @@ def test_a_fact_keeps_its_clause_with_its_negation_and_its_time() -> None:
     assert len(one.statement) <= STATEMENT_CHARS_MAX
 
 
+def test_no_statement_is_told_with_a_sentence_beside_it_that_holds_a_secret() -> None:
+    for text in (
+        "We keep bees behind the barn. Never tell anyone my password is Tr0ub4dor&3.",
+        "Leave the vendor folder alone from now on. Not the one with password Tr0ub4dor&3 in there.",
+    ):
+        statements = [one.statement for one in found(text)]
+        assert statements, text
+        assert not any("Tr0ub4dor" in statement for statement in statements), text
+
+
+def test_a_statement_is_kept_with_the_sentence_behind_it_that_negates() -> None:
+    text = "Gave up motorbikes after the crash. Not getting on one ever again, so stop the deals."
+    assert [one.statement for one in found(text)] == [text]
+    [one] = found("I keep two donkeys. Not sure about a third one yet.")
+    assert one.statement == "I keep two donkeys."
+
+
 def test_what_becomes_of_the_other_forms_of_each_rule() -> None:
     """Asked, quoted, imagined and said of others, no example of an English rule states its fact."""
     wrong = []
