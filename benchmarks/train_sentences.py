@@ -54,7 +54,12 @@ LEARNED: Final = 1.4
 """How much more is kept when it is learned again."""
 POSITIVE: Final = {"lasts": 1, "orders": 1, "health": 4, "address": 4, "recalls": 1, "pasted": 4}
 """How often what has a label counts for it."""
-MEANT: Final = {"B1": ("lasts",), "B7": ("orders",), "B8": ("lasts", "health")}
+MEANT: Final = {
+    "B1": ("lasts",),
+    "B7": ("orders",),
+    "B8": ("lasts", "health"),
+    "always": ("lasts", "health"),
+}
 ADDRESS: Final = ("name", "pronouns", "language")
 """Classes that say how to address somebody."""
 ALWAYS: Final = frozenset(("health", "address"))
@@ -68,7 +73,7 @@ JOINED_MAX: Final = 4
 MUST_FILE: Final = FOLDER / "must_hold.json"
 """Sentences of tests, and what they are: `lasts`, `orders`, neither, `meant`, `own` words alone, a
 `general` question, or below a bound."""
-AT_MOST: Final = {"own": ("pasted", PASTED_MIN), "general": ("recalls", -1.2)}
+AT_MOST: Final = {"own": ("pasted", PASTED_MIN), "general": ("recalls", -1.5)}
 """What is judged at the most, and how."""
 MARGIN: Final = 0.3
 HELD_WEIGHT_MIN: Final = 6
@@ -95,9 +100,9 @@ def sentences() -> Iterator[Sentence]:
         for row in (*MEANT, "B2", "B3"):
             for item in data.get(row, ()):
                 yield _statement(row, item)
-        for row, labels in (("B4", PASTED), ("own", frozenset[str]())):
-            for item in data.get(row, ()):
-                yield _sentence(item["text"], labels, ALL - PASTED)
+        for item in (*data.get("B4", ()), *data.get("texts", ())):
+            labels = frozenset() if item.get("kind") == "own" else PASTED
+            yield _sentence(item["text"], labels, ALL - PASTED)
         yield from _introductions(data["B1"])
         yield from _questions(data)
 

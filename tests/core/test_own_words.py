@@ -22,6 +22,7 @@ DIVIDED = [
         "on tient un gîte à deux et voilà ce qu'on a reçu, tu répondrais quoi ?⟦ Je suis venue de Metz avec mon"
         " bébé. Je ne supporte pas les chats. Personne ne m'a prévenue.⟧"
     ),
+    "Translate this for reference:⟦ I live in Rome and my wife is a lawyer.⟧",
     "How do you say ⟦'I live in Rome'⟧ in French?",
     "Translate:⟦ I live in Paris.⟧",
     (
@@ -81,6 +82,7 @@ DIVIDED = [
 ]
 
 OWN = [
+    "Just so you have it: our wedding anniversary is the 3rd of October",
     "How should I reply to a recruiter? I'm a nurse in Leeds. I work nights. I have two kids.",
     "What does BATNA mean? I'm doing an MBA part time. I live in Porto. My wife is a lawyer.",
     "My dentist recommended this toothpaste. I have sensitive teeth. I drink a lot of tea.",

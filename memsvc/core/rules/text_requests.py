@@ -152,7 +152,7 @@ CREATION: Final = quick_pattern(
 
 REMEMBER: Final = quick_pattern(
     r"\b(?:remember|keep (?:in mind|to)|bear in mind|you should know|follow|stick to|rules?|forget|merk\w*|wissen|regeln?|halte dich|recuerda\w*|apunta\w*|reglas?|retiens|rappelle-toi|règles?|my question|deal|thing|guidelines|conventions|constraints|requirements|preferences|(?:your|all|any) (?:future )?(?:answers|replies|responses)|(?:deine|alle|allen|künftigen) antworten|(?:tus|todas las) respuestas|(?:tes|vos|toutes les) réponses|gilt|richtlinien|vorgaben|like this|as follows|wie folgt|como sigue|así|comme suit|comme ça)\b"
-    r"|\bso (?:that )?you (?:have it|know)\b|\bfor (?:context|reference|the record|your (?:info|records?))\b|\bpara que (?:lo )?(?:sepas|tengas)\b|\b(?:damit|dass) (?:du|sie)\b.{0,20}\b(?:weißt|wissen)\b|\bzur (?:info|kenntnis)|\bpour (?:info|mémoire|que (?:tu|vous) (?:le )?sach\w+)|供(?:你|您)?参考|让(?:你|您)知道|参考まで|念のため"
+    r"|^\W*(?:just |only |nomás |solo |sólo |nur )?(?:so (?:that )?you (?:have it|know)\b|for (?:context|reference|the record|your (?:info|records?))\b|para que (?:lo )?(?:sepas|tengas)\b|(?:damit|dass) (?:du|sie)\b.{0,20}\b(?:weißt|wissen)\b|zur (?:info|kenntnis)|pour (?:info|mémoire|que (?:tu|vous) (?:le )?sach\w+)|供(?:你|您)?参考|让(?:你|您)知道|参考まで|念のため)"
     r"|\b(?:bit|something|facts?|things?|info|background|you) (?:on|about) (?:me|myself|us)\b|介绍一下(?:我|自己)|记住|记得|遵守|規則|覚え|守って",
 )
 """What asks to bear something in mind."""

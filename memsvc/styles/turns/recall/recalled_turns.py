@@ -82,6 +82,7 @@ TECHNICAL_MIN: Final = 2
 TECHNICAL_PART: Final = 8
 """Of work at least one in so many texts names a file, an identifier or an acronym."""
 DECISION_TERMS_MIN: Final = 3
+"""Terms of what a user says from which on it may be a decision."""
 WORK_SHARE: Final = 0.6
 WORK_FLOOR: Final = 0.1
 """Minimum sum of this share of the confidence and of how surely a question asks what was done."""
