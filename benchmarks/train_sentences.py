@@ -27,7 +27,7 @@ from memsvc.core.rules.sentence_model import (
     WEIGHT_ZERO,
     features,
 )
-from memsvc.core.rules.statements import LASTS_MIN, ORDERS_MIN
+from memsvc.core.rules.statements import ALWAYS_MIN, LASTS_MIN, ORDERS_MIN
 from memsvc.core.rules.word_groups import health_topics
 
 FILES: Final = ("labelled", "worked", "former")
@@ -60,7 +60,7 @@ MEANT: Final = {
     "B8": ("lasts", "health"),
     "always": ("lasts", "health"),
 }
-ADDRESS: Final = ("name", "pronouns", "language")
+ADDRESS: Final = ("name", "pronouns", "language", "address")
 """Classes that say how to address somebody."""
 ALWAYS: Final = frozenset(("health", "address"))
 RECALLS: Final = frozenset(("recalls",))
@@ -72,8 +72,13 @@ JOINTS: Final = (" ", ". ", "\n", "\n\n", "\n- ", "; ")
 JOINED_MAX: Final = 4
 MUST_FILE: Final = FOLDER / "must_hold.json"
 """Sentences of tests, and what they are: `lasts`, `orders`, neither, `meant`, `own` words alone, a
-`general` question, or below a bound."""
-AT_MOST: Final = {"own": ("pasted", PASTED_MIN), "general": ("recalls", -1.5)}
+`general` question, one `asked` of what was said, `plain` of nobody's health, or below a bound."""
+GENERAL_MAX: Final = -1.5
+AT_MOST: Final = {
+    "own": ("pasted", PASTED_MIN),
+    "general": ("recalls", GENERAL_MAX),
+    "plain": ("health", ALWAYS_MIN),
+}
 """What is judged at the most, and how."""
 MARGIN: Final = 0.3
 HELD_WEIGHT_MIN: Final = 6
@@ -292,6 +297,7 @@ def _fault(
         "lasts": (0, lasts - LASTS_MIN),
         "orders": (1, orders - ORDERS_MIN),
         "meant": (0, max(lasts, orders) - MEANT_MIN),
+        "asked": (LABELS.index("recalls"), columns[LABELS.index("recalls")] - GENERAL_MAX),
     }
     if label in least:
         column, above = least[label]

@@ -26,13 +26,18 @@ _CJK_WORDS: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密�
 """Names of secrets in statements such as "my password is"."""
 _CONTEXT_WORDS: Final = (
     r"[a-z]+pass(?:word|code|phrase)s?|[a-zäöüß]+(?:passwort|kennwort)|secrets?|tokens?|otp|2fa|ssn|security"
-    r" code|iban|(?:credit|debit) card"
-    r"|card number|kreditkarten?(?:nummer)?|carte bancaire|tarjeta|clave"
+    r" code|iban|clave"
 )
-_CJK_CONTEXT_WORDS: Final = r"银行卡|信用卡|身份证|クレジットカード"
 """Words that also occur without a secret, so they are not masked; still no fact is made of them."""
+_NUMBERED: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:credit|debit) card|card number|kreditkarten?(?:nummer)?"
+    r"|carte bancaire|tarjeta)(?![A-Za-z])|银行卡|信用卡|身份证|クレジットカード",
+    re.IGNORECASE,
+)
+"""Words for cards and papers whose secret is a number: no fact is made of them beside one."""
+_DIGITS: Final = re.compile(r"\d{3}")
 _SECRET_CONTEXT: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}|{_CJK_CONTEXT_WORDS}",
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}",
     re.IGNORECASE,
 )
 _NAMED: Final = re.compile(
@@ -175,6 +180,7 @@ def is_secret(value: str, context: str) -> bool:
         _SECRET_CONTEXT.search(context)
         or _SECRET_CONTEXT.search(value)
         or _NUMBERS.search(value)
+        or (_DIGITS.search(context + value) and _NUMBERED.search(context + value))
         or replace_secrets(value) != value
     ):
         return True

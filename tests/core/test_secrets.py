@@ -83,6 +83,7 @@ def test_masking_again_changes_nothing(text: str) -> None:
         ("12345", "密码是12345"),
         ("abcd", "パスワードはabcdです"),
         ("4111", "我的信用卡是4111"),
+        ("Kai", "身份证号 330102, 叫我 Kai"),
     ],
 )
 def test_no_fact_is_made_of_a_secret_or_where_one_is_spoken_of(value: str, around: str) -> None:
@@ -94,6 +95,8 @@ def test_no_fact_is_made_of_a_secret_or_where_one_is_spoken_of(value: str, aroun
     [
         ("Ann", "my secretary is Ann"),
         ("blue", "the passport is blue"),
+        ("阿康", "身份证上叫王建国，但大家都喊我阿康"),
+        ("Visa", "I pay by credit card, a Visa"),
         ("Pinneberg", "I live in Pinneberg"),
         ("Claverton", "I live in Claverton"),
         ("tea", "I prefer tea"),

@@ -27,7 +27,7 @@ PREFIX_CHARS: Final = 4
 CJK_CHARS_MAX: Final = 3
 LENGTHS: Final = (3, 6, 10, 16, 25)
 """Words, or pairs of characters, from which on a sentence is longer."""
-MEANT_MIN: Final = -2.0
+MEANT_MIN: Final = -1.5
 """Judgement below which not even a rule is believed."""
 KNOWN_MIN: Final = 0.2
 """Share of a sentence's features that the model must know. Of one in a language that it has not
@@ -58,6 +58,15 @@ _LOOKS: Final = (
 _SELF_QUESTION: Final = re.compile(
     r", (?:am i|aren't i|are we|aren't we|do i|don't i|do we|don't we|have i|haven't i|did i|didn't i|is it|isn't it|was i|wasn't i)\?"
     r"|[,，] ?(?:oder nicht|oder etwa nicht|stimmt's|stimmt das|richtig|¿verdad|¿no|¿o no|¿a que sí|non|pas vrai|n'est-ce pas|c'est ça|ou pas|right|correct) ?\?|[,，](?:对吧|对不对|是吧|对吗|没错吧)[？?]",
+    re.IGNORECASE,
+)
+_SUPPOSITION: Final = re.compile(
+    r"\W*(?:(?:ok|okay|so|now|and|but|hey|und|also|y|et|bon|alors|bueno) ?,? )*(?:"
+    r"suppos(?:e|ing)\b|imagin(?:e|ing) (?:i|i'm|we|we're|my|that|if|being|having)\b|let's (?:say|pretend|imagine)\b|say (?:i|i'm|my|we) |pretend (?:i|i'm|that i|we|my)\b|what if\b|hypothetically\b|if (?:i|we|my \w+) (?:were|had|was) |if only\b"
+    r"|(?:mal )?angenommen\b|stell dir vor,? (?:ich|wir|mein)\b|gesetzt den fall\b|nehmen wir an\b|tu so,? als\b|wenn (?:ich|wir)\b[^,]{0,60}\b(?:hätten?|wären?|würden?|könnten?)\b"
+    r"|sup[oó]n(?:te)?\b|supongamos\b|pongamos\b|imag[ií]nate?\b|imaginemos\b|imagina\b|si (?:yo )?(?:fuera|fuese|tuviera|tuviese|viviera)\b|haz de\b|hagamos como\b"
+    r"|mettons\b|imagin(?:e|ons|ez)\b|suppos(?:e|ons|ez)\b|admettons\b|disons que\b|si (?:j'étais|j'avais|on était|on avait)\b|fais comme si\b"
+    r")|\W*(?:假如|假设|假使|要是我|如果我是|想象一下|设想|我们来写|もし|仮に|たとえば私が|想像して)",
     re.IGNORECASE,
 )
 
@@ -121,12 +130,19 @@ def judged_in(sentence: str, message: str) -> Judgement:
 
 def is_meant(clause: str, message: str) -> bool:
     """Return whether a clause may say something of the speaker: it need not last."""
-    return not asks_oneself(message) and judged_in(clause, message).most > MEANT_MIN
+    if asks_oneself(message) or supposes(clause):
+        return False
+    return judged_in(clause, message).most > MEANT_MIN
 
 
 def asks_oneself(message: str) -> bool:
     """Return whether somebody asks if what is said of them is true: ", am I?"."""
     return _SELF_QUESTION.search(message) is not None
+
+
+def supposes(sentence: str) -> bool:
+    """Return whether a sentence begins by supposing what is not so: "suppose I were ..."."""
+    return _SUPPOSITION.match(sentence) is not None
 
 
 def features(sentence: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ from memsvc.core.rules.sentence_model import (
     asks_oneself,
     judge,
     judged_in,
+    supposes,
 )
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
@@ -40,8 +41,8 @@ FRAGMENT_CHARS_MAX = 40
 LASTS_MIN = 1.2
 ORDERS_MIN = -0.7
 """Judgements from which on a sentence is a statement, or an instruction."""
-ALWAYS_MIN = -1.0
-ALWAYS_LASTS_MIN = 0.2
+ALWAYS_MIN = -0.7
+ALWAYS_LASTS_MIN = 0.6
 """Judgements from which on a statement is told always, as one of health or of how to address."""
 CLASS_MIN = -1.8
 PROFILE_MIN = -3.0
@@ -352,7 +353,7 @@ def _statements(
     low = sentence.casefold()
     words = set(_GRAMMAR_WORD.findall(low))
     judged = judged_in(sentence, message)
-    if asks_oneself(low):
+    if asks_oneself(low) or supposes(low):
         return
     read: list[Found] = []
     for grammar in grammars_for(low, words):
@@ -373,11 +374,10 @@ def _statements(
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
         statement = _cut(sentence[:end], start, start)
         value = _value_of(statement)
-        if topics and not is_secret(value, sentence) and (not read or topics != [t.STATEMENT]):
+        weak = [_topic_of(told)]  # by no word of this language, in which the sentence may not be
+        if topics and not is_secret(value, sentence) and (not read or topics != weak):
             read = [Found(at, topic, value, statement) for topic in topics]
-            if topics != [
-                t.STATEMENT
-            ]:  # of two languages that a sentence may be in, this one knows
+            if topics != weak:
                 break
     yield from read
 
@@ -393,7 +393,9 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
     if judged.lasts > LASTS_MIN and not is_marked:
-        return start, _asked_from(low, start, grammar) or len(low)
+        asked_from = _asked_from(low, start, grammar)
+        is_told = judge(low[asked_from:]).lasts > LASTS_MIN  # ", which is why I eat no wheat"
+        return start, len(low) if is_told else asked_from or len(low)
     if is_marked and grammar.patterns["request"].match(low, start):
         return start, start
     asked_from = _asked_from(low, start, grammar)

@@ -95,7 +95,9 @@ def _lines() -> list[tuple[str, str, list[str]]]:
 @cache
 def _patterns(language: str) -> Mapping[str, re.Pattern[str]]:
     return {
-        group: re.compile("|".join(words)) for group, code, words in _lines() if code == language
+        group: re.compile("|".join(words_of(group, language)))
+        for group, code, _ in _lines()
+        if code == language
     }
 
 

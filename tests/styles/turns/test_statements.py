@@ -110,6 +110,106 @@ STATED = {
         "Dans l'atelier je suis Jojo.",
     ),
 }
+PLAIN = [
+    "I'm vegan.",
+    "I'm vegetarian.",
+    "I am a vegetarian",
+    "I'm gluten-free.",
+    "I'm diabetic.",
+    "I'm pregnant.",
+    "I'm 34.",
+    "I'm 34 years old",
+    "I am a nurse.",
+    "I'm a teacher",
+    "I'm a student.",
+    "I live in Berlin.",
+    "I live in Paris",
+    "I'm from Spain.",
+    "I work at Siemens.",
+    "I work as a plumber.",
+    "I have two kids.",
+    "I have a dog named Rex.",
+    "I have a cat.",
+    "My wife is Anna.",
+    "My birthday is May 3.",
+    "I like jazz.",
+    "I love hiking.",
+    "I hate olives.",
+    "I don't eat meat.",
+    "I don't drink.",
+    "I never drink coffee.",
+    "I prefer tea.",
+    "I use vim.",
+    "I play chess.",
+    "I drive a Skoda.",
+    "I'm left-handed.",
+    "I'm colour blind.",
+    "I'm married.",
+    "I'm single.",
+    "I moved to Oslo.",
+    "I speak German.",
+    "I'm learning Spanish.",
+    "I'm allergic to nuts.",
+    "I can't eat shellfish.",
+    "I'm lactose intolerant.",
+    "We live in Rome.",
+    "We have three cats.",
+    "Ich bin Veganer.",
+    "Ich bin Vegetarierin.",
+    "Ich wohne in Köln.",
+    "Ich bin 40.",
+    "Ich bin Lehrer.",
+    "Ich arbeite bei Bosch.",
+    "Ich habe zwei Kinder.",
+    "Ich habe einen Hund.",
+    "Ich mag Jazz.",
+    "Ich trinke keinen Alkohol.",
+    "Ich esse kein Fleisch.",
+    "Ich bin schwanger.",
+    "Soy vegano.",
+    "Soy vegetariana.",
+    "Vivo en Madrid.",
+    "Tengo dos hijos.",
+    "Trabajo en Telefónica.",
+    "Soy médico.",
+    "Me gusta el jazz.",
+    "No como carne.",
+    "Tengo 30 años.",
+    "Je suis végane.",
+    "J'habite à Lyon.",
+    "J'ai deux enfants.",
+    "Je travaille chez Renault.",
+    "Je suis infirmière.",
+    "J'aime le jazz.",
+    "Je ne mange pas de viande.",
+    "J'ai 30 ans.",
+    "我吃素。",
+    "我住在上海。",
+    "我有两个孩子。",
+    "我是老师。",
+    "我喜欢爵士乐。",
+    "我不喝酒。",
+    "我30岁。",
+    "ベジタリアンです。",
+    "東京に住んでいます。",
+    "子供が二人います。",
+    "教師です。",
+    "ジャズが好きです。",
+    "お酒は飲みません。",
+    "30歳です。",
+]
+"""What everybody says in so many words."""
+SUPPOSED = (
+    "Suppose I were vegan and lived in Oslo.",
+    "If I had three kids I would never sleep.",
+    "Let's say my wife is allergic to nuts.",
+    "Wenn ich drei Kinder hätte und einen Hof, würde ich nirgends mehr hinfahren.",
+    "Stell dir vor, ich bin Veganer und wohne in Köln.",
+    "Supongamos que soy vegano y vivo en Madrid.",
+    "Mettons que je sois gaucher et daltonien.",
+    "假如我住在上海,有两个孩子。",
+    "もし私がベジタリアンで子供が二人いたら。",
+)
 LANGUAGES = (
     "Could you stick to Spanish with me?",
     "Kannst du mir auf Ukrainisch antworten?",
@@ -353,6 +453,21 @@ def test_what_is_told_before_a_question_is_a_statement_though_it_has_no_mark_or_
         "うちは毎朝五時に店を開けるんだけど、仕込みって前の晩でも平気？": "うちは毎朝五時に店を開けるんだけど",
     }.items():
         assert [one.statement for one in found(text)] == [told]
+
+
+def test_what_begins_like_a_question_but_tells_something_is_told_whole() -> None:
+    for text in (
+        "He swapped my mints for his, which was kind, as sesame closes my throat.",
+        "Hausstaub ist mein Endgegner, bin allergisch seit ich denken kann.",
+    ):
+        assert [one.statement for one in found(text)] == [text]
+    [one] = found("I keep two donkeys on a hill, which hay is best in winter")
+    assert one.statement == "I keep two donkeys on a hill"
+
+
+def test_what_everybody_says_in_so_many_words_is_believed_but_not_what_is_supposed() -> None:
+    assert not [text for text in PLAIN if not found(text)]
+    assert not [text for text in SUPPOSED if found(text)]
 
 
 def test_an_instruction_keeps_the_fragment_behind_it() -> None:
