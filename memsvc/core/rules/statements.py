@@ -43,7 +43,9 @@ ORDERS_MIN = -0.7
 """Judgements from which on a sentence is a statement, or an instruction."""
 ALWAYS_MIN = -0.7
 ALWAYS_LASTS_MIN = 0.6
-"""Judgements from which on a statement is told always, as one of health or of how to address."""
+"""Judgements from which on a sentence is a statement that may be of health or of how to address."""
+ALWAYS_TOLD_MIN = 0.5
+"""Judgement from which on it is told always, as one of them."""
 CLASS_MIN = -1.8
 PROFILE_MIN = -3.0
 """Judgements from which on what names an illness or a food, or a name, tells it of the speaker."""
@@ -456,22 +458,22 @@ def _topics_of(
     lasts = judged.lasts
     if lasts < LASTS_MIN and not _BODILY.isdisjoint(topics_in(sentence)):
         lasts = max(lasts, judge(sentence).lasts)
-    about = _topic_of(judged)
+    matters = max(judged.health, judged.address) > ALWAYS_MIN
     if (
         topics
-        or lasts < (LASTS_MIN if about is t.STATEMENT else ALWAYS_LASTS_MIN)
+        or lasts < (ALWAYS_LASTS_MIN if matters else LASTS_MIN)
         or (is_request and not _SPEAKER_FIRST.match(body))
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
         return topics
-    return health_topics(grammar.language, body, is_personal=True) or [about]
+    return health_topics(grammar.language, body, is_personal=True) or [_topic_of(judged)]
 
 
 def _topic_of(judged: Judgement) -> Topic:
     """Return what a statement is about that no word tells of."""
-    if judged.health > ALWAYS_MIN:
+    if judged.health > ALWAYS_TOLD_MIN:
         return t.CONDITION
-    return t.INSTRUCTION if judged.address > ALWAYS_MIN else t.STATEMENT
+    return t.INSTRUCTION if judged.address > ALWAYS_TOLD_MIN else t.STATEMENT
 
 
 def _profile_topics(sentence: str, body: str, words: set[str], grammar: Grammar) -> Iterator[Topic]:
