@@ -29,7 +29,7 @@ _CONTEXT_WORDS: Final = (
     r" code|iban|clave"
 )
 """Words that also occur without a secret, so they are not masked; still no fact is made of them."""
-_NUMBERED: Final = re.compile(
+_CARD_WORDS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:credit|debit) card|card number|kreditkarten?(?:nummer)?"
     r"|carte bancaire|tarjeta)(?![A-Za-z])|银行卡|信用卡|身份证|クレジットカード",
     re.IGNORECASE,
@@ -180,7 +180,7 @@ def is_secret(value: str, context: str) -> bool:
         _SECRET_CONTEXT.search(context)
         or _SECRET_CONTEXT.search(value)
         or _NUMBERS.search(value)
-        or (_DIGITS.search(context + value) and _NUMBERED.search(context + value))
+        or (_DIGITS.search(context + value) and _CARD_WORDS.search(context + value))
         or replace_secrets(value) != value
     ):
         return True

@@ -60,7 +60,7 @@ _SELF_QUESTION: Final = re.compile(
     r"|[,，] ?(?:oder nicht|oder etwa nicht|stimmt's|stimmt das|richtig|¿verdad|¿no|¿o no|¿a que sí|non|pas vrai|n'est-ce pas|c'est ça|ou pas|right|correct) ?\?|[,，](?:对吧|对不对|是吧|对吗|没错吧)[？?]",
     re.IGNORECASE,
 )
-_SUPPOSITION: Final = re.compile(
+_CONDITIONAL: Final = re.compile(
     r"\W*(?:(?:ok|okay|so|now|and|but|hey|und|also|y|et|bon|alors|bueno) ?,? )*(?:"
     r"suppos(?:e|ing)\b|imagin(?:e|ing) (?:i|i'm|we|we're|my|that|if|being|having)\b|let's (?:say|pretend|imagine)\b|say (?:i|i'm|my|we) |pretend (?:i|i'm|that i|we|my)\b|what if\b|hypothetically\b|if (?:i|we|my \w+) (?:were|had|was) |if only\b"
     r"|(?:mal )?angenommen\b|stell dir vor,? (?:ich|wir|mein)\b|gesetzt den fall\b|nehmen wir an\b|tu so,? als\b|wenn (?:ich|wir)\b[^,]{0,60}\b(?:hätten?|wären?|würden?|könnten?)\b"
@@ -130,7 +130,7 @@ def judged_in(sentence: str, message: str) -> Judgement:
 
 def is_meant(clause: str, message: str) -> bool:
     """Return whether a clause may say something of the speaker: it need not last."""
-    if asks_oneself(message) or supposes(clause):
+    if asks_oneself(message) or is_conditional(clause):
         return False
     return judged_in(clause, message).most > MEANT_MIN
 
@@ -140,9 +140,9 @@ def asks_oneself(message: str) -> bool:
     return _SELF_QUESTION.search(message) is not None
 
 
-def supposes(sentence: str) -> bool:
+def is_conditional(sentence: str) -> bool:
     """Return whether a sentence begins by supposing what is not so: "suppose I were ..."."""
-    return _SUPPOSITION.match(sentence) is not None
+    return _CONDITIONAL.match(sentence) is not None
 
 
 def features(sentence: str) -> Iterator[str]:

@@ -19,9 +19,9 @@ from memsvc.core.rules.sentence_model import (
     MESSAGE_SHARE,
     Judgement,
     asks_oneself,
+    is_conditional,
     judge,
     judged_in,
-    supposes,
 )
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
@@ -355,7 +355,7 @@ def _statements(
     low = sentence.casefold()
     words = set(_GRAMMAR_WORD.findall(low))
     judged = judged_in(sentence, message)
-    if asks_oneself(low) or supposes(low):
+    if asks_oneself(low) or is_conditional(low):
         return
     read: list[Found] = []
     for grammar in grammars_for(low, words):
@@ -376,10 +376,10 @@ def _statements(
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
         statement = _cut(sentence[:end], start, start)
         value = _value_of(statement)
-        weak = [_topic_of(told)]  # by no word of this language, in which the sentence may not be
-        if topics and not is_secret(value, sentence) and (not read or topics != weak):
+        by_model = [_topic_of(told)]  # by no word of the language, which may be another one
+        if topics and not is_secret(value, sentence) and (not read or topics != by_model):
             read = [Found(at, topic, value, statement) for topic in topics]
-            if topics != weak:
+            if topics != by_model:
                 break
     yield from read
 
@@ -458,10 +458,10 @@ def _topics_of(
     lasts = judged.lasts
     if lasts < LASTS_MIN and not _BODILY.isdisjoint(topics_in(sentence)):
         lasts = max(lasts, judge(sentence).lasts)
-    matters = max(judged.health, judged.address) > ALWAYS_MIN
+    is_always = max(judged.health, judged.address) > ALWAYS_MIN
     if (
         topics
-        or lasts < (ALWAYS_LASTS_MIN if matters else LASTS_MIN)
+        or lasts < (ALWAYS_LASTS_MIN if is_always else LASTS_MIN)
         or (is_request and not _SPEAKER_FIRST.match(body))
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
