@@ -26,18 +26,18 @@ _CJK_WORDS: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密�
 """Names of secrets in statements such as "my password is"."""
 _CONTEXT_WORDS: Final = (
     r"[a-z]+pass(?:word|code|phrase)s?|[a-zäöüß]+(?:passwort|kennwort)|secrets?|tokens?|otp|2fa|ssn|security"
-    r" code|iban|clave"
+    r" code|iban|card number|clave"
 )
 """Words that also occur without a secret, so they are not masked; still no fact is made of them."""
 _CARD_WORDS: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:(?:credit|debit) card|card number|kreditkarten?(?:nummer)?"
+    r"(?<![A-Za-z0-9])(?:(?:credit|debit) card|kreditkarten?(?:nummer)?"
     r"|carte bancaire|tarjeta)(?![A-Za-z])|银行卡|信用卡|身份证|クレジットカード",
     re.IGNORECASE,
 )
 """Words for cards and papers whose secret is a number: no fact is made of them beside one."""
-_DIGITS: Final = re.compile(r"\d{3}")
+_DIGITS: Final = re.compile(r"\d[ ./-]?\d|[〇零一二三四五六七八九]{4}")
 _SECRET_CONTEXT: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}",
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}|身份证号",
     re.IGNORECASE,
 )
 _NAMED: Final = re.compile(
@@ -180,7 +180,7 @@ def is_secret(value: str, context: str) -> bool:
         _SECRET_CONTEXT.search(context)
         or _SECRET_CONTEXT.search(value)
         or _NUMBERS.search(value)
-        or (_DIGITS.search(context + value) and _CARD_WORDS.search(context + value))
+        or (_CARD_WORDS.search(both := f"{context}\n{value}") and _DIGITS.search(both))
         or replace_secrets(value) != value
     ):
         return True

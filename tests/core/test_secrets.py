@@ -83,7 +83,10 @@ def test_masking_again_changes_nothing(text: str) -> None:
         ("12345", "密码是12345"),
         ("abcd", "パスワードはabcdです"),
         ("4111", "我的信用卡是4111"),
-        ("Kai", "身份证号 330102, 叫我 Kai"),
+        ("Kai", "身份证 330102, 叫我 Kai"),
+        ("Kai", "我的身份证是三三零一零二，叫我 Kai"),
+        ("Visa", "my credit card, a Visa, 41 11 11"),
+        ("42", "card number ends in 42"),
     ],
 )
 def test_no_fact_is_made_of_a_secret_or_where_one_is_spoken_of(value: str, around: str) -> None:

@@ -62,11 +62,12 @@ _SELF_QUESTION: Final = re.compile(
 )
 _CONDITIONAL: Final = re.compile(
     r"\W*(?:(?:ok|okay|so|now|and|but|hey|und|also|y|et|bon|alors|bueno) ?,? )*(?:"
-    r"suppos(?:e|ing)\b|imagin(?:e|ing) (?:i|i'm|we|we're|my|that|if|being|having)\b|let's (?:say|pretend|imagine)\b|say (?:i|i'm|my|we) |pretend (?:i|i'm|that i|we|my)\b|what if\b|hypothetically\b|if (?:i|we|my \w+) (?:were|had|was) |if only\b"
-    r"|(?:mal )?angenommen\b|stell dir vor,? (?:ich|wir|mein)\b|gesetzt den fall\b|nehmen wir an\b|tu so,? als\b|wenn (?:ich|wir)\b[^,]{0,60}\b(?:hätten?|wären?|würden?|könnten?)\b"
-    r"|sup[oó]n(?:te)?\b|supongamos\b|pongamos\b|imag[ií]nate?\b|imaginemos\b|imagina\b|si (?:yo )?(?:fuera|fuese|tuviera|tuviese|viviera)\b|haz de\b|hagamos como\b"
-    r"|mettons\b|imagin(?:e|ons|ez)\b|suppos(?:e|ons|ez)\b|admettons\b|disons que\b|si (?:j'étais|j'avais|on était|on avait)\b|fais comme si\b"
-    r")|\W*(?:假如|假设|假使|要是我|如果我是|想象一下|设想|我们来写|もし|仮に|たとえば私が|想像して)",
+    r"suppos(?:e|ing) (?:i|i'm|i'd|my|we|we'd|that|there|someone|somebody|a|the)\b|imagin(?:e|ing) (?:i|i'm|we|we're|my|that|if|being|having)\b|let's (?:say|pretend|imagine)\b|say (?:i|i'm|my \w+ (?:is|was|were)) |pretend (?:i|i'm|that i|we|my)\b|what if\b|hypothetically\b|if (?:i|we) (?:were|had(?! to)) |if only\b"
+    r"|(?:mal )?angenommen\b|stell dir vor,? (?:ich|wir|mein)\b[^,]*\b(?:hätte|wäre|würde)|gesetzt den fall\b|nehmen wir an\b|tu so,? als\b|wenn (?:ich|wir)\b[^,]{0,60}\b(?:hätten?|wären?|würden?|könnten?)\b"
+    r"|sup[oó]n(?:te)? que\b|supongamos\b|pongamos que\b|imag[ií]nate? (?:que|si)\b|imaginemos\b|si (?:yo )?(?:fuera|fuese|tuviera|tuviese|viviera)\b|haz de (?!cada|todo)|hagamos como\b"
+    r"|mettons\b|imagin(?:e|ons|ez) (?:que|qu')|suppos(?:e|ons|ez) (?:que|qu')|admettons\b|si (?:j'étais|j'avais|on était|on avait)\b|fais comme si\b"
+    r")(?!.*[,;] ?(?:i'm|i am|i've|i have|ich bin|ich habe|soy|tengo|je suis|j'ai)\b)"
+    r"|\W*(?:假如|假设|假使|要是我|如果我是|想象一下|设想|我们来写|もし(?!もし|か)|仮に|たとえば私が|想像して)",
     re.IGNORECASE,
 )
 
@@ -130,9 +131,9 @@ def judged_in(sentence: str, message: str) -> Judgement:
 
 def is_meant(clause: str, message: str) -> bool:
     """Return whether a clause may say something of the speaker: it need not last."""
-    if asks_oneself(message) or is_conditional(clause):
-        return False
-    return judged_in(clause, message).most > MEANT_MIN
+    judged = judged_in(clause, message)
+    most = judged.orders if is_conditional(clause) else judged.most
+    return not asks_oneself(message) and most > MEANT_MIN
 
 
 def asks_oneself(message: str) -> bool:

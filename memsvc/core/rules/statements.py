@@ -252,9 +252,9 @@ def statements_in(
             is_request = has_text and not LASTING.search(part.lower())
             read += _statements(part, message or part, left, known, is_request=is_request)
         if order is not None and not known and _specifies(text[start:end], read):
-            statement = f"{order.statement} {text[start:end].strip(_TRIM)}"
-            if len(statement) <= STATEMENT_CHARS_MAX:
-                order = replace(order, statement=statement)
+            longer = _longer(order, text[start:end])
+            if longer is not None:
+                order = longer
                 continue
         if not known and _is_negation(text[start:end], read):
             longer = _longer(order or told, text[start:end])
@@ -276,14 +276,15 @@ def _is_negation(sentence: str, read: Sequence[Found]) -> bool:
     is_plain = all(found.topic in (t.STATEMENT, t.INSTRUCTION) for found in read)
     is_question = sentence.rstrip(_TRIM).endswith(("?", "？"))
     is_negated = _NEGATED.match(sentence.casefold()) is not None
-    return is_plain and not is_question and is_negated and not is_secret(sentence, sentence)
+    return is_plain and not is_question and is_negated
 
 
 def _longer(found: Found | None, sentence: str) -> Found | None:
     """Return a statement with the sentence behind it; None without one, or where it is too long."""
     statement = f"{found.statement} {sentence.strip(_TRIM)}" if found else ""
-    is_short = len(statement) <= STATEMENT_CHARS_MAX
-    return replace(found, statement=statement) if found and is_short else None
+    if found is None or len(statement) > STATEMENT_CHARS_MAX or is_secret(statement, statement):
+        return None
+    return replace(found, statement=statement)
 
 
 def _told_after(
@@ -316,7 +317,7 @@ def _joined(before: str, found: Found) -> Found | None:
         or before.endswith(("?", "？"))
         or len(longer) > STATEMENT_CHARS_MAX
         or FIRST_PERSON.search(found.statement.lower())
-        or is_secret(before, before)
+        or is_secret(longer, longer)
     ):
         return None
     return replace(found, value=_value_of(longer), statement=longer)
@@ -345,7 +346,6 @@ def _specifies(sentence: str, read: Sequence[Found]) -> bool:
         and not _PREDICATE.search(low)
         and not is_greeting_phrase(low)
         and not _SPEAKER_FIRST.match(low)
-        and not is_secret(sentence, sentence)
     )
 
 
@@ -355,7 +355,7 @@ def _statements(
     low = sentence.casefold()
     words = set(_GRAMMAR_WORD.findall(low))
     judged = judged_in(sentence, message)
-    if asks_oneself(low) or is_conditional(low):
+    if asks_oneself(low) or (is_conditional(low) and judged.orders < ORDERS_MIN):
         return
     read: list[Found] = []
     for grammar in grammars_for(low, words):

@@ -204,7 +204,7 @@ SUPPOSED = (
     "If I had three kids I would never sleep.",
     "Let's say my wife is allergic to nuts.",
     "Wenn ich drei Kinder hätte und einen Hof, würde ich nirgends mehr hinfahren.",
-    "Stell dir vor, ich bin Veganer und wohne in Köln.",
+    "Stell dir vor, ich wäre Veganer und hätte Kinder.",
     "Supongamos que soy vegano y vivo en Madrid.",
     "Mettons que je sois gaucher et daltonien.",
     "假如我住在上海,有两个孩子。",
@@ -468,6 +468,21 @@ def test_what_begins_like_a_question_but_tells_something_is_told_whole() -> None
 def test_what_everybody_says_in_so_many_words_is_believed_but_not_what_is_supposed() -> None:
     assert not [text for text in PLAIN if not found(text)]
     assert not [text for text in SUPPOSED if found(text)]
+    assert ids("もし英語で質問しても日本語で答えてください。") == {"user_instruction"}
+    assert ids("Say we instead of I in everything you write for me.") == {"user_instruction"}
+    [one] = found("If my wife had nuts in the house I'd die, I'm allergic to nuts.")
+    assert one.fact_id == "user_allergy"
+
+
+def test_what_looks_like_a_word_for_an_illness_or_a_rule_of_food_tells_none() -> None:
+    for text in (
+        "我住在伊斯兰堡。",
+        "我在清洁食堂工作。",
+        "Me siento minusvalorado en mi trabajo.",
+        "I'm a radiotherapist.",
+        "Ich wohne in der Basedowstraße in Hamburg.",
+    ):
+        assert ids(text) <= {"user_statement", "user_home", "user_employer", "user_job"}, text
 
 
 def test_an_instruction_keeps_the_fragment_behind_it() -> None:
@@ -526,6 +541,15 @@ def test_no_statement_is_told_with_a_sentence_beside_it_that_holds_a_secret() ->
         statements = [one.statement for one in found(text)]
         assert statements, text
         assert not any("Tr0ub4dor" in statement for statement in statements), text
+
+
+def test_a_sentence_that_joins_another_brings_no_number_of_a_card() -> None:
+    for first in (
+        "I always book trips with my credit card.",
+        "Always charge it to my credit card.",
+    ):
+        for then in ("Never with 8812 4477 1234.", "Not 88 12 44 77."):
+            assert not [one for one in found(f"{first} {then}") if "8" in one.told], then
 
 
 def test_a_statement_is_kept_with_the_sentence_behind_it_that_negates() -> None:
