@@ -280,7 +280,7 @@ def _is_negation(sentence: str, read: Sequence[Found]) -> bool:
 
 
 def _longer(found: Found | None, sentence: str) -> Found | None:
-    """Return a statement with the sentence behind it; None without one, or where it is too long."""
+    """Return a statement with the sentence behind it; None without one, too long or with a secret."""
     statement = f"{found.statement} {sentence.strip(_TRIM)}" if found else ""
     if found is None or len(statement) > STATEMENT_CHARS_MAX or is_secret(statement, statement):
         return None
@@ -395,9 +395,9 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
     if judged.lasts > LASTS_MIN and not is_marked:
-        asked_from = _asked_from(low, start, grammar)
+        asked_from = _asked_from(low, start, grammar) or len(low)
         is_told = judge(low[asked_from:]).lasts > LASTS_MIN  # ", which is why I eat no wheat"
-        return start, len(low) if is_told else asked_from or len(low)
+        return start, len(low) if is_told else asked_from
     if is_marked and grammar.patterns["request"].match(low, start):
         return start, start
     asked_from = _asked_from(low, start, grammar)
