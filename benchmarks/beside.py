@@ -1,7 +1,6 @@
 """One tenant's calls, alone in a database and beside others by the thousand, interleaved."""
 
 import argparse
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
@@ -13,7 +12,7 @@ from benchmarks.chatter import Chatter
 from benchmarks.crowd import copies, key_of
 from benchmarks.report import Table
 from benchmarks.rounds import interleaved
-from benchmarks.service import call, service
+from benchmarks.service import call, service, settled
 
 SESSION, USER = "measured", "ada"
 OWN_ITEMS, BATCH_ITEMS = 1_000, 500
@@ -38,7 +37,8 @@ async def beside_others(arguments: argparse.Namespace) -> Beside:
             async with running.client() as client:
                 await stored(client, OWN_ITEMS)
             await copies(running, tenants)
-        await asyncio.sleep(arguments.settle)
+        for running in (alone, crowded):
+            await settled(running)
         async with alone.client() as one, crowded.client() as other:
             kinds = {"alone": calls(one), "beside": calls(other)}
             measured = await interleaved(

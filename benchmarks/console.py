@@ -24,7 +24,7 @@ from benchmarks.files import copied, text
 from benchmarks.goals import GOALS
 from benchmarks.report import Figure, Report, Table, judged
 from benchmarks.rounds import RATIO_COLUMNS, Measured, interleaved, ratios
-from benchmarks.service import Service, add_arguments, call, service
+from benchmarks.service import Service, add_arguments, call, service, settled
 from benchmarks.yardsticks import null_tool
 
 SESSION, USER, CROWDED, FIRST = "measured", "ada", "/crowded", "/d0/w000000.md"
@@ -222,6 +222,7 @@ async def measure(arguments: argparse.Namespace) -> Report:
     async with service(arguments) as running:
         started = perf_counter()
         await fill(running, arguments)
+        await settled(running)
         print(f"filled in {perf_counter() - started:.0f} s", file=sys.stderr)
         await asyncio.sleep(arguments.rest)
         return report(await timings(running, arguments), arguments)

@@ -21,7 +21,7 @@ from benchmarks.chatter import Chatter
 from benchmarks.command import Command, Size
 from benchmarks.report import Report, Table, judged
 from benchmarks.rounds import RATIO_COLUMNS, Measured, interleaved, ratios
-from benchmarks.service import Service, add_arguments, call, service
+from benchmarks.service import Service, add_arguments, call, service, settled
 from benchmarks.yardsticks import null_tool, raw_commits
 
 PROJECT = "measured"
@@ -176,6 +176,7 @@ async def measure(arguments: argparse.Namespace) -> Report:
     async with service(arguments, MEMSVC_DATABASE__LOCK_TIMEOUT_MS="30000") as running:
         started = perf_counter()
         await fill(running, arguments)
+        await settled(running)
         print(f"filled in {perf_counter() - started:.0f} s", file=sys.stderr)
         await asyncio.sleep(arguments.rest)
         return report(await timings(running, arguments), arguments)

@@ -26,7 +26,7 @@ from benchmarks.footprint import idle_worker_mb, round_trips, stored_bytes
 from benchmarks.goals import GOALS
 from benchmarks.report import Curve, Report, Table, judged
 from benchmarks.rounds import interleaved
-from benchmarks.service import Service, add_arguments, call, service
+from benchmarks.service import Service, add_arguments, call, service, settled
 
 Call = Callable[[], Awaitable[object]]
 
@@ -47,7 +47,6 @@ SIZES = {
     "turns": Size(10_000, 1_500, "turns in the longest session that is stored to"),
     "tenants": Size(1_000, 1_000, "other tenants"),
     "entries": Size(10_000, 100, "entries of each of them"),
-    "settle": Size(20.0, 8.0, "seconds for what follows turns"),
     "rounds": Size(7, 5, "interleaved rounds"),
     "calls": Size(40, 30, "calls of each kind in a round"),
 }
@@ -85,7 +84,7 @@ def steps(first: int, last: int) -> list[int]:
     return [*found, last]
 
 
-async def store_turns(running: Service, sessions: Sequence[int], settle_s: float) -> float | None:
+async def store_turns(running: Service, sessions: Sequence[int]) -> float | None:
     """Sessions of so many turns each, all at once; the bytes that a message takes, where the
     database is known."""
 
@@ -97,7 +96,7 @@ async def store_turns(running: Service, sessions: Sequence[int], settle_s: float
 
     before = await stored_bytes(running.dsn) if running.dsn else 0
     await asyncio.gather(*(one(turns) for turns in sessions))
-    await asyncio.sleep(settle_s)  # until what follows turns is done, which takes room too
+    await settled(running)  # what follows turns takes room too
     return (await stored_bytes(running.dsn) - before) / (2 * sum(sessions)) if running.dsn else None
 
 
@@ -160,10 +159,10 @@ async def sessions_and_files(
 ) -> tuple[Table, dict[str, Curve], float | None]:
     """What calls take by the size of what they meet, and the bytes of a message."""
     turns, items = steps(FEW_TURNS, arguments.turns), steps(FEW_ITEMS, arguments.items)
-    message_bytes = await store_turns(running, turns[1:], arguments.settle)
+    message_bytes = await store_turns(running, turns[1:])
     await store_items(running, items)
     await fill_files(running)
-    await asyncio.sleep(arguments.settle)
+    await settled(running)
     async with running.client(wire=arguments.wire) as client:
         kinds = grown(client, turns, items)
         named = {

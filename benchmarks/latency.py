@@ -23,7 +23,7 @@ from benchmarks.command import Command, Size
 from benchmarks.crowd import copies, key_of
 from benchmarks.report import Report, Table, judged
 from benchmarks.rounds import RATIO_COLUMNS, Measured, interleaved, ratios
-from benchmarks.service import Service, add_arguments, another, call, service
+from benchmarks.service import Service, add_arguments, another, call, service, settled
 from benchmarks.throughput import compared
 from benchmarks.yardsticks import null_service, null_tool, raw_commits
 
@@ -55,6 +55,7 @@ async def fill(running: Service, arguments: argparse.Namespace) -> None:
             await after_turn(client, f"turn-{number}", chatter.message(), chatter.message())
     if running.dsn is not None:
         await copies(running, arguments.tenants)
+    await settled(running)
 
 
 async def after_turn(client: Client, turn: str, said: str, answered: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from memsvc.gateway.mcp.http import TOOLSETS_HEADER
 
 WIRES = ("2026-07-28", "legacy")
 START_S = 120
+QUIET_S, QUIET_SHARE = 6.0, 0.05
+"""A service is quiet that takes this share of a processor for so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ async def _serving(
         "MEMSVC_LOG_LEVEL": "warning",
         "MEMSVC_AUTH__MODE": "open",
         "MEMSVC_LIMITS__RATES__ENABLED": "false",  # one client that never waits is what is measured
+        "MEMSVC_WORKER__SWEEP_S": str(QUIET_S / 2),  # see `settled`
     }
     command = [sys.executable, "-m", "memsvc", "serve"]
     with (
@@ -178,6 +181,24 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+async def settled(running: Service) -> None:
+    """Wait until a service is quiet: it has done what follows turns, and the regular jobs of all
+    the tenants that it got at once. One that was not started here gets 20 s."""
+    if running.pid is None:
+        await asyncio.sleep(20)
+        return
+    used_s = -QUIET_S
+    while (now_s := cpu_s(running.pid)) - used_s > QUIET_SHARE * QUIET_S:
+        used_s = now_s
+        await asyncio.sleep(QUIET_S)
+
+
+def cpu_s(pid: int) -> float:
+    """The seconds that a process has computed."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rss_mb(pid: int) -> float:

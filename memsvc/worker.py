@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from time import perf_counter
 
 import structlog
@@ -332,9 +334,11 @@ class Worker:
                 schedule = await jobs.pending_jobs(tx, intervals, now)
             await self._remove_expired(tenant, now)
             failed = [
-                one
-                for one in schedule.pending
-                if not await self._enqueue_sweep(tenant, *one, intervals)
+                project
+                for project, pending in groupby(schedule.pending, key=itemgetter(0))
+                if not await self._enqueue_sweeps(
+                    Scope(tenant, project), {name: intervals[name] for _, name in pending}
+                )
             ]
             min_interval_s = min(intervals.values())
             next_s = (
@@ -348,18 +352,15 @@ class Worker:
             async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS)) as tx:
                 await mcp_sessions.remove_expired(tx, now)
 
-    async def _enqueue_sweep(
-        self, tenant: bytes, project: str, name: str, intervals: dict[str, int]
-    ) -> bool:
-        """Queue a regular job; False while the project is being purged or restored.
+    async def _enqueue_sweeps(self, scope: Scope, intervals: dict[str, int]) -> bool:
+        """Queue a project's regular jobs; False while it is being purged or restored.
 
         No other tenant waits for it.
         """
         try:
-            async with self._database.begin(Scope(tenant, project)) as tx:
-                await jobs.enqueue_sweep(
-                    tx, name, interval_s=intervals[name], now=self._clock.now()
-                )
+            async with self._database.begin(scope) as tx:
+                for name, interval_s in intervals.items():
+                    await jobs.enqueue_sweep(tx, name, interval_s=interval_s, now=self._clock.now())
         except ExclusiveLockError:
             return False
         return True

@@ -89,21 +89,26 @@ class _TenantQueries(QueryQueueBuilder):
 
     def build_dequeue_query(self, *, batch_size: int, **given: Any) -> ComposedQuery:
         composed = super().build_dequeue_query(batch_size=batch_size, **given)
-        skip_condition = f"""
-            AND coalesce(\\1.headers ->> 'tenant', '') <> ALL (ARRAY(
-                SELECT coalesce(own.headers ->> 'tenant', '') FROM {QUEUE} AS own
-                WHERE own.queue_manager_id = $3 AND own.status = 'picked'
-                GROUP BY 1 HAVING count(*) > {self.tenant_jobs_max - batch_size}))
-        """
-        sql, times = re.subn(
-            r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{skip_condition}", composed.sql
+        return ComposedQuery(
+            _by_tenant(composed.sql, self.tenant_jobs_max - batch_size), composed.args
         )
-        sql, ordered = re.subn(
-            r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql
-        )
-        if (times, ordered) != (_TAKEN_FROM, _BY_PRIORITY):
-            raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
-        return ComposedQuery(sql, composed.args)
+
+
+@cache  # a worker takes jobs by one statement, thousands of times
+def _by_tenant(sql: str, jobs_max: int) -> str:
+    skip_condition = f"""
+        AND coalesce(\\1.headers ->> 'tenant', '') <> ALL (ARRAY(
+            SELECT coalesce(own.headers ->> 'tenant', '') FROM {QUEUE} AS own
+            WHERE own.queue_manager_id = $3 AND own.status = 'picked'
+            GROUP BY 1 HAVING count(*) > {jobs_max}))
+    """
+    sql, times = re.subn(r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{skip_condition}", sql)
+    sql, ordered = re.subn(
+        r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql
+    )
+    if (times, ordered) != (_TAKEN_FROM, _BY_PRIORITY):
+        raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
+    return sql
 
 
 def _queries(driver: AsyncpgDriver, statements: QueryQueueBuilder) -> Queries:
