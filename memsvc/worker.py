@@ -336,7 +336,7 @@ class Worker:
             failed = [
                 project
                 for project, pending in groupby(schedule.pending, key=itemgetter(0))
-                if not await self._enqueue_sweeps(
+                if not await self._enqueue_jobs(
                     Scope(tenant, project), {name: intervals[name] for _, name in pending}
                 )
             ]
@@ -352,7 +352,7 @@ class Worker:
             async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS)) as tx:
                 await mcp_sessions.remove_expired(tx, now)
 
-    async def _enqueue_sweeps(self, scope: Scope, intervals: dict[str, int]) -> bool:
+    async def _enqueue_jobs(self, scope: Scope, intervals: dict[str, int]) -> bool:
         """Queue a project's regular jobs; False while it is being purged or restored.
 
         No other tenant waits for it.

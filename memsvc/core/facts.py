@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, get_args
 
@@ -376,14 +376,6 @@ def normalized_value(value: str) -> str:
 def slot_of(value: str) -> str:
     """Return the slot of one value of a key that has many."""
     return hashlib.sha256(normalized_value(value).encode()).hexdigest()[:12]
-
-
-def expires_at(tier: FactTier, now: datetime, *, l1_days: int, l2_days: int) -> datetime | None:
-    """Return midnight UTC of today plus the tier's days; None for facts that are kept for good."""
-    days = {FactTier.L0: None, FactTier.L1: l1_days, FactTier.L2: l2_days}[tier]
-    if days is None:
-        return None
-    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
 
 
 def _repeats(one: Statement, other: Statement) -> bool:

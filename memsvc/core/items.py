@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from memsvc.core.errors import invalid
+from memsvc.core.timestamp import utc
 
 Item = dict[str, Any]
 
@@ -174,13 +175,8 @@ def canonical(item: Item) -> bytes:
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
-def item_hash(item: Item) -> int:
-    """Return a signed 64-bit fingerprint, the same for items that are equal field by field."""
-    return hash_of_content(canonical(item))
-
-
 def hash_of_content(content: bytes) -> int:
-    """Return the fingerprint of an item by its canonical bytes."""
+    """Return a signed 64-bit fingerprint of an item by its canonical bytes."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big", signed=True)
 
 
@@ -199,9 +195,6 @@ def message_at(item: Item) -> datetime | None:
     if not isinstance(occurred_at, str):
         return None
     try:
-        timestamp = datetime.fromisoformat(occurred_at)
-        return (
-            timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
-        )
+        return utc(occurred_at)
     except (ValueError, OverflowError):
         return None

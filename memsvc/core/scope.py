@@ -3,6 +3,7 @@
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+from hashlib import blake2b
 from uuid import UUID
 
 from memsvc.core.frozen import frozen
@@ -41,6 +42,12 @@ class Scope:
     def __post_init__(self) -> None:
         if len(self.tenant) != TENANT_BYTES:
             raise ValueError(f"a tenant is {TENANT_BYTES} bytes, not {len(self.tenant)}")
+
+    def digest(self, *words: str, size: int) -> bytes:
+        """Return a hash of so many bytes over the scope and words, which reveals neither."""
+        named = (self.tenant, *(word.encode() for word in (self.project, *words)))
+        whole = b"".join(len(word).to_bytes(4, "big") + word for word in named)
+        return blake2b(whole, digest_size=size).digest()
 
     @property
     def projects(self) -> frozenset[str] | None:

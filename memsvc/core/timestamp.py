@@ -21,6 +21,14 @@ Timestamp = Annotated[AwareDatetime, AfterValidator(_in_range)]
 """A timestamp argument, which includes its zone."""
 
 
+def utc(text: str) -> datetime:
+    """Return the timestamp that a text gives, in UTC where it has no zone.
+
+    Raises ValueError or OverflowError."""
+    timestamp = datetime.fromisoformat(text)
+    return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+
+
 def parse_timestamp(text: str, name: str) -> datetime | None:
     """Return the timestamp that a text gives in RFC 3339, in UTC where it has no zone.
 
@@ -28,10 +36,7 @@ def parse_timestamp(text: str, name: str) -> datetime | None:
     if not text.strip():
         return None
     try:
-        timestamp = datetime.fromisoformat(text.strip())
-        return (
-            timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
-        )
+        return utc(text.strip())
     except (ValueError, OverflowError):
         raise invalid(
             f"{name} must be a moment as in RFC 3339, such as 2026-01-31T12:00:00Z"

@@ -4,7 +4,6 @@ A change says that a resource at a URI is different now, and nothing of its cont
 """
 
 import asyncio
-import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -48,9 +47,7 @@ _LOST = (
 
 def change_key(scope: Scope, uri: str) -> str:
     """Return the hash that identifies a change by its scope and URI, revealing neither."""
-    words = (scope.tenant, scope.project.encode(), uri.encode())
-    whole = b"".join(len(word).to_bytes(4, "big") + word for word in words)
-    return hashlib.blake2b(whole, digest_size=32).hexdigest()
+    return scope.digest(uri, size=32).hex()
 
 
 async def notify(tx: Tx, uri: str) -> None:

@@ -14,7 +14,6 @@ Row locks come after them: file, index, job, project, usage. A writer that has t
 row must hold no index.
 """
 
-import hashlib
 from typing import Literal
 
 from memsvc.core.frozen import frozen
@@ -32,9 +31,7 @@ class Lock:
 
     def key(self, scope: Scope) -> int:
         """Return the signed 64-bit key of the advisory lock."""
-        words = (scope.tenant, scope.project.encode(), self.kind.encode(), self.name.encode())
-        whole = b"".join(len(word).to_bytes(4, "big") + word for word in words)
-        return int.from_bytes(hashlib.blake2b(whole, digest_size=8).digest(), "big", signed=True)
+        return int.from_bytes(scope.digest(self.kind, self.name, size=8), "big", signed=True)
 
 
 def session_lock(session: str) -> Lock:

@@ -124,21 +124,6 @@ class _ExtraWork:
     last: Callable[[Connection], object]
 
 
-async def current_revision(url: str) -> str | None:
-    """Return the revision of a database, as either role; None when it was never migrated.
-
-    UNAVAILABLE as `migrate`.
-    """
-    connection = await _connect(url)
-    try:
-        revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
-        return revision
-    except asyncpg.UndefinedTableError:
-        return None
-    finally:
-        await connection.close()
-
-
 async def _run(
     admin_url: str,
     app_role: AppRole | None,

@@ -13,7 +13,6 @@ from memsvc.core.facts import (
     FactTier,
     RemovalClaim,
     Statement,
-    expires_at,
     merge,
     slot_of,
 )
@@ -95,18 +94,6 @@ def test_values_of_different_slots_hold_side_by_side() -> None:
     teas = [statement("tea", slot=slot_of("tea")), statement("jazz", slot=slot_of("jazz"))]
     assert merge([], teas, NOW).kept == tuple(teas)
     assert slot_of("Tea ") == slot_of("tea") != slot_of("jazz")
-
-
-@pytest.mark.parametrize(
-    ("tier", "expected"),
-    [
-        (FactTier.L0, None),
-        (FactTier.L1, datetime(2026, 1, 6, tzinfo=UTC)),
-        (FactTier.L2, datetime(2026, 1, 12, tzinfo=UTC)),
-    ],
-)
-def test_facts_end_at_a_midnight_or_never(tier: FactTier, expected: datetime | None) -> None:
-    assert expires_at(tier, NOW, l1_days=1, l2_days=7) == expected
 
 
 def proposed(value: str, *, said_at: datetime, confidence: float = 0.99) -> Statement:

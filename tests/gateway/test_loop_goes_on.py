@@ -230,7 +230,10 @@ async def serving(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterato
 
 
 async def until_idle(admin: asyncpg.Connection) -> None:
+    """Until no job is left; those that were to wait for more turns are run at once."""
+
     async def idle() -> bool:
+        await admin.execute("UPDATE memsvc_queue SET execute_after = now() WHERE status = 'queued'")
         return not await admin.fetchval(
             "SELECT count(*) FROM memsvc_queue WHERE status IN ('queued', 'picked')"
         )

@@ -9,28 +9,6 @@ from memsvc.core.rules.rule import POINT, Language, Rule
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
 
-_EXCLUDED_OBJECT = (
-    r"(?:question|problem|feeling|headache|cold\b|meeting|quick|second|minute|sec\b|job for|bad|bug|lot|few|couple of|call|hunch|doubt|bone|idea|issue|error|exam|interview|appointment|deadline|task|weird|stupid|silly|simple|small|little|big|huge|favou?r|request|bigger|stung|new (?:question|problem|task|issue|error)|(?:\w+ ){1,2}(?:question|problem|issue|error|idea|request|favou?r|headache|hangover|deadline|meeting|exam|cold|mess))"
-)
-_EXCLUDED_VERB = (
-    r"(?:likely|probably|possibly|maybe|perhaps)\b|"
-    r"(?:think|guess|suppose|assume|believe|mean|hope|wonder|bet|see|know|understand|understood|agree|disagree|doubt|swear|promise|admit|recommend|suggest|say|ask|tell|call|need|want|wish|expect|look|seem|feel|notice|remember|forget|realize"
-    r"|realise|appreciate|apologi[sz]e|thank|try|got|gotta|get|beg|keep (?:\w+ing|it|this|that|you|on|up|in mind)|can|could|may|might|must|should|would|will|shall|'ll|had|was|were|did|went|saw|said|told|asked|made|found|thought|knew|felt|wanted|needed|tried|came|took|gave|left|put|ran"
-    r"|let|set|heard|read|wrote|spent|lost|broke|cut|ate|drank|slept|woke|met|paid|sent|kept|held|began|forgot|bought|caught|built|fell|hit|hurt|led|sat|stood|won|wore|threw|shot|dropped|love it|love this|love that|like it|like this|like that"
-    r"|love how|love when|hate it when|hate to|hate that|hate this|like how|like your|love your|have to|have no idea|have (?:a|an|two|three|some) "
-    rf"{_EXCLUDED_OBJECT}"
-    r"|have an (?:idea|issue|error|exam|interview|appointment)"
-    r"|have (?:some|two|three|a couple of|several|more|one) (?:more )?(?:questions?|problems?|ideas?|issues?|errors?)|have been|have had|have just|have already|i|we|you|a|an|the|and|or|am|are|is|be|who|which|that|to|in|of|'m|'re|'ve|'d|give up|pasted|attached|live in (?:main|hope|fear|denial)|die|really|better|rest|wait|mind|care|care if|love to|like to know|shit|fear|imagine|dream|owe|deserve|prefer not)"
-)
-_STYLE = (
-    r"(?:emojis?|bullet ?points?|bullets|bullet lists?|lists|tables?|markdown|headings?|headers?|jargon|buzzwords|exclamation (?:marks|points)|small talk|pleasantries|disclaimers|caveats|apologies|apologi[sz]ing|preamble|intros?|flattery|compliments|praise|recaps?"
-    r"|follow-?up questions|units?|metric|imperial|celsius|fahrenheit|kilomet(?:er|re)s|miles|spelling|spoilers?|syntax|swearing|cursing|profanity|slang|passive voice|footnotes|latex|ascii|comments|docstrings|type hints|tabs|spaces|indentation|answers?|repl(?:y|ies)|responses?|explanations?|sources|citations|hyperlinks"
-    r"|code blocks?|tone|first[- ]names?|24[- ]?h(?:our)?|iso|acronyms|abbreviations|paragraphs?|sentences|tl;dr|summary|language|prices|dates?|temperatures|distances|amounts|currency|commit messages|variable names|code samples|snippets|one-liners|em[- ]dashes|semicolons|oxford comma|puns|jokes|metaphors|analogies|hedging|lecturing|moralizing|sugar-?coating|fluff|filler|waffle|straight talk|plain english|plain text|british|american|formal|informal|casual|humou?r|bold|italics|step[- ]by[- ]step|concise|brief|short|blunt)"
-)
-_DO = (
-    r"(?:use|call|keep|be|talk|speak|treat|address|refer|assume|sign|start|end|begin|finish|open|close|put|cite|ask|say|let|make|give|show|leave|skip|drop|stick|prefer|remember|remind|write|reply|answer|respond|explain|include|mention|mark|flag|wait|run|test|format|spell|limit|spare|add|check|tell|send|go|stay|pretend|act|assume|convert|quote|avoid|stop|quit|cut|label"
-    r"|translate|default|weigh|round|list|number|order|name|sort|highlight|lead|hold|set|push|point|challenge|correct|warn|double-check|verify|confirm|think|document|commit|suggest|recommend|offer|propose|plan|book|price|indent|comment|summari[sz]e|break|stop|lay|insert|attach|append|prefix|round|cc|page|schedule|touch|edit|delete|deploy|push|merge|install|lint|capitali[sz]e|abbreviate|bring|steer|greet|swear|lecture|sugarcoat|sugar-coat|repeat|apologi[sz]e|praise|ping|bother|wrap|draft|proofread|read|count|save|turn|help|consider|respect|factor|take|do|have|never|always|don't|do not|dont|no)"
-)
 
 ENGLISH_GRAMMAR = Grammar(
     language="en",
@@ -70,7 +48,6 @@ _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an
 _AM = r"(?:i am|i'm|im|we're|we are)"
 _ANY = r"(?: any ?more| any longer)"
 _STILL = r"(?:really |truly |also |still |just |now |currently |actually |absolutely |always |usually |mostly )?"
-_DO_NOT = r"(?:don't|do not|dont|no longer|never)"
 _ONE = r"(?P<k>wife|husband|partner|spouse|fiancée?|boyfriend|girlfriend|mother|mom|mum|father|dad|boss|manager)"
 _KIN = r"(?P<k>daughter|son|brother|sister|baby|kid|child|cousin|niece|nephew|best friend|roommate|flatmate)"
 _ANIMAL = r"(?P<k>dog|cat|puppy|kitten|horse|parrot|rabbit|bunny|hamster|guinea pig|turtle|tortoise|bird|snake|fish|pet)"

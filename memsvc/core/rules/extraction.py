@@ -34,6 +34,8 @@ from memsvc.core.rules.statements import (
     ORDERS,
     VALUE_BYTES_MAX,
     clause_of,
+    conditional_starts,
+    message_until,
     statements_in,
 )
 from memsvc.core.rules.topics import (
@@ -174,7 +176,7 @@ def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[ItemMa
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
         matches.append(_matches_in(text))
-    for cached in (word_hits, judge):
+    for cached in (word_hits, judge, conditional_starts):
         cached.cache_clear()  # what people said stays in memory alone, where it can be forgotten
     return matches[::-1]
 
@@ -287,10 +289,10 @@ def _read(
         if not values:
             return None
     statement = clause_of(text, at, match.end())
-    if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED) and not is_meant(
-        statement, statement if pasted else text
-    ):
-        return None
+    if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED):
+        message = message_until(text, at, conditional_starts(text))
+        if not is_meant(statement, statement if pasted else message):
+            return None
     return _Match(
         at,
         match.end(),

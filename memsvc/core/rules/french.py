@@ -9,12 +9,6 @@ from memsvc.core.rules.rule import Language, Rule
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
 
-_STYLE = (
-    r"(?:émojis?|emojis?|smileys?|puces|listes?(?: à puces)?|tableaux?|markdown|titres|jargon|anglicismes?|points d'exclamation|blabla|intro(?:duction)?s?|excuses|résumés?|questions à la fin|unités?|métriques?|celsius|kilomètres|orthographe|écriture inclusive|commentaires|réponses?|explications|sources|liens|exemples|phrases|paragraphes|ton|langue|dates|heures|prix|montants|devises?|gras|compliments|blagues|tutoie(?:ment)?|vouvoie(?:ment)?|format|code|variables|bref|brève?s?|courtes?|concis|formel|informel|majuscules|24 ?h)"
-)
-_DO = (
-    r"(?:réponds|répondez|réponds-moi|écris|écris-moi|écrivez|parle|parle-moi|parlez|dis|dis-moi|donne|donne-moi|utilise|utilisez|emploie|mets|mettez|appelle|appelle-moi|appelez-moi|tutoie|tutoie-moi|tutoyez|vouvoie|vouvoie-moi|évite|évitez|arrête|arrêtez|cesse|n'(?:utilise|écris|emploie|exécute|ajoute|oublie|hésite|efface|invente)\w*|ne (?:me|mets|fais|dis|donne|commence|termine|touche|supprime|propose|parle|répète)\w*|pas de|pas d'|jamais|toujours|explique|explique-moi|montre|montre-moi|marque|cite|préviens|préviens-moi|demande|demande-moi|termine|finis|commence|limite|sois|reste|garde|inclus|ajoute|résume|arrondis|convertis|corrige|lance|teste|vérifie|rappelle-moi|fais|signe|traduis|épargne-moi|oublie les|plus de|sans|zéro|que du|seulement|uniquement)"
-)
 
 FRENCH_GRAMMAR = Grammar(
     language="fr",
@@ -44,7 +38,6 @@ _WORKER = (
 )
 _DAY = r"(?:demain|après-demain|la semaine prochaine|ce week-end|(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)(?: prochain)?)"
 _PLAN_VERB = r"(?:je (?:vais|pars|prends|dois|rencontre|commence|visite|vole|voyage|déménage|retrouve|vois)|j'ai|on (?:part|va|déménage)|nous (?:allons|partons|déménageons))"
-_END = r"(?=[.,;!\n]|$)"
 
 FRENCH = Language(
     "French",

@@ -9,13 +9,6 @@ from memsvc.core.rules.rule import Language, Rule
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
 
-_STYLE = (
-    r"(?:emojis?|smileys?|aufzählung(?:en|spunkte)?|bullet ?points?|tabellen?|markdown|überschriften|fachchinesisch|fachwörter|fachbegriffe|anglizismen|ausrufezeichen|floskeln|einleitung|entschuldigungen|zusammenfassung|rückfragen|einheiten|metrische?|grad celsius|rechtschreibung|schreibweise|gendern|genderstern|doppelpunkt|kommentare|typ-?hinweise|einrückung"
-    r"|antworten|erklärungen|quellen|links|beispiele|sätze|stichpunkte|stichworte|absätze|tonfall|sprache|datumsangaben|uhrzeiten|preise|beträge|variablennamen|commit-?messages|commit-?nachrichten|komplimente|lob|witze|duzen|siezen|gesieze|du|tipps|zwischenschritte|kurz|knapp|ausführlich|ironie|sternchen|fettdruck)"
-)
-_COMMAND_VERBS = (
-    r"(?:antworte|schreib|schreibe|sag|sage|nenn|nenne|nenn|benutze?|verwende?|nutze?|nimm|gib|zeig|zeige|erklär|erkläre|mach|mache|lass|lasse|halt|halte|fass|fasse|sprich|rede|red|frag|frage|prüf|prüfe|teste?|vermeide?|hör auf|verzichte|bleib|bleibe|stell|stelle|setz|setze|beginn|beginne|fang|ende?|beende|schließ|formatiere?|rechne?|runde?|zitiere?|kommentiere?|duz|duze|sieze?|behandle|geh|spar|spare|erspar|erspare|warte|weise?|warn|warne|füg|füge|denk|denke|schnack|schwätz|korrigiere?|übersetze?|kürze?|streich|streiche|keine?n?|nie|niemals|immer|bitte|kein|nicht|ohne|nur|bring|pack|plane?|buche?|schlag|empfiehl|hänge?|markiere?|commite?|committe?|lösche?|ändere?|führe?|starte|setze|sei|tu|gendere?|liste|führ)"
-)
 
 GERMAN_GRAMMAR = Grammar(
     language="de",

@@ -9,13 +9,6 @@ from memsvc.core.rules.rule import Language, Rule
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
 
-_STYLE = (
-    r"(?:emojis?|emoticonos?|listas?|viñetas|tablas?|markdown|títulos|jerga|tecnicismos|anglicismos|exclamaciones|rodeos|floskeln|introducciones?|disculpas|resúmenes|resumen|preguntas al final|unidades|métric[oa]s?|celsius|kilómetros|ortografía|lenguaje inclusivo|comentarios|respuestas?|explicaciones|fuentes|enlaces|ejemplos|frases|párrafos|tono|idioma"
-    r"|fechas|horas|precios|importes|monedas?|negrita|halagos|cumplidos|chistes|tuteo|tutéame|usted|ustedes|vos|formato|código|nombres de variables|brev[eo]s?|cort[oa]s?|conciso|formal|informal|mayúsculas|voseo)"
-)
-_DO = (
-    r"(?:respóndeme|responde|respondeme|contéstame|contestame|contesta|escríbeme|escribe|háblame|habla|hablame|dime|dame|usa|utiliza|pon|ponme|trátame|tratame|llámame|llamame|tutéame|tuteame|evita|no (?:uses|pongas|me|des|hagas|escribas|toques|borres|empieces|termines|añadas|incluyas|repitas|utilices)|nunca|jamás|siempre|explica|explícame|muestra|muéstrame|marca|cita|avisa|avísame|pregunta|pregúntame|termina|acaba|empieza|cíñete|limítate|sé|ve|ten|mantén|deja de|incluye|añade|resume|redondea|convierte|corrige|ejecuta|prueba|comprueba|revisa|recuérdame|nada de|cero|sin|solo|sólo|ni se te ocurra|haz|di|firma|traduce|ahorra|ahórrate|déjate|quita|saca|prohibido|respondé|contestá|usá|poné|hablá|decime|tratame|explicá|no me)"
-)
 
 SPANISH_GRAMMAR = Grammar(
     language="es",

@@ -1,8 +1,9 @@
 """Statements that last and standing instructions that no rule reads, sentence by sentence."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.question_kinds import is_greeting_phrase, topics_in
@@ -175,6 +176,17 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+@lru_cache(1)
+def conditional_starts(text: str) -> list[int]:
+    """Return where those sentences of a text begin that only suppose something."""
+    return [start for start, end in sentence_spans(text) if is_conditional(text[start:end])]
+
+
+def message_until(text: str, at: int, starts: Iterable[int]) -> str:
+    """Return the message around a place, up to what it supposes later: that says nothing of it."""
+    return text[: next((start for start in starts if start > at), len(text))]
+
+
 def _is_fragment(low: str) -> bool:
     return _FRAGMENT.match(low) is not None and _KEPT_UP.search(low) is not None
 
@@ -234,12 +246,13 @@ def statements_in(
     `read_already` are the places (from, to) and topics that rules have read: in such a sentence only
     another class of what is always told is a statement too."""
     has_text = holds_text(text, pasted)
-    message = "" if has_text else text
+    starts = conditional_starts(text)
     order: Found | None = None
     told: Found | None = None
     before = ""
     for sentence_start, sentence_end in sentence_spans(text):
         sentence = text[sentence_start:sentence_end]
+        message = "" if has_text else message_until(text, sentence_start, starts)
         start = sentence_end - len(sentence.lstrip(_QUOTATION_ENDS))
         end = own_end(text, pasted, start, sentence_end)
         if within(pasted, start) or not _is_read(text, start, end, sentence_end):

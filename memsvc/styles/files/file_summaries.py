@@ -128,9 +128,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 WORDS_TARGET: Final = 160
-CALLS_MAX: Final = 8
 CALL_INPUT_TOKENS_MAX: Final = 16_000
-FILE_INPUT_TOKENS_MAX: Final = 64_000
 FILE_OUTPUT_TOKENS_MAX: Final = 4096
 PROMPT_TOKENS_MAX: Final = 500
 PART_TOKENS: Final = 14_000

@@ -69,7 +69,7 @@ class TurnItem:
 
     @cached_property
     def digest(self) -> int:
-        """Return the fingerprint of the content, as `item_hash`."""
+        """Return the fingerprint of the content, as `hash_of_content`."""
         return hash_of_content(self.content)
 
 

@@ -28,8 +28,6 @@ from memsvc.styles.files.file_store import SUMMARY_ENTRIES_MAX
 from memsvc.styles.files.file_summaries import (
     BUDGET_CATEGORY,
     CALL_INPUT_TOKENS_MAX,
-    CALLS_MAX,
-    FILE_INPUT_TOKENS_MAX,
     FILE_OUTPUT_TOKENS_MAX,
     PART_BYTES,
     PARTS_MAX,
@@ -56,6 +54,9 @@ pytestmark = pytest.mark.anyio
 TRAINS = "The night train from Vienna to Rome leaves at seven. " * 30
 SAID = "A timetable of night trains between Vienna and Rome."
 RULES = "The file opens with"
+CALLS_MAX = 8
+FILE_INPUT_TOKENS_MAX = 64_000
+"""What one file may cost."""
 
 
 class FakeLlm:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memsvc.core.items import Item, item_hash
+from memsvc.core.items import Item, canonical, hash_of_content
 from memsvc.styles.turns import history
 from memsvc.styles.turns.history import Conversation
 from tests.styles.turns.talk import assistant, developer, turn_items, user
@@ -13,7 +13,7 @@ YES, OK = user("yes"), assistant("ok")
 
 
 def digests(*items: Item) -> list[int]:
-    return [item_hash(item) for item in items]
+    return [hash_of_content(canonical(item)) for item in items]
 
 
 def delta(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.items import Item, canonical, item_hash
+from memsvc.core.items import Item, canonical, hash_of_content
 from memsvc.styles.turns import history
 from memsvc.styles.turns.history import Conversation
 from tests.door import Door
@@ -34,7 +34,9 @@ WAYS = ("new", "everything", "prepared", "prepared with history")
 def prepared(stored: list[Item], told: Conversation) -> list[Item]:
     """What a turn's model is sent but for the memory block, as before_turn puts it together."""
     recent = stored[-RECENT:]
-    positions, older = history.new_positions(recent, list(map(item_hash, recent)), told)
+    positions, older = history.new_positions(
+        recent, [hash_of_content(canonical(item)) for item in recent], told
+    )
     unsent = [recent[at] for at in positions]
     history_items, current = (
         [item.item for item in items] for items in (told.history, told.current)
@@ -66,7 +68,7 @@ def test_a_client_of_any_kind_has_every_item_stored_once_and_in_order(
     stored: list[Item] = []
     spoken: list[Item] = []
     for said, answered in turns:
-        marks = [item_hash(item) for item in stored[-LOOKED_AT:]]
+        marks = [hash_of_content(canonical(item)) for item in stored[-LOOKED_AT:]]
         # a block comes with what before_turn prepared and with nothing else
         found = block and way.startswith("prepared") and bool(stored)
         older = len(marks) == LOOKED_AT

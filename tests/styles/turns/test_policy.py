@@ -1,12 +1,16 @@
 """A session's owner may say how long its memory is kept, and whether anything is kept at all."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 import orjson
 import pytest
 
+from memsvc.core.facts import FactTier
 from memsvc.core.scope import Scope
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import default_policy
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -22,6 +26,7 @@ from tests.styles.turns.talk import (
     values,
 )
 
+NOW = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 RUN = "memory_run_maintenance"
 POLICY = "/memory/s1/meta/policy.json"
 
@@ -236,3 +241,16 @@ async def test_a_policy_is_one_tenants_own(door: Door, other_scope: Scope) -> No
     other = door.as_tenant(other_scope)
     await other.refuses("NOT_FOUND", "file_read", project="default", path=POLICY)
     assert memory(await ask(other, "Hello?"))["facts"] == []
+
+
+@pytest.mark.parametrize(
+    ("tier", "expected"),
+    [
+        (FactTier.L0, None),
+        (FactTier.L1, datetime(2026, 1, 6, tzinfo=UTC)),
+        (FactTier.L2, datetime(2026, 1, 12, tzinfo=UTC)),
+    ],
+)
+def test_facts_end_at_a_midnight_or_never(tier: FactTier, expected: datetime | None) -> None:
+    options = TurnOptions(l1_retention_days=1, l2_retention_days=7)
+    assert default_policy(options).expires_at(tier, NOW) == expected

@@ -468,10 +468,23 @@ def test_what_begins_like_a_question_but_tells_something_is_told_whole() -> None
 def test_what_everybody_says_in_so_many_words_is_believed_but_not_what_is_supposed() -> None:
     assert not [text for text in PLAIN if not found(text)]
     assert not [text for text in SUPPOSED if found(text)]
+    finished = [text for text in PLAIN if text.endswith((".", "。"))]
+    assert not [text for text in finished if not found(f"{text} {SUPPOSED[0]}")]
     assert ids("もし英語で質問しても日本語で答えてください。") == {"user_instruction"}
     assert ids("Say we instead of I in everything you write for me.") == {"user_instruction"}
     [one] = found("If my wife had nuts in the house I'd die, I'm allergic to nuts.")
     assert one.fact_id == "user_allergy"
+
+
+def test_own_words_in_lines_before_a_question_are_no_text_to_work_on() -> None:
+    for text, told in {
+        "I am a vegetarian\n": "I am a vegetarian",
+        "Salut !\n\nNous avons quatre enfants.\n\nComment organiser les lessives sans y passer tout le week-end ?\n": "Nous avons quatre enfants.",
+        "Coucou toi\n\nles polars scandinaves, j'en dévore deux par semaine\n\nc'est quoi déjà le nom de l'auteur avec l'inspecteur Wallander ?": "les polars scandinaves, j'en dévore deux par semaine",
+        "田中美咲といいます。\n\n複利って何ですか？\n小学生でもわかるように説明してほしいです。": "田中美咲といいます。",
+    }.items():
+        assert [one.statement for one in found(text)] == [told]
+    assert not found("Salut !\n\nNous avons quatre enfants.\n\nCorrige ce texte, s'il te plaît.")
 
 
 def test_what_looks_like_a_word_for_an_illness_or_a_rule_of_food_tells_none() -> None:

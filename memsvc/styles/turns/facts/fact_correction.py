@@ -29,7 +29,7 @@ from memsvc.core.untrusted import plain_line
 from memsvc.store import fact_history, facts, index, jobs, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
-from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.locks import Lock, index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.turns import file_layout, turn_index
@@ -103,6 +103,12 @@ class CorrectedFact:
     changed: bool
 
 
+def _indexes_and_locks(owner: FactOwner) -> tuple[dict[int, TurnIndex], list[Lock]]:
+    indexes = {target_index.number: target_index for target_index in owner.indexes()}
+    names = sorted(target_index.name for target_index in indexes.values())
+    return indexes, [session_lock(owner.session), *map(index_lock, names)]
+
+
 class FactCorrection:
     """Replaces facts by what a person says of them."""
 
@@ -122,9 +128,7 @@ class FactCorrection:
         Nothing changes where that holds already. NOT_FOUND for an id without a fact, or of a
         forgotten one; CONFLICT for a past value that is not restored, or where the policy of a
         session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
-        indexes = {target_index.number: target_index for target_index in owner.indexes()}
-        names = sorted(target_index.name for target_index in indexes.values())
-        locks = [session_lock(owner.session), *map(index_lock, names)]
+        indexes, locks = _indexes_and_locks(owner)
         now = self._clock.now()
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -168,12 +172,9 @@ class FactCorrection:
         The latest feedback counts. It changes the rank of the entries by a bounded factor; a fact
         that was wrong is in doubt until it helps. NOT_FOUND for what is not there or was forgotten;
         RESOURCE_BUSY when the session's writer takes too long."""
-        indexes = {target_index.number: target_index for target_index in owner.indexes()}
-        names = sorted(target_index.name for target_index in indexes.values())
+        indexes, locks = _indexes_and_locks(owner)
         async with self._database.begin(
-            scope,
-            locks=[session_lock(owner.session), *map(index_lock, names)],
-            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
             if turn:
                 index_id = turn_index.turns(owner.session).number

@@ -322,7 +322,7 @@ async def remove_invalid(
     )
     if invalid:
         await insights.remove(tx, invalid)
-        lines = b"".join(_removal_line(one, now) for one in invalid)
+        lines = b"".join(_record(one, now, "withdrawn") for one in invalid)
         await append(tx, {insights_file(session, now): lines}, owner=OWNER, now=now)
         await sessions.count(tx, session, {"insights_withdrawn": len(invalid)})
     return len(invalid)
@@ -409,19 +409,17 @@ async def _write(
 
 
 def _line(one: NewInsight, now: datetime) -> bytes:
-    record = {
-        "id": one.insight,
-        "ts": timestamp(now),
-        "type": one.kind,
-        "status": "consolidated",
-        "summary": one.summary,
-        "confidence": one.confidence,
-        "related_fact_ids": one.evidence["facts"],
-        "related_turn_ids": [cited["turn"] for cited in one.evidence["turns"]],
-    }
-    return orjson.dumps(record) + b"\n"
+    return _record(
+        one,
+        now,
+        "consolidated",
+        summary=one.summary,
+        confidence=one.confidence,
+        related_fact_ids=one.evidence["facts"],
+        related_turn_ids=[cited["turn"] for cited in one.evidence["turns"]],
+    )
 
 
-def _removal_line(one: Insight, now: datetime) -> bytes:
-    record = {"id": one.insight, "ts": timestamp(now), "type": one.kind, "status": "withdrawn"}
-    return orjson.dumps(record) + b"\n"
+def _record(one: NewInsight | Insight, now: datetime, status: str, **more: object) -> bytes:
+    record = {"id": one.insight, "ts": timestamp(now), "type": one.kind, "status": status}
+    return orjson.dumps(record | more) + b"\n"
