@@ -25,7 +25,7 @@ from memsvc.gateway.mcp.http import TOOLSETS_HEADER
 
 WIRES = ("2026-07-28", "legacy")
 START_S = 120
-QUIET_S, QUIET_SHARE = 6.0, 0.05
+QUIET_S, QUIET_SHARE, QUIET_TRIES = 6.0, 0.05, 40
 """A service is quiet that takes this share of a processor for so many seconds."""
 
 
@@ -189,10 +189,12 @@ async def settled(running: Service) -> None:
     if running.pid is None:
         await asyncio.sleep(20)
         return
-    used_s = -QUIET_S
-    while (now_s := cpu_s(running.pid)) - used_s > QUIET_SHARE * QUIET_S:
-        used_s = now_s
+    for _ in range(QUIET_TRIES):
+        used_s = cpu_s(running.pid)
         await asyncio.sleep(QUIET_S)
+        if cpu_s(running.pid) - used_s <= QUIET_SHARE * QUIET_S:
+            return
+    print("the service does not become quiet", file=sys.stderr)
 
 
 def cpu_s(pid: int) -> float:

@@ -338,3 +338,15 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
             target.write(piece)
             await target.drain()
     target.close()
+
+
+async def current_revision(url: str) -> str | None:
+    """The revision of a database; None when it was never migrated."""
+    connection = await asyncpg.connect(url)
+    try:
+        revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
+        return revision
+    except asyncpg.UndefinedTableError:
+        return None
+    finally:
+        await connection.close()

@@ -17,9 +17,9 @@ from benchmarks.faults.serving import Ground, checked, command, postgres, ready
 from benchmarks.faults.trial import Trial
 from benchmarks.faults.writing import Acknowledged, Writers, spoken
 from memsvc.package_files import migrations_dir
-from memsvc.store.migrate import current_revision
 from memsvc.store.revisions import Revisions
 from tests.e2e.process import CHECKOUT, free_port
+from tests.servers import current_revision
 
 AT_ONCE = 4
 TURNS = 60

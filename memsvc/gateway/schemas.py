@@ -30,7 +30,7 @@ def output_schema(tool: Tool) -> Schema:
 
 @cache
 def listed_output_schema(tool: Tool) -> Schema:
-    """Return the schema of a result for a list of tools: it describes the objects in lists.
+    """Return the schema of a result for a list of tools: of objects in lists it names the fields.
 
     Clients check each answer by the listed schema. The Python SDK takes some 30 µs a value for
     that, which for the facts of a profile is longer than the call."""
@@ -50,8 +50,7 @@ def _named_fields(schema: Any) -> Any:
             f"{name}: {field['description']}" if "description" in field else name
             for name, field in fields.items()
         ]
-        result["items"] = True
-        result["description"] = "\n".join([schema.get("description", ""), *told]).strip()
+        result["items"] = {"type": "object", "description": "\n".join(told)}
     return result
 
 

@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.migrate import current_revision, downgrade, migrate
+from memsvc.store.migrate import downgrade, migrate
 from memsvc.store.revisions import Revisions
-from tests.servers import DatabaseUrls, TestServer
+from tests.servers import DatabaseUrls, TestServer, current_revision
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ROWS = 5000

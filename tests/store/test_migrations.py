@@ -21,22 +21,9 @@ from memsvc.store.policies import LARGE_COLUMNS, STORAGE, scram_verifier
 from memsvc.store.revisions import Revisions, fingerprint, has_mark, migrate_in_process
 from memsvc.store.schema import TENANT_TABLES, metadata
 from memsvc.store.server_secrets import get_or_create
-from tests.servers import DatabaseUrls, TestServer
+from tests.servers import DatabaseUrls, TestServer, current_revision
 
 pytestmark = pytest.mark.slow
-
-
-async def current_revision(url: str) -> str | None:
-    """The revision of a database; None when it was never migrated."""
-    connection = await asyncpg.connect(url)
-    try:
-        revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
-        return revision
-    except asyncpg.UndefinedTableError:
-        return None
-    finally:
-        await connection.close()
-
 
 COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull,

@@ -33,9 +33,6 @@ TAGS_OPEN_MAX = 50
 PASTED_CHARS_MAX = 1000
 PASTED_MIN = 1.0
 """Judgement from which on a message of at most so many characters holds a text to work on."""
-OWN_MAX = -4.0
-"""Judgement up to which a part of at most so many characters is taken for own words, wherever it
-stands."""
 _BLOCK_QUOTE = re.compile(r"^[ \t]{0,8}(?:>|// ).*$", re.MULTILINE)
 _VERSES = re.compile(
     r"(?:(?<=[.!?:：] )|^)(?:[^/\n.!?:：]*\w+ \w+ \w+[^/\n.!?:：]*,? / ){2}[^/\n]+|(?:(?<=[.!?:：] )|^)[^/\n.!?:：]+[,;] / [^/\n]+",
@@ -195,12 +192,6 @@ def _pasted_spans(text: str) -> Sequence[Span]:
     spans = merged([*quoted, *verses, *_structured(paragraphs), *_given(text, paragraphs)])
     is_pasted = not holds_text(text, spans) and len(text) <= PASTED_CHARS_MAX
     return [(0, len(text))] if is_pasted and judge_once(text.strip()).pasted > PASTED_MIN else spans
-
-
-def _is_own(text: str, span: Span) -> bool:
-    """Return whether a part sounds like the user's own words: a question may stand behind these."""
-    left, right = span
-    return right - left <= PASTED_CHARS_MAX and judge_once(text[left:right]).pasted < OWN_MAX
 
 
 def _gives_roles(text: str) -> bool:
@@ -419,9 +410,7 @@ def _given(text: str, paragraphs: Sequence[Lines]) -> Iterator[Span]:
         or line.request + _text_score(given, frame[0]) > 2
         or (ends_in_colon and line.request > 1)
     ):
-        is_clear = inline is not None or line.request > 2
-        parts = _without_comments(text, given, frame, found=inline is not None)
-        yield from (part for part in parts if is_clear or not _is_own(text, part))
+        yield from _without_comments(text, given, frame, found=inline is not None)
 
 
 def _email_start(paragraphs: Sequence[Lines]) -> int | None:

