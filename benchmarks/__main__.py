@@ -17,6 +17,7 @@ from benchmarks import plot
 from benchmarks.report import Report, Table, read
 
 NAMES = (
+    "journeys",
     *("newcomer", "latency", "growth", "files", "console", "hooks", "faults"),
     "hygiene",
     *("beliefs", "recall", "file_recall"),

@@ -42,6 +42,32 @@ NULL: Final = "x null tool"
 COMMIT: Final = "x (null tool + raw commit)"
 
 GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
+    "journeys": {
+        **{
+            f"{words} of {size} sessions, {when}": Goal(">=", bound)
+            for size in ("45", "500", "5,000")
+            for words, when, bound in (
+                ("own words", "at once", 0.98),
+                ("own words", "after maintenance", 0.98),
+                ("other words", "at once", 0.80),
+                ("another language", "at once", 0.75),
+            )
+        },
+        "kept when asked": Goal(">=", 1),
+        "lasting: known after 100 days": Goal(">=", 1),
+        "forgotten and not told again": Goal(">=", 1),
+        "what is beside it stays": Goal(">=", 0.98),
+        "changes: what holds now is told, the past marked": Goal(">=", 1),
+        "other people: found": Goal(">=", 1),
+        "other people: not taken for the user": Goal(">=", 1),
+        "terse prompts that are told nothing": Goal(">=", 0.95),
+        "general questions that are told nothing": Goal(">=", 0.95),
+        "two users: each is told theirs": Goal(">=", 1),
+        "two users: nothing of the other": Goal(">=", 1),
+        "a shared session: told there": Goal(">=", 1),
+        "a shared session: told nowhere else": Goal(">=", 1),
+        "a host's day: share of a block that somebody said": Goal(">=", 0.55),
+    },
     "newcomer": {
         "first `make serve`, to ready": Goal("<", 120, "s"),
         "later `make serve`, to ready": Goal("<", 3, "s"),

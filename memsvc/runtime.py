@@ -74,6 +74,7 @@ from memsvc.styles.memories.memory_writer import MemoryOwners
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.turns import tools as turn_tools
+from memsvc.styles.turns.session_placement import PLACE_ALL_JOB
 from memsvc.styles.turns.turn_purge import TurnOwners
 from memsvc.styles.turns.views import TurnViews
 from memsvc.styles.whiteboard import tools as whiteboard_tools
@@ -214,7 +215,7 @@ def _administration(services: Services, known_jobs: list[str]) -> Published:
         settings.archives,
         quotas,
         [*known_jobs, *(job.name for job in embedding.jobs)] if embedding else known_jobs,
-        [embedding.sweep.name] if embedding else [],
+        [PLACE_ALL_JOB, *([embedding.sweep.name] if embedding else [])],
     )
     parts = (
         archives,

@@ -158,11 +158,13 @@ _INTEGER_BITS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
 counting."""
 _ENTRY_NUMBERS: Final = frozenset(
     {
-        *("entry", "next_entry", "first_entry", "folded_entry", "context_start"),
-        *("consolidated_entry", "digested_entry", "extracted_entry"),
+        *("entry", "search_entry", "next_entry", "first_entry", "folded_entry", "context_start"),
+        *("consolidated_entry", "extracted_entry"),
     }
 )
 """Columns that hold the number of an entry, which is never negative."""
+_RETIRED: Final[Mapping[str, frozenset[str]]] = {"sessions": frozenset({"digested_entry"})}
+"""Columns that archives of older versions have, and that no longer exist, by table."""
 _ALLOWED_VALUES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("facts", "state"): frozenset(FactState),
     ("facts", "tier"): frozenset(FactTier),
@@ -213,6 +215,11 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Arc
     is not of the column's type.
     """
     known = {column.name: column for column in table.columns}
+    retired = _RETIRED.get(table.name, frozenset()) - known.keys()
+    if not retired.isdisjoint(objects[0]):
+        objects = [
+            {name: value for name, value in row.items() if name not in retired} for row in objects
+        ]
     names = tuple(objects[0])
     if not known.keys() >= set(names) or any(
         one.required and one.name not in names for one in table.columns

@@ -127,7 +127,7 @@ class _Maintenance:
         found: Counter[str] = Counter()
         for session in sessions:
             found += await (rebuild.run(scope, session) if fix else rebuild.check(scope, session))
-        for user, user_sessions in (await rebuild.users_with_facts(scope)).items():
+        for user, user_sessions in (await rebuild.users(scope)).items():
             if full or set(sessions) & set(user_sessions):
                 found += await rebuild.check_user(scope, user, user_sessions, fix=fix)
         if full:

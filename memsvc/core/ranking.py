@@ -501,7 +501,8 @@ class Candidate(NamedTuple):
     """An entry as the index found it: its BM25 share by question term and its length in terms.
 
     `cosine` is its similarity to the question, None where unknown; `weight` its factor relative to
-    other indexes; `feedback` is 1 where it helped, -1 where it was wrong."""
+    other indexes; `feedback` is 1 where it helped, -1 where it was wrong. `index_id` is the index
+    that keeps its order, where that matters."""
 
     entry: int
     term_scores: Mapping[str, float]
@@ -514,6 +515,7 @@ class Candidate(NamedTuple):
     cosine: float | None = None
     weight: float = 1.0
     feedback: int = 0
+    index_id: int = 0
 
 
 @frozen

@@ -184,9 +184,8 @@ async def reset_progress(tx: Tx, session: str) -> None:
     """
     await tx.execute(
         """
-        UPDATE sessions SET consolidated_entry = 0, digested_entry = 0, extracted_entry = 0,
-            context_start = 0,
-                            summary = NULL
+        UPDATE sessions SET consolidated_entry = 0, extracted_entry = 0, context_start = 0,
+            summary = NULL
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,

@@ -7,6 +7,7 @@ that a whole index is compared in one pass without being read into memory.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ _ENTRY = {
     "text": "text",
     "cues": "text",
 }
+_LENGTH_AT = 6
 _POSITION = slice(8, 11)
 _TEXTS = slice(11, 13)
 _HASH = "('x' || left(md5(h.term || ':' || h.hit), 15))::bit(60)::int8"
@@ -157,12 +159,19 @@ async def rows(tx: Tx, index_id: int, first: int, stop: int) -> dict[int, tuple[
     return {row["entry"]: tuple(row.values())[1:] for row in found}
 
 
-async def put_rows(tx: Tx, index_id: int, expected: Mapping[int, tuple[Any, ...]]) -> None:
-    """Store the columns of entries, creating entries that are missing."""
+async def put_rows(
+    tx: Tx, index_id: int, expected: Mapping[int, tuple[Any, ...]], *, searched_elsewhere: bool
+) -> None:
+    """Store the columns of entries, creating entries that are missing.
+
+    One that is `searched_elsewhere` is created without a search position.
+    """
+    position = "NULL, NULL" if searched_elsewhere else "$3, $4"
     await tx.execute_each(
         f"""
-        INSERT INTO entries (tenant, project, book, entry, {", ".join(_ENTRY)})
-        VALUES ($1, $2, $3, $4, {", ".join(f"${at}" for at, _ in enumerate(_ENTRY, 5))})
+        INSERT INTO entries (tenant, project, book, entry, {", ".join(_ENTRY)}, search_book,
+            search_entry)
+        VALUES ($1, $2, $3, $4, {", ".join(f"${at}" for at, _ in enumerate(_ENTRY, 5))}, {position})
         ON CONFLICT (tenant, project, book, entry) DO UPDATE SET
             {", ".join(f"{name} = EXCLUDED.{name}" for name in _ENTRY)}
         """,
@@ -188,7 +197,7 @@ async def signatures(tx: Tx, index_id: int) -> dict[int, Signature]:
         WITH shelf AS (SELECT segment_bits FROM books WHERE tenant = $1 AND project = $2
             AND book = $3),
         h AS (
-            SELECT p.term, hit, p.segment FROM postings AS p CROSS
+            SELECT p.term, hit, p.segment FROM posting_lists AS p CROSS
                 JOIN LATERAL unnest(p.hits) AS hit
             WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
             UNION ALL
@@ -209,7 +218,8 @@ async def put_segment(tx: Tx, index_id: int, segment: int, expected: TermEntries
     await index.hold(tx, index_id)
     await index.merge_fresh(tx, index_id)
     await tx.execute(
-        "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4",
+        "DELETE FROM posting_lists WHERE tenant = $1 AND project = $2 AND book = $3 AND segment ="
+        " $4",
         index_id,
         segment,
     )
@@ -219,15 +229,19 @@ async def put_segment(tx: Tx, index_id: int, segment: int, expected: TermEntries
 async def _texts_after(
     tx: Tx, index_id: int, last: int, *, segment_bits: int
 ) -> dict[int, tuple[str, str, int]]:
-    """Return text, cues and length of the next entries after `last`, up to a segment's end."""
+    """Return text, cues and length of the next entries after `last`, up to a segment's end.
+
+    By the numbers that they have in this search index.
+    """
     found = await tx.fetch(
         """
-        SELECT entry, text, cues, length FROM entries WHERE tenant = $1 AND project = $2
-            AND book = $3 AND entry > $4
-            AND entry >> $5 = (SELECT min(entry) >> $5 FROM entries
-                               WHERE tenant = $1 AND project = $2 AND book = $3 AND entry > $4)
-            AND entry < (SELECT ((min(entry) >> $5) + 1)::int8 << $5 FROM entries
-                         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry > $4)
+        WITH first AS (
+            SELECT min(search_entry) AS entry FROM entries
+            WHERE tenant = $1 AND project = $2 AND search_book = $3 AND search_entry > $4
+        )
+        SELECT search_entry AS entry, text, cues, length FROM entries
+        WHERE tenant = $1 AND project = $2 AND search_book = $3 AND search_entry > $4
+            AND search_entry < (SELECT ((entry >> $5) + 1)::int8 << $5 FROM first)
         """,
         index_id,
         last,
@@ -246,26 +260,37 @@ async def refs(tx: Tx, index_id: int, *, first: int = 0) -> dict[str, int]:
     )
 
 
+@frozen
+class ExpectedEntries:
+    """Entries by number, and which of them are hidden.
+
+    The position of the lines of `without_position` entries is unknown, and is left as it is.
+    """
+
+    entries: Mapping[int, NewEntry] = field(default_factory=dict)
+    hidden: Collection[int] = ()
+    without_position: Collection[int] = ()
+
+
 async def compare_rows(
     tx: Tx,
     index_id: int,
     first: int,
     stop: int,
-    expected: Mapping[int, NewEntry],
+    expected: ExpectedEntries,
     *,
-    hidden: Collection[int],
-    without_position: Collection[int],
+    searched_elsewhere: bool,
     fix: bool,
 ) -> int:
     """Return how many entries `first <= entry < stop` are wrong; with `fix` repair them.
 
-    The position of the lines of `without_position` entries is unknown, and is left as it is.
+    With `searched_elsewhere`, what is repaired has no search position until it gets one.
     """
     existing = await rows(tx, index_id, first, stop)
     expected_rows: dict[int, tuple[Any, ...]] = {}
-    for number, entry in expected.items():
-        columns = expected_row(entry, hidden=number in hidden)
-        if number in without_position:
+    for number, entry in expected.entries.items():
+        columns = expected_row(entry, hidden=number in expected.hidden)
+        if number in expected.without_position:
             position = (
                 existing[number][_POSITION] if number in existing else (0, 0, entry.size_bytes)
             )
@@ -278,15 +303,36 @@ async def compare_rows(
     }
     extra_rows = [number for number in existing if number not in expected_rows]
     if fix and (changed_rows or extra_rows):
-        if any(
+        if not searched_elsewhere and any(
             existing[number][_TEXTS] != columns[_TEXTS]
             for number, columns in changed_rows.items()
             if number in existing
         ):
             await _forget_vectors(tx, index_id)
-        await drop_rows(tx, index_id, extra_rows)
-        await put_rows(tx, index_id, changed_rows)
+        if searched_elsewhere:
+            stale = {
+                number: _indexed(existing[number])
+                for number, columns in changed_rows.items()
+                if number in existing and _searched(existing[number]) != _searched(columns)
+            }
+            await index.withdraw(tx, index_id, stale)
+            extra = {number: _indexed(existing[number]) for number in extra_rows}
+            await index.remove(tx, index_id, extra, searched_elsewhere=True)
+        else:
+            await drop_rows(tx, index_id, extra_rows)
+        await put_rows(tx, index_id, changed_rows, searched_elsewhere=searched_elsewhere)
     return len(changed_rows) + len(extra_rows)
+
+
+def _searched(columns: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what an entry is found by."""
+    return (columns[_LENGTH_AT] == HIDDEN, *columns[_TEXTS])
+
+
+def _indexed(columns: tuple[Any, ...]) -> str:
+    """Return what an entry was indexed with."""
+    text, keywords = columns[_TEXTS]
+    return f"{text}\n{keywords}" if keywords else text
 
 
 async def _forget_vectors(tx: Tx, index_id: int) -> None:
@@ -301,11 +347,15 @@ async def _forget_vectors(tx: Tx, index_id: int) -> None:
 SEGMENT_BITS_MAX: Final = 10
 _ANY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LENGTH: Final = 0xFFFF
-_NAMED: Final = " UNION ALL ".join(
-    f"SELECT book, {table.next_entry} AS stop FROM {name} WHERE tenant = $1 AND project = $2"
-    " GROUP BY book"
-    for name, table in TABLES.items()
-    if table.next_entry
+_NAMED: Final = (
+    " UNION ALL ".join(
+        f"SELECT book, {table.next_entry} AS stop FROM {name} WHERE tenant = $1 AND project = $2"
+        " GROUP BY book"
+        for name, table in TABLES.items()
+        if table.next_entry
+    )
+    + """ UNION ALL SELECT search_book, max(search_entry) + 1 FROM entries
+    WHERE tenant = $1 AND project = $2 GROUP BY search_book"""
 )
 """First entry number of each index that no row names."""
 
@@ -313,8 +363,20 @@ _NAMED: Final = " UNION ALL ".join(
 async def build(tx: Tx) -> None:
     """Index every index of a project that has entries and no postings yet.
 
-    INVALID_CONTENT for an inconsistent index.
+    An entry without a search position is found in its own index. INVALID_CONTENT for an
+    inconsistent index.
     """
+    await tx.execute(
+        """
+        UPDATE entries SET search_book = book, search_entry = entry
+        WHERE tenant = $1 AND project = $2 AND search_book IS NULL
+        """
+    )
+    # an archive of before revision 0026 has digests, by which sessions were found
+    await tx.execute("DELETE FROM entries WHERE tenant = $1 AND project = $2 AND role = 'digest'")
+    await tx.execute(
+        "DELETE FROM books WHERE tenant = $1 AND project = $2 AND starts_with(name, 'digests/')"
+    )
     index_rows = await tx.fetch(
         f"""
         SELECT b.book, b.name, b.segment_bits, greatest(b.next_entry, max(named.stop)) AS next_entry
@@ -329,6 +391,13 @@ async def build(tx: Tx) -> None:
             or not 0 <= row["segment_bits"] <= SEGMENT_BITS_MAX
         ):
             raise invalid_content("a book of the archive has another number than its name gives")
+    known = {row["book"] for row in index_rows}
+    searched = await tx.fetch_column(
+        "SELECT DISTINCT search_book FROM entries WHERE tenant = $1 AND project = $2"
+    )
+    if not known.issuperset(searched):
+        raise invalid_content("entries of the archive are in a search index that it does not have")
+    for row in index_rows:
         await _build(tx, row["book"], row["name"], row["segment_bits"], row["next_entry"])
 
 
@@ -400,8 +469,8 @@ async def compare_index(tx: Tx, name: str, *, fix: bool) -> Counter[str]:
     if fix:
         for number in stored:
             await put_segment(tx, index_id, number, {})
+    stop = max(stop, await _stop_of_order(tx, index_id), counters.next_entry if counters else 0)
     if counters is not None or stop:
-        stop = max(stop, counters.next_entry if counters else 0)
         expected = IndexCounters(TERMS_VERSION, bits, stop, entries, length)
         if counters != expected:
             found["books"] += 1
@@ -410,11 +479,22 @@ async def compare_index(tx: Tx, name: str, *, fix: bool) -> Counter[str]:
     return +found
 
 
+async def _stop_of_order(tx: Tx, index_id: int) -> int:
+    """Return the number after the last entry of an index, wherever its entries are searched."""
+    return await tx.fetch_int(
+        """
+        SELECT coalesce(max(entry) + 1, 0) FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3
+        """,
+        index_id,
+    )
+
+
 async def _insert(tx: Tx, index_id: int, segment: int, term_entries: TermEntries) -> None:
     """Add the postings of a segment that has none."""
     await tx.execute(
         """
-        INSERT INTO postings (tenant, project, book, term, segment, hits)
+        INSERT INTO posting_lists (tenant, project, book, term, segment, hits)
         SELECT b.tenant, b.project, b.book, h.term, $4, array_agg(h.hit ORDER BY h.hit)
         FROM books AS b, unnest($5::text[], $6::int8[]) AS h (term, hit)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 GROUP BY 1, 2, 3, 4
@@ -433,7 +513,8 @@ async def _set_term_counts(tx: Tx, index_id: int, term_counts: dict[int, int]) -
             """
             UPDATE entries AS e SET length = w.length
                 FROM unnest($4::int4[], $5::int2[]) AS w (entry, length)
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = w.entry
+            WHERE e.tenant = $1 AND e.project = $2 AND e.search_book = $3
+                AND e.search_entry = w.entry
             """,
             index_id,
             list(term_counts),

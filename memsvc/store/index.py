@@ -1,13 +1,19 @@
 """Index of everything that can be recalled: exact BM25 over postings that lead with their tenant.
 
-The terms of an index's newest entries stand in a row for each entry first, which is cheap; every
-FRESH_MAX entries they are put into the postings, a row for each term. A search reads both.
+An entry has two positions. Its index (`book`, `entry`) keeps its order: what came before and after
+it. Its search index (`search_book`, `search_entry`) has its terms and vectors: mostly the same one,
+but for the items of a session that of the session's user. An entry without a search position is
+found by nobody, until it gets one (`move`).
+
+The terms of a search index's newest entries stand in a row for each entry first, which is cheap;
+every FRESH_MAX entries they are put into the postings, a row for each term. A search reads both.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
@@ -55,46 +61,57 @@ async def add(
     tx: Tx,
     additions: Mapping[str, Sequence[NewEntry]],
     *,
+    search_names: Mapping[str, str] = MappingProxyType({}),
     segment_bits: int = 10,
-    fresh_max: int = FRESH_MAX,
 ) -> dict[str, int]:
     """Append entries to indexes, made when missing; return the first entry's number by index.
 
-    An index made here spans 2 ** `segment_bits` entries with each of its postings: few for long
-    texts, whose many terms would each rewrite a long row. One round trip for each HITS_MAX terms,
-    and one for each index that has `fresh_max` fresh entries by now, as every search reads them
-    all. The indexes' rows are locked until the transaction ends, so the numbers of an index have no
-    gaps.
+    They are found in the search index that `search_names` has for the name of their index, or else
+    in their index itself. An index made here spans 2 ** `segment_bits` entries with each of its
+    postings: few for long texts, whose many terms would each rewrite a long row. One round trip for
+    each TERMS_MAX terms, and one for each index that has FRESH_MAX fresh entries by now, as every
+    search reads them all. The indexes' rows are locked until the transaction ends, so the numbers
+    of an index have no gaps.
     """
-    named = [(name, entry) for name, entries in additions.items() for entry in entries]
+    named = [
+        (name, search_names.get(name, name), entry)
+        for name, entries in additions.items()
+        for entry in entries
+    ]
     indexed = [
-        f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text for _, entry in named
+        f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text for *_, entry in named
     ]
     counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
     prepared = [
-        _PreparedEntry(name, entry, counts)
-        for (name, entry), counts in zip(named, counted, strict=True)
+        _PreparedEntry(*positions, counts) for positions, counts in zip(named, counted, strict=True)
     ]
     first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
     for batch in in_batches(prepared, lambda one: ENTRY_TERMS + len(one.counts), TERMS_MAX):
         added = await _put(tx, batch, segment_bits)
-        for name in dict.fromkeys(one.name for one in batch):
-            first, fresh[index_id_of(name)] = added[index_id_of(name)]
-            first_entries.setdefault(name, first)
-    for index_id, waiting in fresh.items():
-        if waiting >= fresh_max:
-            await merge_fresh(tx, index_id)
+        for one in batch:
+            first_entries.setdefault(one.name, added[index_id_of(one.name)][0])
+            search_id = index_id_of(one.search_name)
+            fresh[search_id] = added[search_id][1]
+    for search_id in sorted(fresh):
+        if fresh[search_id] >= FRESH_MAX:
+            await merge_fresh(tx, search_id)
     return first_entries
 
 
 @frozen
 class _PreparedEntry:
-    """Entry to be added to the index of this name, with its count of each term."""
+    """Entry to be added to an index and a search index, by name, with its count of each term."""
 
     name: str
+    search_name: str
     entry: NewEntry
     counts: Counter[str]
+
+    @property
+    def length(self) -> int:
+        """Number of its terms, as it is stored."""
+        return min(self.counts.total(), LENGTH_MAX)
 
 
 async def _put(
@@ -103,37 +120,41 @@ async def _put(
     """Add entries to indexes; return the first of them and the number of fresh entries of each.
 
     They are told by how far they are from the end that their index has with them."""
-    by_name = {
-        name: [item for item in prepared if item.name == name]
-        for name in dict.fromkeys(item.name for item in prepared)
-    }
-    entries = [
-        (index_id_of(name), len(group) - at, item)
-        for name, group in by_name.items()
-        for at, item in enumerate(group)
-    ]
-    term_counts = [min(item.counts.total(), LENGTH_MAX) for _, _, item in entries]
-    index_rows = [
-        (index_id_of(name), name, len(group), *_counts_of(index_id_of(name), entries, term_counts))
-        for name, group in by_name.items()
+    in_order: dict[str, list[_PreparedEntry]] = {}
+    in_search: dict[str, list[_PreparedEntry]] = {}
+    for item in prepared:
+        in_order.setdefault(item.name, []).append(item)
+        in_search.setdefault(item.search_name, []).append(item)
+    index_rows = []
+    for name, group in (in_search | in_order).items():
+        lengths = [item.length for item in in_search.get(name, ())]
+        index_rows.append(
+            (index_id_of(name), name, len(group), sum(map(bool, lengths)), sum(lengths))
+        )
+    backs = [_backs(groups) for groups in (in_order, in_search)]
+    positions = [
+        (index_id_of(item.name), back, index_id_of(item.search_name), search_back)
+        for item, back, search_back in zip(
+            prepared, *([of[id(item)] for item in prepared] for of in backs), strict=True
+        )
     ]
     term_rows = sorted(
-        (index_id, term, back, min(tf, LENGTH_MAX) << 16 | length)
-        for (index_id, back, item), length in zip(entries, term_counts, strict=True)
+        (search_id, term, search_back, min(tf, LENGTH_MAX) << 16 | item.length)
+        for (_, _, search_id, search_back), item in zip(positions, prepared, strict=True)
         for term, tf in item.counts.items()
     )
-    added = [item.entry for _, _, item in entries]
+    added = [item.entry for item in prepared]
     rows = await tx.call(
         "add_entries",
         TERMS_VERSION,
         segment_bits,
         *columns_of(index_rows, 5),
-        *columns_of(entries, 3)[:2],
+        *columns_of(positions, 4),
         *columns_of(
             [(item.ref, item.role, item.speaker, item.message_at, item.digest) for item in added], 5
         ),
         [is_question(entry.text) for entry in added],
-        term_counts,
+        [item.length for item in prepared],
         *columns_of([(item.tokens, item.stream, item.start, item.size_bytes) for item in added], 4),
         [entry.text.replace("\x00", " ") for entry in added],
         [entry.keywords.replace("\x00", " ") for entry in added],
@@ -142,11 +163,16 @@ async def _put(
     return {row["index_id"]: (row["first"], row["fresh"]) for row in rows}
 
 
+def _backs(groups: Mapping[str, Sequence[_PreparedEntry]]) -> dict[int, int]:
+    """Return how far each entry is from the end of its group, by identity."""
+    return {id(item): len(group) - at for group in groups.values() for at, item in enumerate(group)}
+
+
 async def merge_fresh(tx: Tx, index_id: int) -> None:
     """Move the terms of an index's fresh entries into its postings; the caller holds the index."""
     await tx.execute(
         """
-        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
+        INSERT INTO posting_lists AS p (tenant, project, book, term, segment, hits)
         SELECT b.tenant, b.project, b.book, h.term, (h.hit >> 32)::int4 >> b.segment_bits,
             array_agg(h.hit ORDER BY h.hit)
         FROM books AS b JOIN fresh_terms AS f
@@ -171,45 +197,86 @@ async def merge_fresh(tx: Tx, index_id: int) -> None:
     )
 
 
-def _counts_of(
-    index_id: int, prepared: Sequence[tuple[int, int, _PreparedEntry]], term_counts: Sequence[int]
-) -> tuple[int, int]:
-    """Return the number of an index's entries that can be found, and of their terms."""
-    found = [
-        length
-        for (other, _, _), length in zip(prepared, term_counts, strict=True)
-        if other == index_id
-    ]
-    return sum(1 for length in found if length), sum(found)
-
-
-async def hold(tx: Tx, index_id: int) -> None:
-    """Lock an index against changes until the transaction ends; earlier changes are seen."""
+async def hold(tx: Tx, *index_ids: int) -> None:
+    """Lock indexes against changes until the transaction ends; earlier changes are seen."""
     await tx.execute(
-        "SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE",
-        index_id,
+        """
+        SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+        ORDER BY book FOR UPDATE
+        """,
+        list(index_ids),
     )
 
 
-async def hide(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
+def hits_of(number: int, counts: Counter[str]) -> list[tuple[str, int]]:
+    """Return the terms of an entry, each with its hit."""
+    length = min(counts.total(), LENGTH_MAX)
+    return [
+        (term, number << 32 | min(times, LENGTH_MAX) << 16 | length)
+        for term, times in counts.items()
+    ]
+
+
+class _Change(NamedTuple):
+    """What becomes of the row of an entry whose terms are removed: a statement in two parts."""
+
+    of_entries: str
+    among: str
+    condition: str = ""
+
+
+_HIDE: Final = _Change("UPDATE entries AS e SET length = -1", "FROM", "AND e.length >= 0")
+_DELETE: Final = _Change("DELETE FROM entries AS e", "USING")
+_WITHDRAW: Final = _Change(
+    "UPDATE entries AS e SET search_book = NULL, search_entry = NULL", "FROM"
+)
+
+
+async def hide(
+    tx: Tx, index_id: int, indexed: Mapping[int, str], *, searched_elsewhere: bool = False
+) -> None:
     """Make entries unfindable (length -1).
 
-    `indexed` are the texts and cues they were added with.
+    `indexed` are the texts and keywords they were added with. `searched_elsewhere`: their terms
+    may be in other indexes than this one.
     """
-    await _remove_terms(
-        tx,
+    await _remove_terms(tx, index_id, indexed, _HIDE, searched_elsewhere=searched_elsewhere)
+
+
+async def remove(
+    tx: Tx, index_id: int, indexed: Mapping[int, str], *, searched_elsewhere: bool = False
+) -> None:
+    """Remove entries from the index for good, text and all; arguments as `hide`."""
+    await _remove_terms(tx, index_id, indexed, _DELETE, searched_elsewhere=searched_elsewhere)
+
+
+async def withdraw(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
+    """Take the search position from entries, which keep their place in the order of the index.
+
+    Nobody finds them until they get another one. Arguments as `hide`."""
+    await _remove_terms(tx, index_id, indexed, _WITHDRAW, searched_elsewhere=True)
+
+
+async def search_positions(
+    tx: Tx, index_id: int, entries: Sequence[int]
+) -> dict[int, dict[int, int]]:
+    """Return where entries of an index are searched: by search index, their numbers there.
+
+    Entries without a position are left out.
+    """
+    rows = await tx.fetch(
+        """
+        SELECT entry, search_book, search_entry FROM entries WHERE tenant = $1 AND project = $2
+            AND book = $3 AND entry = ANY($4::int4[]) AND search_book IS NOT NULL
+        ORDER BY search_book
+        """,
         index_id,
-        indexed,
-        "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was",
-        "AND e.length >= 0",
+        list(entries),
     )
-
-
-async def remove(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
-    """Remove entries from the index for good, text and all."""
-    await _remove_terms(
-        tx, index_id, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", ""
-    )
+    found: dict[int, dict[int, int]] = {}
+    for row in rows:
+        found.setdefault(row["search_book"], {})[row["entry"]] = row["search_entry"]
+    return found
 
 
 # The postings of some entries taken out, by the terms ($4) and entries ($5) that they were added
@@ -222,11 +289,12 @@ _REMOVE_TERMS: Final = """
         FROM shelf, unnest($4::text[], $5::int4[]) AS p (term, entry)
             WHERE p.entry < shelf.folded_entry GROUP BY 1, 2
     ), emptied AS (
-        DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
+        DELETE FROM posting_lists AS p USING place
+        WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
             AND p.term = place.term AND p.segment = place.segment
             AND NOT EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
     ), shortened AS (
-        UPDATE postings AS p
+        UPDATE posting_lists AS p
         SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit
             WHERE hit >> 32 <> ALL(place.entries))
         FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
@@ -237,20 +305,43 @@ _REMOVE_TERMS: Final = """
 
 
 async def _remove_terms(
-    tx: Tx, index_id: int, indexed: Mapping[int, str], change: str, condition: str
+    tx: Tx, index_id: int, indexed: Mapping[int, str], change: _Change, *, searched_elsewhere: bool
 ) -> None:
     counted = await map_in_thread(list(indexed.values()), lambda text: set(terms(text)))
     for batch in in_batches(
         zip(indexed, counted, strict=True), lambda entry_terms: len(entry_terms[1]), TERMS_MAX
     ):
-        await _remove_batch(tx, index_id, dict(batch), change, condition)
+        named = dict(batch)
+        if not searched_elsewhere:
+            own = {entry: entry for entry in named}
+            await _remove_batch(tx, index_id, index_id, own, named, change)
+            continue
+        positions = await search_positions(tx, index_id, list(named))
+        for search_id, numbers in positions.items():
+            await _remove_batch(tx, index_id, search_id, numbers, named, change)
+        nowhere = named.keys() - {entry for numbers in positions.values() for entry in numbers}
+        if nowhere:
+            await tx.execute(
+                f"""
+                {change.of_entries} WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3
+                    AND e.entry = ANY($4::int4[]) {change.condition}
+                """,
+                index_id,
+                list(nowhere),
+            )
 
 
 async def _remove_batch(
-    tx: Tx, index_id: int, indexed: Mapping[int, set[str]], change: str, condition: str
+    tx: Tx,
+    index_id: int,
+    search_id: int,
+    numbers: Mapping[int, int],
+    indexed: Mapping[int, set[str]],
+    change: _Change,
 ) -> None:
-    term_entries = [(term, entry) for entry, named in indexed.items() for term in named]
-    args = [index_id, *columns_of(term_entries, 2)]
+    """Remove the terms of entries from a search index, where they have these numbers."""
+    term_entries = [(term, number) for entry, number in numbers.items() for term in indexed[entry]]
+    args = [search_id, *columns_of(term_entries, 2)]
     # A transaction that waits here for a fold sees its row of the index, but none of its postings:
     # see `_retry_removal`.
     merged_since = await tx.fetchval(
@@ -260,14 +351,14 @@ async def _remove_batch(
             WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
         ), {_REMOVE_TERMS}, unnoted AS (
             DELETE FROM fresh_terms AS f USING shelf
-            WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = ANY($6::int8[])
+            WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = ANY($6::int4[])
         ), gone AS (
-            {change}
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3
-                AND e.entry = ANY($6::int8[]) {condition}
-                AND was.tenant = $1 AND was.project = $2 AND was.book = $3
-                    AND was.entry = ANY($6::int8[])
-                AND was.entry = e.entry
+            {change.of_entries} {change.among} shelf, entries AS was
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $7
+                AND e.entry = ANY($8::int4[]) {change.condition}
+                AND was.tenant = $1 AND was.project = $2 AND was.book = $7
+                    AND was.entry = ANY($8::int4[])
+                AND was.entry = e.entry AND was.search_book = $3
             RETURNING was.length
         ), counted AS (
             UPDATE books SET entries = books.entries - sizes.entries,
@@ -282,7 +373,9 @@ async def _remove_batch(
                 FROM shelf
         """,
         *args,
-        list(indexed),
+        list(numbers.values()),
+        index_id,
+        list(numbers),
     )
     if merged_since:
         await _retry_removal(tx, args)

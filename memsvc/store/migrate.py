@@ -397,12 +397,23 @@ def in_use(connection: Connection) -> frozenset[str]:
     return frozenset(tables | columns)
 
 
+_DERIVED: Final = frozenset(
+    {"posting_lists", "books.withheld", "entries.search_book", "entries.search_entry"}
+)
+"""Tables and columns whose content an older revision has in another form."""
+
+
 def missing_since(connection: Connection, before: frozenset[str]) -> list[str]:
-    """Return what of `before` no longer exists; a table that went is named without its columns."""
+    """Return what of `before` no longer exists; a table that went is named without its columns.
+
+    What is made anew from the rest is left out.
+    """
     tables = {row.name for row in connection.execute(_KEPT)}
     remaining = tables | {f"{row.name}.{row.place}" for row in connection.execute(_COLUMNS)}
     return sorted(
-        name for name in before - remaining if "." not in name or name.partition(".")[0] in tables
+        name
+        for name in before - remaining - _DERIVED
+        if "." not in name or name.partition(".")[0] in tables
     )
 
 

@@ -234,17 +234,3 @@ async def sessions_of(database: Database, scope: Scope, user: str, *, shared: bo
         found += [row["session"] for row in rows]
         if len(rows) < SESSIONS_PER_PAGE:
             return found
-
-
-async def latest_sessions(tx: Tx, user: str, *, excluded: str, limit: int) -> list[str]:
-    """Return the other sessions in which this user alone spoke, the latest active first."""
-    return await tx.fetch_column(
-        """
-        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3
-            AND user_id <> ''
-            AND NOT shared AND session <> $4 ORDER BY updated_at DESC LIMIT $5
-        """,
-        user,
-        excluded,
-        limit,
-    )

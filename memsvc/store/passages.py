@@ -123,7 +123,7 @@ _SEARCH = f"""
         FROM shelves AS s CROSS JOIN unnest($7::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
             SELECT count(*) AS held, array_agg(hit) AS hits FROM (
-                SELECT hit FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
+                SELECT hit FROM posting_lists AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
                 WHERE p.tenant = $1 AND p.project = s.project AND p.book = $2
                     AND p.term = asked.term COLLATE "C"
                 UNION ALL SELECT hit FROM fresh WHERE fresh.project = s.project

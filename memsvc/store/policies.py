@@ -26,7 +26,7 @@ POLICY = "tenant_only"
 
 STORAGE: dict[str, dict[str, str]] = {
     # Rows that grow with what is added: room in the page for the next version, and vacuum soon.
-    "postings": {"autovacuum_vacuum_scale_factor": "0.05", "fillfactor": "80"},
+    "posting_lists": {"autovacuum_vacuum_scale_factor": "0.05", "fillfactor": "80"},
     # Rows that come and soon go again.
     "fresh_terms": {"autovacuum_vacuum_scale_factor": "0.05"},
     # Tables that only grow: vacuum soon, so that later vacuums have little to do.

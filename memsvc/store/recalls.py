@@ -18,8 +18,8 @@ from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 
-LATEST_ITEMS: Final = 150
-"""Latest short items of a session that are read with a small memory, twice as many of all."""
+LATEST_ITEMS: Final = 300
+"""Latest short items that are read with a small memory."""
 
 REMOVED_FIELDS: Final = {"ref": "", "session": "", "reason": "purged"}
 """Fields of a candidate in a trace that was purged since."""
@@ -83,13 +83,16 @@ class OutdatedFact:
 
 @frozen
 class RecallContent:
-    """Existing part of the request: facts in no order, insights and items by their places."""
+    """Existing part of the request: facts in no order, insights and items by their places.
+
+    `names` are those of the items' indexes, by number."""
 
     facts: list[Fact]
     insights: dict[EntryPlace, Insight]
     items: dict[EntryPlace, Text]
     session: SessionUser | None = None
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 async def read(
@@ -142,6 +145,7 @@ async def read(
         },
         SessionUser(**row["session"]) if row["session"] else None,
         _outdated(row["outdated"] or () if as_of is None else ()),
+        {int(number): name for number, name in (row["names"] or {}).items()},
     )
 
 
@@ -172,9 +176,11 @@ _READ: Final = f"""
             UNION (SELECT latest.book, latest.entry
             FROM unnest($15::int8[]) AS shelf (book) CROSS JOIN LATERAL (
                 SELECT book, entry FROM entries WHERE tenant = $1 AND project = $2
-                    AND book = shelf.book AND length BETWEEN 0 AND {LONG_LENGTH}
-                ORDER BY entry DESC LIMIT {LATEST_ITEMS}) AS latest
-                LIMIT {2 * LATEST_ITEMS})
+                    AND search_book = shelf.book AND length BETWEEN 0 AND {LONG_LENGTH}
+                    AND book <> ALL(coalesce((SELECT withheld FROM books WHERE tenant = $1
+                        AND project = $2 AND book = shelf.book), '{{}}'))
+                ORDER BY search_entry DESC LIMIT {LATEST_ITEMS}) AS latest
+                LIMIT {LATEST_ITEMS})
         ) AS place (book, entry) CROSS JOIN LATERAL (
             SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens
                 FROM entries
@@ -186,7 +192,10 @@ _READ: Final = f"""
            (SELECT to_jsonb(s) FROM (
                 SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
                 WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session,
-           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated, items.*
+           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated,
+           (SELECT jsonb_object_agg(b.book, b.name) FROM (SELECT DISTINCT book FROM said) AS d
+                CROSS JOIN LATERAL (SELECT book, name FROM books WHERE tenant = $1 AND project = $2
+                    AND book = d.book OFFSET 0) AS b) AS names, items.*
     FROM (
         SELECT array_agg(book) AS book, array_agg(entry) AS entry, array_agg(ref) AS ref,
                array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,

@@ -157,7 +157,8 @@ tenant_table(
 )
 
 # The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash
-# of the name; a segment of its postings spans 2 ** segment_bits entries.
+# of the name; a segment of its postings spans 2 ** segment_bits entries. `withheld` are indexes
+# whose entries it has and must not find any more.
 tenant_table(
     "books",
     book=BigInteger,
@@ -168,20 +169,23 @@ tenant_table(
     folded_entry=with_default(Integer, "0"),
     entries=Integer,
     length=BigInteger,
+    withheld=with_default(ARRAY(BigInteger), "'{}'::bigint[]"),
 )
 
 # One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
 # A chunk of a document has the role `document` and the document's name as `ref`; `cues` are words
-# beside the text that find it; `feedback` is 1 where it helped and -1 where it was wrong.
+# beside the text that find it; `feedback` is 1 where it helped and -1 where it was wrong. Its terms
+# and vectors are in its search index, under the number that it has there.
 tenant_table(
     "entries",
     tenant_index("entries_documents", "book", "ref", "start", where="role = 'document'"),
-    # the digests of a session, whichever user's index they are in
+    # partial, so that no query by the order of an index takes it
     tenant_index(
-        "entries_digests",
-        "ref",
-        postgresql_ops={"ref": "text_pattern_ops"},
-        where="role = 'digest'",
+        "entries_search",
+        "search_book",
+        "search_entry",
+        unique=True,
+        where="search_book IS NOT NULL",
     ),
     book=BigInteger,
     entry=Integer,
@@ -199,6 +203,8 @@ tenant_table(
     text=Text,
     cues=text_column(),
     feedback=with_default(SmallInteger, "0"),
+    search_book=Column(BigInteger),
+    search_entry=Column(Integer),
 )
 
 # The terms of an index's newest entries, from `folded_entry` on, which its postings do not have
@@ -215,7 +221,7 @@ tenant_table(
 # common term is few rows and a rare one is one. A hit is one number: the entry (32 bits), its count
 # of the term (16) and of all terms (16).
 tenant_table(
-    "postings",
+    "posting_lists",
     book=BigInteger,
     term=Name,
     segment=Integer,

@@ -121,11 +121,10 @@ tenant_table(
 )
 
 # A session's counters and watermarks; its files are the truth that they are counted from. Entries
-# of its index before `consolidated_entry` are in insights, those before `digested_entry` in the
-# digests by which the user's other sessions find it, and those before `extracted_entry` were read
-# by a model. `policy` is what differs from the options, `summary` says where the event stands that
-# replaces what is before `context_start`. What was said in a session that is `shared`, in which
-# more than one user spoke, is recalled in that session alone.
+# of its index before `consolidated_entry` are in insights, and those before `extracted_entry` were
+# read by a model. `policy` is what differs from the options, `summary` says where the event stands
+# that replaces what is before `context_start`. What was said in a session that is `shared`, in
+# which more than one user spoke, is recalled in that session alone.
 tenant_table(
     "sessions",
     tenant_index("sessions_user", "user_id", "updated_at", where="user_id <> ''"),
@@ -145,7 +144,6 @@ tenant_table(
     compacted_at=Column(Timestamp),
     consolidated_at=Column(Timestamp),
     consolidated_entry=with_default(Integer, "0"),
-    digested_entry=with_default(Integer, "0"),
     extracted_entry=with_default(Integer, "0"),
     shared=with_default(Boolean, "false"),
 )

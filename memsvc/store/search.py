@@ -1,9 +1,11 @@
 """Search: the best entries of some indexes for some terms, in one statement."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
 from itertools import repeat
 from math import isfinite
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
@@ -11,19 +13,13 @@ from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
 
-SESSIONS_MAX: Final = 4
-"""Sessions of a visitor that a search names."""
-
-_Kind = Literal["none", "active", "among"]
-"""Kind of a visitor's sessions that a search names."""
-
 
 @frozen
 class IndexQuery:
     """Index to search for its `best` entries by words, and `best_by_embedding` best by meaning.
 
     `best_by_embedding` takes a vector. `neighbours` neighbours on either side of the first
-    `expand_count` entries are added.
+    `expand_count` entries are added, as the index that keeps their order has them.
     """
 
     index_id: int
@@ -37,12 +33,26 @@ class IndexQuery:
 class IndexMatches:
     """Result of a search of one index.
 
-    Its number of entries, the counts by term, and the candidates.
+    Its number of entries, the counts by term, and the candidates. `names` are those of the indexes
+    that candidates stand in, beside the searched one itself, by number.
     """
 
     entries: int
     counts_by_term: dict[str, int]
     candidates: list[Candidate]
+    names: Mapping[int, str] = field(default_factory=dict)
+
+
+@frozen
+class SearchFilter:
+    """What may be found at all: messages until `as_of`, entries that stand in the index `within`.
+
+    It applies before the best are taken, and words count as rare or common among these alone. What
+    is withheld from an index is found with `within`.
+    """
+
+    as_of: datetime | None = None
+    within: int | None = None
 
 
 @frozen
@@ -53,11 +63,15 @@ class QueryEmbedding:
     model: str
 
 
+NO_FILTER: Final = SearchFilter()
+
+
 async def search(
     tx: Tx,
     queries: Sequence[IndexQuery],
     terms: Sequence[str],
     embedding: QueryEmbedding | None = None,
+    only: SearchFilter = NO_FILTER,
 ) -> dict[int, IndexMatches]:
     """Return the best entries of each index by exact BM25, and their neighbours.
 
@@ -67,31 +81,21 @@ async def search(
     the terms are left out, unless by their meaning. Neighbours come without scores of their own.
     The mark of changes finds entries only after all others.
     """
-    found, _ = await search_visited(tx, queries, terms, embedding, None)
+    found, _ = await search_in_order(tx, queries, terms, embedding, only)
     return found
 
 
-@frozen
-class VisitedSessions:
-    """Which sessions of one user alone a search is to name.
-
-    The others than this one, the latest active first, or those among some.
-    """
-
-    user: str
-    sessions: str | list[str]
-
-
-async def search_visited(
+async def search_in_order(
     tx: Tx,
     queries: Sequence[IndexQuery],
     terms: Sequence[str],
     embedding: QueryEmbedding | None,
-    visited: VisitedSessions | None,
-) -> tuple[dict[int, IndexMatches], list[str]]:
-    """Search as `search`, and name sessions of a user, in one round trip.
+    only: SearchFilter,
+    index_id: int | None = None,
+) -> tuple[dict[int, IndexMatches], int | None]:
+    """Search as `search`; also return where the first entry of an index is searched otherwise.
 
-    Nothing of other sessions' indexes may be displayed.
+    None where that is one of these indexes, and not withheld from it. In one round trip.
     """
     arguments: list[Any] = [
         [query.index_id for query in queries],
@@ -102,10 +106,15 @@ async def search_visited(
         float(LONG_LENGTH),
         [query.expand_count for query in queries],
     ]
-    kind: _Kind = "none"
-    if visited is not None:
-        arguments += (visited.user, visited.sessions)
-        kind = "active" if isinstance(visited.sessions, str) else "among"
+    filter_kind: _Filter = "none"
+    if only.within is not None:
+        filter_kind = "within"
+    elif only.as_of is not None:
+        filter_kind = "as_of"
+    if index_id is not None:
+        arguments.append(index_id)
+    if filter_kind != "none":
+        arguments += (only.as_of, only.within)
     if embedding is not None:
         best_by_embedding = [query.best_by_embedding for query in queries]
         arguments += [
@@ -114,52 +123,56 @@ async def search_visited(
             model_number(embedding.model),
             len(embedding.vector),
         ]
-    rows = await tx.fetch_prepared(_STATEMENTS[embedding is not None, kind], *arguments)
-    sessions: list[str] = (rows[0]["sessions"] or []) if rows else []
-    return {row["book"]: _found(row, terms) for row in rows if row["entries"]}, sessions
+    statement = _STATEMENTS[embedding is not None, index_id is not None, filter_kind]
+    rows = await tx.fetch_prepared(statement, *arguments)
+    unsearched: int | None = rows[0]["unsearched"] if rows else None
+    return {row["shelf"]: _found(row, terms) for row in rows if row["entries"]}, unsearched
 
 
 def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
     """Return the result of one index, from a row that holds it as arrays."""
     scores: dict[int, dict[str, float]] = {}
-    for entry, number, score in zip(
+    for number, term_number, score in zip(
         row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True
     ):
-        scores.setdefault(entry, {})[terms[number - 1]] = score
+        scores.setdefault(number, {})[terms[term_number - 1]] = score
     similarity = {
-        entry: cosine
-        for entry, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
+        number: cosine
+        for number, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
         if isfinite(cosine)
     }
-    entries = row["entries"]
+    numbers = row["search_entries"]
     columns = [row[name] for name in ("length", "speaker", "role", "said_at", "asks", "ref")]
     candidates = [
         *map(
             Candidate,
-            entries,
-            [scores.get(entry, _NO_SCORES) for entry in entries],
+            row["entries"],
+            [scores.get(number, _NO_SCORES) for number in numbers],
             *columns,
-            map(similarity.get, entries),
+            map(similarity.get, numbers),
             repeat(1.0),
             row["feedback"],
+            row["books"],
         )
     ]
     counts = {
         terms[number - 1]: count
         for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)
     }
-    return IndexMatches(row["book_entries"], counts, candidates)
+    names = dict(zip(row["named"] or (), row["names"] or (), strict=True))
+    return IndexMatches(row["book_entries"], counts, candidates, names)
 
 
 _NO_SCORES: Final[dict[str, float]] = {}
 
 # Shaped so that the plan does not hang on estimates: one index scan for each index and term and one
 # for the fresh terms of each index, one hash table and one bounded heap for each index, a hashed
-# look-up for what the best entries matched (`IS TRUE` keeps the IN from becoming a join), and one
-# index scan for all the entries of an index that are returned. What is found in an index comes as
-# arrays: a row for each entry is dearer to make here and twice as dear to read there.
+# look-up for what the best entries matched (`IS TRUE` keeps the IN from becoming a join), one index
+# scan for where the best entries of an index stand, and one for those and their neighbours in each
+# of the indexes that keep their order. What is found in an index comes as arrays: a row for each
+# entry is dearer to make here and twice as dear to read there.
 _SEARCH = """
-    WITH fresh AS MATERIALIZED (
+    WITH {filter}, fresh AS MATERIALIZED (
         SELECT book, term, hit FROM (
             SELECT shelf.book, unnest(f.terms) AS term, unnest(f.hits) AS hit
             FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
@@ -176,22 +189,20 @@ _SEARCH = """
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
             reaching)
-        CROSS JOIN LATERAL (
-            SELECT book, entries, length FROM books WHERE tenant = $1 AND project = $2
-                AND book = shelf.book OFFSET 0
-        ) AS b CROSS JOIN LATERAL (SELECT greatest(b.length, 1)::float8 / greatest(b.entries,
-            1) AS average) AS mean
+        CROSS JOIN LATERAL ({counters}) AS b CROSS JOIN LATERAL (
+            SELECT greatest(b.length, 1)::float8 / greatest(b.entries, 1) AS average) AS mean
         CROSS JOIN LATERAL (
             SELECT average, 0.4::float8 + 0.6 * least(1, greatest(0,
                 (average - $7) / ($8 - $7::float8))) AS b) AS tuned
         CROSS JOIN unnest($6::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
             SELECT count(*) AS held, array_agg(hit) AS hits FROM (
-                SELECT unnest(hits) AS hit FROM postings
+                SELECT unnest(hits) AS hit FROM posting_lists
                 WHERE tenant = $1 AND project = $2 AND book = b.book
                     AND term = asked.term COLLATE "C"
                 UNION ALL SELECT hit FROM fresh WHERE fresh.book = b.book
-                    AND fresh.term = asked.term) AS said) AS m
+                    AND fresh.term = asked.term) AS said
+            WHERE (b.book, (hit >> 32)::int4) {passes}) AS m
         WHERE m.held > 0
     ), {shelves}, best AS MATERIALIZED (
         SELECT s.book, heap.entry, CASE
@@ -213,26 +224,39 @@ _SEARCH = """
             ) AS scores
         FROM (SELECT book, number, weight, bare, each, unnest(hits) AS hit FROM terms OFFSET 0) AS h
         WHERE ((book, (hit >> 32)::int4) IN ({chosen})) IS TRUE GROUP BY book
+    ), placed AS MATERIALIZED (
+        SELECT wanted.book AS shelf, e.book, e.entry, e.search_entry FROM (
+            SELECT book, array_agg(entry) AS entries FROM ({chosen}) AS every GROUP BY book
+        ) AS wanted CROSS JOIN LATERAL (
+            SELECT book, entry, search_entry FROM entries WHERE tenant = $1 AND project = $2
+                AND search_book = wanted.book AND search_entry = ANY(wanted.entries) OFFSET 0) AS e
     ), places AS (
-        SELECT book, array_agg(entry) AS entries FROM (
-            {chosen}
-            UNION ALL SELECT book, entry + step FROM best CROSS
-                JOIN LATERAL generate_series(-reach, reach) AS step
-            WHERE reach > 0{beside}) AS every GROUP BY book
+        SELECT shelf, book, array_agg(entry) AS entries FROM (
+            SELECT shelf, book, entry FROM placed
+            UNION ALL SELECT p.shelf, p.book, p.entry + step FROM best JOIN placed AS p
+                ON p.shelf = best.book AND p.search_entry = best.entry
+                CROSS JOIN LATERAL generate_series(-reach, reach) AS step
+            WHERE reach > 0{beside}) AS every GROUP BY shelf, book
+    ), rows AS (
+        SELECT places.shelf, array_agg(e.book) AS books, array_agg(e.entry) AS entries,
+            array_agg(e.search_entry) AS search_entries, array_agg(length) AS length,
+            array_agg(speaker) AS speaker, array_agg(role) AS role, array_agg(said_at) AS said_at,
+            array_agg(asks) AS asks, array_agg(ref) AS ref, array_agg(feedback) AS feedback
+        FROM places CROSS JOIN LATERAL (
+            SELECT * FROM entries WHERE tenant = $1 AND project = $2 AND book = places.book
+                AND entry = ANY(places.entries) AND length >= 0{until} OFFSET 0) AS e
+        GROUP BY places.shelf
     ), found AS (
-        SELECT book, s.entries AS book_entries, s.held_by, s.held, scored, numbers, scores,
-            {cosines}, e.*
-        FROM places JOIN shelves AS s USING (book) LEFT JOIN matched USING (book){joined} CROSS
-            JOIN LATERAL (
-            SELECT array_agg(entry) AS entries, array_agg(length) AS length,
-                array_agg(speaker) AS speaker,
-                   array_agg(role) AS role, array_agg(said_at) AS said_at, array_agg(asks) AS asks,
-                   array_agg(ref) AS ref, array_agg(feedback) AS feedback
-            FROM entries WHERE tenant = $1 AND project = $2 AND book = s.book
-                AND entry = ANY(places.entries)
-                AND length >= 0) AS e
+        SELECT rows.*, s.entries AS book_entries, s.held_by, s.held, scored, numbers, scores,
+            {cosines}, titles.*
+        FROM rows JOIN shelves AS s ON s.book = rows.shelf
+            LEFT JOIN matched ON matched.book = rows.shelf{joined} CROSS JOIN LATERAL (
+            SELECT array_agg(b.book) AS named, array_agg(b.name) AS names FROM (
+                SELECT DISTINCT book FROM placed WHERE shelf = rows.shelf AND book <> shelf
+            ) AS other CROSS JOIN LATERAL (SELECT book, name FROM books WHERE tenant = $1
+                AND project = $2 AND book = other.book OFFSET 0) AS b) AS titles
     )
-    SELECT * FROM (SELECT {sessions} AS sessions) AS visited LEFT JOIN found ON true
+    SELECT * FROM (SELECT {unsearched} AS unsearched) AS first LEFT JOIN found ON true
 """
 _INDEXES_BY_TERMS = """shelves AS (
         SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by,
@@ -241,27 +265,26 @@ _INDEXES_BY_TERMS = """shelves AS (
     )"""
 # By how many signs differ (in the index alone), then exactly over ten times as many as requested.
 # Vectors of another length than the query's are left out.
-_INDEXES_BY_EMBEDDING = f"""shelves AS (
+_INDEXES_BY_EMBEDDING = """shelves AS (
         SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
             reaching)
         CROSS JOIN LATERAL (
-            SELECT entries FROM books WHERE tenant = $1 AND project = $2
-                AND book = shelf.book OFFSET 0) AS b
+{counters}) AS b
         CROSS JOIN LATERAL (
             SELECT array_agg(number) AS held_by, array_agg(held::int4) AS held FROM terms
                 WHERE book = shelf.book) AS t
     ), meant AS MATERIALIZED (
-        SELECT {{vector}}::float4[]::halfvec AS vector,
-            binary_quantize({{vector}}::float4[]::halfvec) AS signs
+        SELECT {vector}::float4[]::halfvec AS vector,
+            binary_quantize({vector}::float4[]::halfvec) AS signs
     ), coarse AS MATERIALIZED (
         SELECT shelf.book, shelf.near, one.entry
-        FROM unnest($3::int8[], {{near}}::int4[]) AS shelf (book, near) CROSS JOIN LATERAL (
+        FROM unnest($3::int8[], {near}::int4[]) AS shelf (book, near) CROSS JOIN LATERAL (
             SELECT entry FROM embeddings
-            WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {{model}}
-                AND length(signs) = {{dimensions}}
+            WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {model}
+                AND length(signs) = {dimensions} AND (book, entry) {passes}
             ORDER BY signs <~> (SELECT signs FROM meant), entry DESC
-            LIMIT greatest({CANDIDATES_MIN}, {CANDIDATE_FACTOR} * shelf.near)) AS one
+            LIMIT greatest({least}, {factor} * shelf.near)) AS one
         WHERE shelf.near > 0
     ), near AS MATERIALIZED (
         SELECT book, entry, 1 - distance AS cosine, place FROM (
@@ -270,51 +293,103 @@ _INDEXES_BY_EMBEDDING = f"""shelves AS (
                        ORDER BY one.distance, coarse.entry DESC) AS place
             FROM coarse CROSS JOIN LATERAL (
                 SELECT vector <=> (SELECT vector FROM meant) AS distance FROM embeddings
-                WHERE tenant = $1 AND project = $2 AND book = coarse.book AND model = {{model}}
+                WHERE tenant = $1 AND project = $2 AND book = coarse.book AND model = {model}
                     AND entry = coarse.entry OFFSET 0) AS one) AS ordered
         WHERE place <= near
     )"""
 _EMBEDDING_NEIGHBOURS = """
-            UNION ALL SELECT book, entry + step FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step)
-                WHERE place <= 20"""
+            UNION ALL SELECT p.shelf, p.book, p.entry + step FROM near JOIN placed AS p
+                ON p.shelf = near.book AND p.search_entry = near.entry
+                CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE place <= 20"""
 _SIMILARITY = """ LEFT JOIN (
-            SELECT book, array_agg(entry) AS alike, array_agg(cosine) AS cosines FROM near
-                GROUP BY book
-        ) AS meanings USING (book)"""
-_SESSIONS = """ARRAY(
-        SELECT session FROM sessions
-        WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND NOT shared
-            AND """
-_VISITOR_SESSIONS: Final[dict[_Kind, str]] = {
-    "none": "NULL::text[]",
-    "active": f"{_SESSIONS}session <> $11 ORDER BY updated_at DESC LIMIT {SESSIONS_MAX})",
-    "among": f"{_SESSIONS}session = ANY($11::text[]))",
-}
+            SELECT book AS near_book, array_agg(entry) AS alike, array_agg(cosine) AS cosines
+            FROM near GROUP BY book
+        ) AS meanings ON near_book = rows.shelf"""
+# The search index of the first entry of an index, unless it is searched and shows that entry.
+_UNSEARCHED: Final = """(SELECT b.book FROM (
+            SELECT search_book FROM entries WHERE tenant = $1 AND project = $2 AND book = $10
+            ORDER BY entry LIMIT 1) AS e CROSS JOIN LATERAL (
+            SELECT book, withheld FROM books WHERE tenant = $1 AND project = $2
+                AND book = e.search_book OFFSET 0) AS b
+        WHERE b.book <> ALL($3::int8[]) OR $10 = ANY(b.withheld))"""
+_HIDDEN: Final = """hidden AS MATERIALIZED (
+        SELECT b.book, e.search_entry FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
+            SELECT book, unnest(withheld) AS other FROM books WHERE tenant = $1 AND project = $2
+                AND book = shelf.book AND withheld <> '{}' OFFSET 0
+        ) AS b CROSS JOIN LATERAL (
+            SELECT search_entry FROM entries WHERE tenant = $1 AND project = $2
+                AND book = b.other AND search_book = b.book OFFSET 0) AS e)"""
+_ALLOWED: Final = """allowed AS MATERIALIZED (
+        SELECT shelf.book, e.search_entry, e.length
+        FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL ({entries}) AS e
+        WHERE ({as_of}::timestamptz IS NULL OR said_at <= {as_of})
+    ), allowed_counts AS MATERIALIZED (
+        SELECT book, count(*) AS entries, sum(length) AS length FROM allowed GROUP BY book
+    )"""
+_OF_SEARCH_INDEX: Final = """
+            SELECT search_entry, length, said_at FROM entries WHERE tenant = $1 AND project = $2
+                AND search_book = shelf.book AND length >= 0 AND {within}::int8 IS NULL
+                AND book <> ALL(coalesce((SELECT withheld FROM books WHERE tenant = $1
+                    AND project = $2 AND book = shelf.book), '{{}}')) OFFSET 0"""
+_WITHIN: Final = """
+            SELECT search_entry, length, said_at FROM (
+                SELECT search_book, search_entry, length, said_at FROM entries WHERE tenant = $1
+                    AND project = $2 AND book = {within} AND length >= 0 OFFSET 0) AS own
+            WHERE search_book = shelf.book"""
+_COUNTERS: Final = """
+            SELECT book, entries, length FROM books WHERE tenant = $1 AND project = $2
+                AND book = shelf.book AND entries > 0 OFFSET 0"""
+_ALLOWED_COUNTERS: Final = """
+            SELECT book, entries::int4 AS entries, length FROM allowed_counts
+            WHERE book = shelf.book"""
+
+_Filter = Literal["none", "as_of", "within"]
 
 
-def _statement(*, with_embedding: bool, session_kind: _Kind) -> str:
-    first = 10 if session_kind == "none" else 12
-    numbers = {
-        name: f"${first + at}" for at, name in enumerate(("near", "vector", "model", "dimensions"))
-    }
+def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) -> str:
+    parameters = iter(range(11 if with_first else 10, 20))
+    only = (
+        {}
+        if filter_kind == "none"
+        else {name: f"${next(parameters)}" for name in ("as_of", "within")}
+    )
+    numbers = {name: f"${next(parameters)}" for name in ("near", "vector", "model", "dimensions")}
+    given, counters, passes, until = _HIDDEN, _COUNTERS, "NOT IN (SELECT * FROM hidden)", ""
+    if only:
+        entries = (_WITHIN if filter_kind == "within" else _OF_SEARCH_INDEX).format(**only)
+        given, counters = _ALLOWED.format(entries=entries, **only), _ALLOWED_COUNTERS
+        passes = "IN (SELECT book, search_entry FROM allowed)"
+        until = " AND ({as_of} IS NULL OR said_at <= {as_of})".format(**only)
     all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
+    by_embedding = _INDEXES_BY_EMBEDDING.format(
+        counters=counters,
+        passes=passes,
+        least=CANDIDATES_MIN,
+        factor=CANDIDATE_FACTOR,
+        **numbers,
+    )
     return _SEARCH.format(
         mark=CHANGE_MARK,
-        shelves=_INDEXES_BY_EMBEDDING.format(**numbers) if with_embedding else _INDEXES_BY_TERMS,
+        filter=given,
+        counters=counters,
+        passes=passes,
+        shelves=by_embedding if with_embedding else _INDEXES_BY_TERMS,
         chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
         beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",
+        until=until,
         cosines="alike, cosines"
         if with_embedding
         else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
         joined=_SIMILARITY if with_embedding else "",
-        sessions=_VISITOR_SESSIONS[session_kind],
+        unsearched=_UNSEARCHED if with_first else "NULL::int8",
     )
 
 
 _STATEMENTS: Final = {
-    (with_embedding, session_kind): _statement(
-        with_embedding=with_embedding, session_kind=session_kind
+    (with_embedding, with_first, filter_kind): _statement(
+        with_embedding=with_embedding, with_first=with_first, filter_kind=filter_kind
     )
     for with_embedding in (False, True)
-    for session_kind in _VISITOR_SESSIONS
+    for with_first in (False, True)
+    for filter_kind in get_args(_Filter)
 }

@@ -50,13 +50,15 @@ class StoredSession:
 class SessionStatus:
     """State of a session for a new turn: the turn's guard if it was stored, and more.
 
-    `digests` are of the items before the turn, `only_user` is the only speaker, if there is one.
+    `digests` are of the items before the turn, `user_id` is the last speaker, `shared` whether
+    others spoke.
     """
 
     guard: Guard | None
     digests: list[int]
     policy: dict[str, Any] | None
-    only_user: str | None
+    user_id: str
+    shared: bool
 
 
 async def read_status(
@@ -70,7 +72,7 @@ async def read_status(
     [row] = await tx.fetch_prepared(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
-            s.policy, CASE WHEN NOT s.shared THEN s.user_id END AS only_user,
+            s.policy, coalesce(s.user_id, '') AS user_id, coalesce(s.shared, false) AS shared,
             ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2
                 AND e.book = $5
                   AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC
@@ -91,13 +93,11 @@ async def read_status(
         purge_marker(session, turn),
     )
     fields = dict(row)
-    digests, policy, only_user = (
-        fields.pop("digests")[::-1],
-        fields.pop("policy"),
-        fields.pop("only_user"),
+    digests, *session_fields = (
+        fields.pop(name) for name in ("digests", "policy", "user_id", "shared")
     )
     return SessionStatus(
-        Guard(**fields) if fields["token"] is not None else None, digests, policy, only_user or None
+        Guard(**fields) if fields["token"] is not None else None, digests[::-1], *session_fields
     )
 
 

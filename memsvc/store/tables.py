@@ -47,7 +47,7 @@ class TenantTable:
 # Bytes on disk of what is derived, indexes included, per row: measured with English turns of 12 to
 # 1,200 words in sessions of 6 to 1,200 turns, where they gave 0.8 to 1.6 of the true size. Reading
 # the rows would take as long as reading all that is stored.
-ENTRY_BYTES: Final = 700
+ENTRY_BYTES: Final = 850
 TERM_BYTES: Final = 25
 FACT_BYTES: Final = 1300
 TRACE_BYTES: Final = 2000
@@ -160,7 +160,7 @@ TABLES: Final[Mapping[str, TenantTable]] = {
         owners="session user_id",
         usage=_derived(f"count(*) * {TRACE_BYTES}"),
     ),
-    "postings": _of_index("term segment", archive=Archive.DERIVED, derived_from="entries"),
+    "posting_lists": _of_index("term segment", archive=Archive.DERIVED, derived_from="entries"),
     "fresh_terms": _of_index("entry", archive=Archive.DERIVED, derived_from="entries"),
     "embeddings": _of_index(
         "model entry",

@@ -1,6 +1,7 @@
 """Vectors of entries, where PostgreSQL has pgvector.
 
-The table (in `migrate.py`) is derived from the entries: dropping it loses nothing but time.
+The table (in `migrate.py`) is derived from the entries: dropping it loses nothing but time. Its
+entries are numbered as their search index does.
 """
 
 import hashlib
@@ -55,15 +56,16 @@ async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) 
     """
     return await tx.fetch_pairs(
         f"""
-        SELECT e.entry, CASE WHEN e.cues IN ('', '{CHANGE_MARK}') THEN e.text
+        SELECT e.search_entry, CASE WHEN e.cues IN ('', '{CHANGE_MARK}') THEN e.text
             ELSE e.text || E'\\n' || e.cues END AS text
             FROM entries AS e
-        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry > $5 AND e.length > 0
+        WHERE e.tenant = $1 AND e.project = $2 AND e.search_book = $3
+            AND e.search_entry > $5 AND e.length > 0
             AND NOT EXISTS (
             SELECT FROM embeddings AS v
             WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = $4
-                AND v.entry = e.entry)
-        ORDER BY e.entry LIMIT $6
+                AND v.entry = e.search_entry)
+        ORDER BY e.search_entry LIMIT $6
         """,
         index_id,
         model_number(model),
@@ -100,10 +102,11 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
     return await tx.execute(
         """
         INSERT INTO embeddings (tenant, project, book, model, entry, signs, vector)
-        SELECT e.tenant, e.project, e.book, $4, e.entry, binary_quantize(cut.vector), cut.vector
+        SELECT e.tenant, e.project, e.search_book, $4, e.search_entry, binary_quantize(cut.vector),
+            cut.vector
         FROM unnest($5::int4[]) WITH ORDINALITY AS n (entry, at)
-        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = n.entry
-            AND e.length > 0
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.search_book = $3
+            AND e.search_entry = n.entry AND e.length > 0
         CROSS JOIN LATERAL (
             SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut
         ON CONFLICT (tenant, project, book, model, entry) DO NOTHING
@@ -147,6 +150,24 @@ async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     )
 
 
+async def move(tx: Tx, source_id: int, index_id: int, numbers: Mapping[int, int]) -> None:
+    """Give vectors of one index, by number, to another one, where the entries have new numbers."""
+    await tx.execute(
+        """
+        UPDATE embeddings AS v SET book = $4, entry = moved.number
+        FROM (SELECT DISTINCT model FROM embeddings
+              WHERE tenant = $1 AND project = $2 AND book = $3) AS kept
+        CROSS JOIN unnest($5::int4[], $6::int4[]) AS moved (entry, number)
+        WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = kept.model
+            AND v.entry = moved.entry
+        """,
+        source_id,
+        index_id,
+        list(numbers),
+        list(numbers.values()),
+    )
+
+
 async def prune(tx: Tx, index_id: int) -> int:
     """Delete the vectors of entries that can no longer be found; return how many."""
     return await tx.execute(
@@ -154,8 +175,8 @@ async def prune(tx: Tx, index_id: int) -> int:
         DELETE FROM embeddings AS v WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3
             AND NOT EXISTS (
             SELECT FROM entries AS e
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = v.entry
-                AND e.length > 0)
+            WHERE e.tenant = $1 AND e.project = $2 AND e.search_book = $3
+                AND e.search_entry = v.entry AND e.length > 0)
         """,
         index_id,
     )

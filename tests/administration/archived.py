@@ -99,7 +99,7 @@ async def hits(admin: asyncpg.Connection, tenant: bytes) -> set[tuple[Any, ...]]
     """Every hit of the index, wherever it stands."""
     found = await admin.fetch(
         """
-        SELECT project, book, term, hit FROM postings, unnest(hits) AS hit WHERE tenant = $1
+        SELECT project, book, term, hit FROM posting_lists, unnest(hits) AS hit WHERE tenant = $1
         UNION ALL
         SELECT project, book, u.term, u.hit FROM fresh_terms, unnest(terms, hits) AS u (term, hit)
             WHERE tenant = $1

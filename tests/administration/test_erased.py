@@ -105,10 +105,9 @@ async def test_a_purge_leaves_no_word_of_what_it_took_and_no_name(
         *(
             "blocks.content",
             "entries.text",
-            "entries.cues",
             "facts.value",
             "insights.summary",
-            "postings.term",
+            "posting_lists.term",
         ),
         *("fresh_terms.terms", "notion_tags.tag", "memory_settings.prompt"),
     } <= set().union(*planted.values())

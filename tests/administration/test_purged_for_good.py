@@ -132,7 +132,7 @@ async def test_a_session_that_others_share_stays_and_nothing_brings_the_facts_ab
     assert database is not None
     rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
     assert not +(await rebuilding.run(scope, "room"))
-    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
+    for user, learnt_in in (await rebuilding.users(scope)).items():
         assert not +(await rebuilding.check_user(scope, user, learnt_in, fix=True))
     facts = (await call("memory_list_facts", session_id="else", user_id="ann", state="all"))[
         "facts"

@@ -152,7 +152,7 @@ async def test_what_is_derived_is_counted_as_about_what_it_takes_on_disk(
 async def on_disk(admin: asyncpg.Connection) -> int:
     """What the tables of what is derived take, their indexes too, without what is dead."""
     sizes = []
-    for table in ("entries", "fresh_terms", "postings", "facts", "recalls", "embeddings"):
+    for table in ("entries", "fresh_terms", "posting_lists", "facts", "recalls", "embeddings"):
         await admin.execute(f"VACUUM FULL {table}")
         sizes.append(await admin.fetchval("SELECT pg_total_relation_size($1::regclass)", table))
     return sum(sizes)

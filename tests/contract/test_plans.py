@@ -50,7 +50,7 @@ WHOLE: dict[str, dict[str, str]] = {
     "memories_update": {"facts": "the test lists them", "memories": "the same"},
     "memories_history": {"facts": "those that hold no more have no index by what they say"},
     "memories_delete": {"facts": "as memories_history"},
-    "memories_delete_all": dict.fromkeys(("facts", "memories", "entries", "postings"), "all"),
+    "memories_delete_all": dict.fromkeys(("facts", "memories", "entries", "posting_lists"), "all"),
 }
 """What is known to read more, of which table, and why."""
 

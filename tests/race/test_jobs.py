@@ -34,7 +34,7 @@ class _Undone(Exception):
 async def write(tx: Tx, subject: str, number: int) -> None:
     """Store something under a subject, and have a job look at it."""
     await tx.execute(
-        "INSERT INTO postings (tenant, project, book, term, segment, hits) VALUES ($1, $2, 1, $3,"
+        "INSERT INTO posting_lists (tenant, project, book, term, segment, hits) VALUES ($1, $2, 1, $3,"
         " $4, '{}')",
         subject,
         number,
@@ -45,7 +45,8 @@ async def write(tx: Tx, subject: str, number: int) -> None:
 async def read(database: Database, scope: Scope, subject: str) -> set[int]:
     async with database.begin(scope, read_only=True) as tx:
         rows = await tx.fetch(
-            "SELECT segment FROM postings WHERE tenant = $1 AND project = $2 AND term = $3", subject
+            "SELECT segment FROM posting_lists WHERE tenant = $1 AND project = $2 AND term = $3",
+            subject,
         )
     return {row["segment"] for row in rows}
 

@@ -27,10 +27,18 @@ ENTRY = (
 )
 SCOPE = "o.tenant, o.project"
 ORPHANS = (
-    *(
-        f"SELECT FROM {table} AS o WHERE {ENTRY.format(SCOPE)}"
-        for table in ("fresh_terms", "facts", "notions")
-    ),
+    *(f"SELECT FROM {table} AS o WHERE {ENTRY.format(SCOPE)}" for table in ("facts", "notions")),
+    """
+    SELECT FROM fresh_terms AS o WHERE NOT EXISTS (SELECT FROM entries AS e
+        WHERE (e.tenant, e.project, e.search_book, e.search_entry)
+            = (o.tenant, o.project, o.book, o.entry))
+    """,
+    """
+    SELECT FROM posting_lists AS o CROSS JOIN LATERAL unnest(o.hits) AS hit
+    WHERE NOT EXISTS (SELECT FROM entries AS e
+        WHERE (e.tenant, e.project, e.search_book, e.search_entry)
+            = (o.tenant, o.project, o.book, (hit >> 32)::int4))
+    """,
     "SELECT FROM entries AS o WHERE NOT EXISTS (SELECT FROM books AS b WHERE b.book = o.book)",
     "SELECT FROM blocks AS o WHERE NOT EXISTS (SELECT FROM streams AS s WHERE s.stream = o.stream)",
     (
@@ -41,7 +49,7 @@ ORPHANS = (
     SELECT FROM books AS b CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE length > 0) AS entries,
             coalesce(sum(greatest(length, 0)), 0) AS length
-        FROM entries AS e WHERE (e.tenant, e.project, e.book) = (b.tenant, b.project,
+        FROM entries AS e WHERE (e.tenant, e.project, e.search_book) = (b.tenant, b.project,
             b.book)) AS counted
     WHERE (b.entries, b.length) <> (counted.entries, counted.length)
     """,
@@ -112,7 +120,7 @@ async def checked(call: Door, admin: asyncpg.Connection, clock: Any, tokens: Any
     rebuilding = TurnRebuild(call.database, clock, tokens, TurnOptions())
     for session in await rebuilding.sessions(scope):
         assert not +(await rebuilding.check(scope, session)), session
-    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
+    for user, learnt_in in (await rebuilding.users(scope)).items():
         assert not +(await rebuilding.check_user(scope, user, learnt_in))
     for book in (FILE_INDEX, "knowledge", "memories/u0", "memories/u1"):
         assert not +(await rebuilding.check_index(scope, book)), book

@@ -151,7 +151,7 @@ def test_a_transaction_begins_without_a_set_of_its_own(scope: Scope, purging: bo
     [
         (
             (
-                "SELECT hits FROM postings WHERE tenant = $1 AND project = $2 AND book = 1 AND term ="
+                "SELECT hits FROM posting_lists WHERE tenant = $1 AND project = $2 AND book = 1 AND term ="
                 " 'tea'"
             ),
             "term = 'tea'",

@@ -189,7 +189,7 @@ async def test_a_hidden_entry_can_be_read_by_number_and_a_removed_one_is_gone(
         0: "kumquat one",
         2: "kumquat three",
     }
-    for table in ("entries", "postings", "fresh_terms"):
+    for table in ("entries", "posting_lists", "fresh_terms"):
         rows = await admin.fetch(f"SELECT t::text FROM {table} AS t")
         assert not any("kumquat two" in row[0] for row in rows)
 
@@ -267,7 +267,7 @@ async def test_terms_wait_beside_the_postings_and_are_found_and_taken_back_on_ei
     database: Database, scope: Scope, new, admin: asyncpg.Connection
 ) -> None:
     waiting = "SELECT count(*) FROM fresh_terms"
-    folded = "SELECT coalesce(sum(cardinality(hits)), 0) FROM postings WHERE term = 'kumquat'"
+    folded = "SELECT coalesce(sum(cardinality(hits)), 0) FROM posting_lists WHERE term = 'kumquat'"
     for number in range(FRESH_MAX - 1):
         await add(database, scope, new(f"kumquat {number}"))
     assert (await admin.fetchval(waiting), await admin.fetchval(folded)) == (FRESH_MAX - 1, 0)
@@ -315,7 +315,7 @@ async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves
     assert await found(database, scope, "zeppelin") == list(range(1, FRESH_MAX + 1))
     assert (
         await admin.fetchval(
-            "SELECT count(*) FROM postings WHERE term LIKE 'kumquat%' OR term LIKE 'walrus%'"
+            "SELECT count(*) FROM posting_lists WHERE term LIKE 'kumquat%' OR term LIKE 'walrus%'"
         )
         == 0
     )

@@ -114,6 +114,10 @@ async def test_the_migrations_make_the_same_columns_and_indexes_as_the_schema(
         await made.close()
 
 
+STOPPED = {"0025", "0026"}
+"""Revisions before which every server is stopped: one of before refuses to start on them."""
+
+
 async def test_what_a_version_writes_suits_the_schema_of_the_next(
     empty_urls: DatabaseUrls, server: TestServer
 ) -> None:
@@ -129,6 +133,9 @@ async def test_what_a_version_writes_suits_the_schema_of_the_next(
             for name, query in WRITTEN.items()
         }
         await connection.close()
+        if revision in STOPPED:
+            before = now
+            continue
         for name, existing in before.items():
             assert existing.keys() <= now[name].keys(), revision
         for column, row in now["columns"].items():

@@ -148,10 +148,10 @@ async def test_search_reads_the_postings_of_each_term_by_one_index_scan(
 ) -> None:
     plans = record_plans(monkeypatch)
     await filled("memory_before_turn", **CALLS["memory_before_turn"])
-    searches = [plan for plan in plans if re.search(r"\bpostings\b", plan.sql)]
+    searches = [plan for plan in plans if re.search(r"\bposting_lists\b", plan.sql)]
     assert searches
     for plan in searches:
-        found = [read for read in plan.reads if read.table == "postings"]
+        found = [read for read in plan.reads if read.table == "posting_lists"]
         assert found
         for read in found:
             assert read.kind in ("Index Only Scan", "Index Scan")

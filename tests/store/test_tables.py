@@ -102,7 +102,7 @@ def test_whoever_finds_something_is_deleted_before_it() -> None:
     assert {*order} == {*TABLES}
     found_by = {
         "job_refs": "files",
-        "postings": "entries",
+        "posting_lists": "entries",
         "facts": "entries",
         "entries": "books",
         "edges": "notions",

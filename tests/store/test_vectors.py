@@ -390,7 +390,7 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
                     await connection.execute(f"SET LOCAL enable_{kind} = off")
                 await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
                 raw = await connection.fetchval(
-                    f"EXPLAIN (FORMAT JSON) {search._STATEMENTS[True, 'none']}",
+                    f"EXPLAIN (FORMAT JSON) {search._STATEMENTS[True, False, 'none']}",
                     *(
                         scope.tenant,
                         scope.project,

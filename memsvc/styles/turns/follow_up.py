@@ -45,17 +45,16 @@ class FollowUp:
         first: int,
         items: int,
         index_ids: Collection[int],
-        at_once: bool = False,
     ) -> None:
         """Queue the jobs after a turn, as the last statements of its transaction.
 
-        The turn's `items` begin with the entry `first` of its session, and it added to these
-        `index_ids`. `at_once`: the session is followed up after this turn."""
+        The turn's `items` begin with the entry `first` of its session, and it added to these search
+        indexes, `index_ids`."""
         now = self._clock.now()
         if self._embeds:
             for index_id in sorted(index_ids):
                 await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=now)
-        if self._steps and (at_once or first // ITEM_INTERVAL != (first + items) // ITEM_INTERVAL):
+        if self._steps and first // ITEM_INTERVAL != (first + items) // ITEM_INTERVAL:
             await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now, delay_s=SETTLE_S)
         for name in self._after_each_turn:
             await jobs.enqueue(tx, name, session, now=now, delay_s=SETTLE_S)

@@ -31,8 +31,8 @@ from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRew
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
-from memsvc.styles.turns.recall.digests import SessionDigests
 from memsvc.styles.turns.recall.recall import TurnRecall
+from memsvc.styles.turns.session_placement import SessionPlacement
 from memsvc.styles.turns.turn_tools import OperationTools, TurnTokens, TurnTools
 from memsvc.styles.turns.turns import TurnMemory
 
@@ -149,13 +149,11 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     }
     compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
     follow_up = FollowUp(
-        [compaction.follow_up, SessionDigests(database, clock, options).follow_up],
-        clock,
-        embeds=embeds,
-        after_each_turn=job_names[EXTRACT_JOB],
+        [compaction.follow_up], clock, embeds=embeds, after_each_turn=job_names[EXTRACT_JOB]
     )
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     ports = (database, clock, tokens, meter)
+    placement = SessionPlacement(database, clock, options)
     memory = TurnMemory(*ports, options, follow_up=follow_up, recall=recall, policy=policy)
     maintenance = SessionMaintenance(compaction)
     traces = RecallTraces(database, clock, meter, options.trace)
@@ -182,7 +180,10 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
             *tools_of(ImportTools(session_import)),
             *(tools_of(shadow) if options.shadow.enabled else []),
         ],
-        jobs=[*follow_up.jobs, *maintenance.jobs(), *model_jobs, traces.job, rereading.job],
+        jobs=[
+            *(*follow_up.jobs, *placement.jobs, *maintenance.jobs()),
+            *(*model_jobs, traces.job, rereading.job),
+        ],
         guides=(guide(),),
         completions=completions(database),
         background=(traces.writer.running,),

@@ -1,4 +1,4 @@
-"""The indexes of turn memory: a session's items, a session's facts, and a user's facts."""
+"""The indexes of turn memory: items and facts of a session, and all that a user said or is."""
 
 from memsvc.core.frozen import frozen
 from memsvc.store.index import index_id_of
@@ -20,6 +20,21 @@ def named(name: str) -> TurnIndex:
 def turns(session: str) -> TurnIndex:
     """Return the index of a session's items, in order."""
     return named(f"turns/{session}")
+
+
+def session_of(name: str) -> str:
+    """Return the session whose items are in the index of this name."""
+    return name.removeprefix("turns/")
+
+
+def said(user: str) -> TurnIndex:
+    """Return the search index of all that was said in the sessions of a user."""
+    return named(f"said/{user}")
+
+
+def searched(session: str, user: str, *, shared: bool) -> TurnIndex:
+    """Return the search index of a session's items: that of its user, if it has only one."""
+    return said(user) if user and not shared else turns(session)
 
 
 def facts(session: str, user: str) -> list[TurnIndex]:
@@ -47,8 +62,3 @@ def insights(session: str, user: str) -> list[TurnIndex]:
 def insights_from(facts: str) -> TurnIndex:
     """Return the index of insights about the facts of this index."""
     return named("insights/" + facts.removeprefix("facts/"))
-
-
-def digests(user: str) -> TurnIndex:
-    """Return the index of a user's session digests, used to find a session from another one."""
-    return named(f"digests/{user}")

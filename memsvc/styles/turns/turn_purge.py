@@ -16,7 +16,7 @@ from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
-from memsvc.store import digests, facts, file_gc, files, guard, index, ownership, tenant_purge
+from memsvc.store import facts, file_gc, files, guard, index, ownership, placement, tenant_purge
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.index import index_id_of
@@ -33,17 +33,17 @@ from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
 from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB
-from memsvc.styles.turns.recall.digests import digest_prefix
+from memsvc.styles.turns.recall.recall_request import EARLIEST
+from memsvc.styles.turns.session_placement import PLACE_JOB
 
 STEP: Final = 200
-_JOBS: Final = (FOLLOW_UP_JOB, EXTRACT_JOB, SUMMARISE_JOB, MAINTAIN_JOB)
+_JOBS: Final = (FOLLOW_UP_JOB, PLACE_JOB, EXTRACT_JOB, SUMMARISE_JOB, MAINTAIN_JOB)
 _USER_FACTS_PREFIX: Final = "facts/user/"
 _USER_INSIGHTS_PREFIX: Final = "insights/user/"
 FACTS_MAX: Final = 10_000
-SESSIONS_MAX: Final = 200
-"""Latest sessions of a user that are searched for a fact of the purged session."""
-INDEXES_AT_ONCE: Final = 20
-CANDIDATES: Final = 20
+CANDIDATES: Final = 200
+"""Best matches of a fact, in all that its user said, among which another statement of it is sought.
+"""
 TEXT_CHARS_MAX: Final = 20_000
 LINES: Final = "lines"
 """Name under which removed lines of such files are counted."""
@@ -88,11 +88,12 @@ class TurnOwners:
                 *repeated_steps,
                 *(ownership.facts_of_session(name, session) for name in fact_index_names),
                 *(self._insight(name, one, session) for name, one in cited),
+                _items(session, [index_id_of(name) for name in excluded]),
                 _turns(session, self.clock),
             ),
             index_names=tuple(index.name for index in session_indexes),
             owners=(("session", session),),
-            last=(_row(session), _digests(session, [index_id_of(name) for name in excluded])),
+            last=(_row(session),),
             jobs=(
                 *((name, session) for name in _JOBS),
                 *((EMBED_JOB, str(index.number)) for index in session_indexes),
@@ -107,7 +108,7 @@ class TurnOwners:
         user_indexes = [
             *turn_index.facts("", user)[1:],
             *turn_index.insights("", user)[1:],
-            turn_index.digests(user),
+            turn_index.said(user),
         ]
         for session in await ownership.sessions_of(self.database, scope, user, shared=False):
             yield await self._session(
@@ -152,19 +153,24 @@ class TurnOwners:
         return PurgeStep((*locks, index_lock(name)), count, step)
 
 
-def _digests(session: str, excluded: Sequence[int]) -> PurgeStep:
-    """Return the step for the digests of a session; none are written once its row is gone."""
-    prefix = digest_prefix(session)
-    return counted(
-        ("entries",),
-        (),
-        lambda tx: digests.count(tx, prefix, excluded=excluded),
-        lambda tx: digests.remove(tx, prefix, excluded=excluded, limit=STEP),
-    )
+def _items(session: str, excluded: Sequence[int]) -> PurgeStep:
+    """Return the step for items that are searched elsewhere than in the session's own index.
+
+    They are counted with those of the session. Search indexes that are `excluded` go as a whole."""
+    index_id = turn_index.turns(session).number
+
+    async def step(tx: Tx) -> int:
+        found = await placement.list_elsewhere(tx, index_id, [*excluded, index_id], limit=STEP)
+        await index.remove(tx, index_id, found, searched_elsewhere=True)
+        if not found:
+            await placement.release(tx, index_id)
+        return len(found)
+
+    return counted(("entries",), (), None, step)
 
 
 def _row(session: str) -> PurgeStep:
-    """Return the step for the session's own row, which the digest job checks."""
+    """Return the step for the session's own row."""
     rows = TableRows("sessions", "session", session)
 
     async def step(tx: Tx) -> int:
@@ -214,46 +220,43 @@ async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list
         tx, index_id_of(name), session, limit=FACTS_MAX
     )
     current = [fact for fact in session_facts if fact.is_valid(clock.now())]
-    others = (
-        await ownership.latest_sessions(tx, user, excluded=session, limit=SESSIONS_MAX)
-        if current
-        else []
-    )
     found = []
     for fact in current:
-        statement = await _find_statement(tx, fact, user, others)
+        statement = await _find_statement(tx, fact, user, session)
         if statement is not None:
             found.append(_source_step(name, fact, statement, clock))
     return found
 
 
-async def _find_statement(tx: Tx, fact: Fact, user: str, others: Sequence[str]) -> Statement | None:
-    """Return the latest statement of a fact in one of these sessions, as rules read it there."""
+async def _find_statement(tx: Tx, fact: Fact, user: str, excluded: str) -> Statement | None:
+    """Return the latest statement of a fact in another session of its user, as rules read it."""
     query = query_terms(fact.statement.value)
-    for start in range(0, len(others) if query else 0, INDEXES_AT_ONCE):
-        session_by_index = {
-            turn_index.turns(one).number: one for one in others[start : start + INDEXES_AT_ONCE]
-        }
-        queries = [
-            IndexQuery(index_id, CANDIDATES, neighbours=0, expand_count=0)
-            for index_id in session_by_index
-        ]
-        for index_id, result in (await search(tx, queries, query)).items():
-            entries = [one.entry for one in result.candidates if one.term_scores]
-            texts = await index.texts(tx, index_id, entries, chars_max=TEXT_CHARS_MAX)
-            for text in sorted(texts.values(), key=lambda one: -one.entry):
-                if text.role != "user":
-                    continue
-                turn = file_layout.turn_of(text.ref)
-                claims = extract(
-                    [(text.ref, user_message(text.text))],
-                    session=session_by_index[index_id],
-                    turn=turn,
-                    user=user,
-                )
-                for claim in claims:
-                    if isinstance(claim, Statement) and _same(claim, fact.statement):
-                        return claim
+    if not query:
+        return None
+    search_id, own = turn_index.said(user).number, turn_index.turns(excluded).number
+    query_of_user = IndexQuery(search_id, CANDIDATES, neighbours=0, expand_count=0)
+    matches = (await search(tx, [query_of_user], query)).get(search_id)
+    if matches is None:
+        return None
+    latest_first = sorted(
+        (one for one in matches.candidates if one.term_scores and one.index_id != own),
+        key=lambda one: (one.message_at or EARLIEST, one.entry),
+        reverse=True,
+    )
+    for one in latest_first:
+        if one.role != "user":
+            continue
+        texts = await index.texts(tx, one.index_id, [one.entry], chars_max=TEXT_CHARS_MAX)
+        for text in texts.values():
+            claims = extract(
+                [(text.ref, user_message(text.text))],
+                session=turn_index.session_of(matches.names[one.index_id]),
+                turn=file_layout.turn_of(text.ref),
+                user=user,
+            )
+            for claim in claims:
+                if isinstance(claim, Statement) and _same(claim, fact.statement):
+                    return claim
     return None
 
 

@@ -38,6 +38,7 @@ from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptPart
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.recall.recalled_turns import RankedMatches
+from memsvc.styles.turns.session_placement import SessionPlacement
 from memsvc.styles.turns.turn_items import Turn, TurnItem
 
 LATEST_FACTS: Final = 200
@@ -75,6 +76,7 @@ class TurnMemory:
         self._options = options
         self._follow_up = follow_up
         self._recall = recall
+        self._placement = SessionPlacement(database, clock, options)
         self._policy = policy
         self._prompts = PromptBuilder(self._costs, options.recall_tok_max)
 
@@ -229,11 +231,8 @@ class TurnMemory:
             policy = policy_of(status.policy, self._options)
             if not policy.store:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
-            is_now_shared = bool(user and status.only_user and user != status.only_user)
             stored = Turn(session, turn, user, inputs, new_output_items)
-            result, merge = await self._store(
-                tx, stored, content_hash, policy, follow_up=is_now_shared
-            )
+            result, merge = await self._store(tx, stored, content_hash, policy, status)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
@@ -269,8 +268,7 @@ class TurnMemory:
         turn: Turn,
         content_hash: bytes,
         policy: SessionPolicy,
-        *,
-        follow_up: bool,
+        status: sessions.SessionStatus,
     ) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
         fact_index = turn_index.new_facts(turn.session, turn.user)
@@ -293,10 +291,19 @@ class TurnMemory:
         spans = await append(tx, lines_by_path, owner=file_layout.OWNER, now=now)
         entries = turn.entries(lines, spans[events], self._costs.text_chars_max, now)
         item_index = turn_index.turns(turn.session)
+        search_index = await self._placement.index_of_items(
+            tx,
+            turn.session,
+            [turn.user],
+            owner=status.user_id,
+            shared=status.shared,
+            has_items=bool(status.digests),
+        )
         additions = {item_index.name: entries} | (
             {fact_index.name: facts.entries(new_facts, now)} if new_facts else {}
         )
-        first_entries = await index.add(tx, additions)
+        search_names = {item_index.name: search_index.name}
+        first_entries = await index.add(tx, additions, search_names=search_names)
         if merge.changes:
             await facts.apply(
                 tx, fact_index.number, first_entries.get(fact_index.name, 0), merge, new_facts, now
@@ -311,9 +318,9 @@ class TurnMemory:
         }
         await sessions.finish_turn(tx, done, counters=counters, now=now)
         first = first_entries[item_index.name]
-        written = [turn_index.named(name).number for name in additions]
+        written = [search_index.number, *([fact_index.number] if new_facts else [])]
         await self._follow_up.queue(
-            tx, turn.session, first=first, items=len(entries), index_ids=written, at_once=follow_up
+            tx, turn.session, first=first, items=len(entries), index_ids=written
         )
         return result, merge
 

@@ -88,7 +88,7 @@ async def test_no_piece_of_a_deleted_directory_stays_in_the_index(
     assert await admin.fetchval("SELECT count(*) FROM entries") == 1
     assert await admin.fetchval("SELECT entries FROM books") == 1
     folded = await admin.fetchval(
-        "SELECT coalesce(sum(cardinality(hits)), 0) FROM postings WHERE term = 'walrus'"
+        "SELECT coalesce(sum(cardinality(hits)), 0) FROM posting_lists WHERE term = 'walrus'"
     )
     assert (
         folded

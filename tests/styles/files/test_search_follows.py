@@ -166,7 +166,7 @@ async def check_index(admin: asyncpg.Connection, texts: dict[str, str]) -> None:
         assert tuple(book) == (pieces, sum(map(len, entries.values())))
     hits = Counter[tuple[str, int]]()
     for row in await admin.fetch(
-        "SELECT term, unnest(hits) AS hit FROM postings UNION ALL SELECT unnest(terms),"
+        "SELECT term, unnest(hits) AS hit FROM posting_lists UNION ALL SELECT unnest(terms),"
         " unnest(hits) FROM fresh_terms"
     ):
         hits[row["term"], row["hit"] >> 32] += row["hit"] >> 16 & LENGTH_MAX

@@ -140,7 +140,7 @@ async def test_deleted_files_go_for_good_after_their_retention(
         "SELECT count(*) FROM {} AS t WHERE position('canary' IN t::text) > 0 OR position($1"
         " IN t::text) > 0"
     )
-    for table in ("files", "streams", "blocks", "entries", "postings", "fresh_terms"):
+    for table in ("files", "streams", "blocks", "entries", "posting_lists", "fresh_terms"):
         assert await admin.fetchval(held.format(table), b"canary".hex()) == 0, table
 
 

@@ -124,7 +124,7 @@ async def test_what_was_forgotten_is_gone_from_every_table(
     for table in (
         "entries",
         "fresh_terms",
-        "postings",
+        "posting_lists",
         "notions",
         "notion_tags",
         "edges",

@@ -247,7 +247,7 @@ async def test_maintenance_compares_and_rebuilds_the_notebook_of_a_project(
 ) -> None:
     await notebook.write("root", "[[a]] walrus")
     await admin.execute(
-        "DELETE FROM outline_nodes WHERE node = 'a'; DELETE FROM postings; DELETE FROM fresh_terms"
+        "DELETE FROM outline_nodes WHERE node = 'a'; DELETE FROM posting_lists; DELETE FROM fresh_terms"
     )
     upkeep = _Maintenance(database, Settings())
     found = (await upkeep.project(scope, None, check=True, rebuild=False))["differences"]

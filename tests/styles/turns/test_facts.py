@@ -311,7 +311,7 @@ async def test_after_two_days_what_was_for_the_day_is_gone_and_the_name_is_not(
         )
         == 0
     )
-    assert await admin.fetchval("SELECT count(*) FROM postings p JOIN books b USING (tenant,"
+    assert await admin.fetchval("SELECT count(*) FROM posting_lists p JOIN books b USING (tenant,"
 " project, book) WHERE b.name LIKE 'facts/%' AND p.term = 'milk'") == 0  # fmt: skip
     assert await admin.fetchval("SELECT count(*) FROM fresh_terms AS f JOIN books b USING"
 " (tenant, project, book) WHERE b.name LIKE 'facts/%' AND 'milk' = ANY (f.terms)") == 0  # fmt: skip

@@ -53,6 +53,7 @@ async def live(door: Door, clock: FakeClock) -> None:
         clock.advance(seconds=1)
         await say(door, f"d{day}-other", f"My name is Grace{day}.", session="s2", user_id="u2")
         clock.advance(days=1)
+    await door.jobs["turns.place"].run(Scope(door.caller.tenant, "default"), "s1")
     await door("memory_forget", session_id="s1", user_id="u1", turn_ids=["d1-3"])
     await door("memory_forget", session_id="s2", user_id="u2", fact_ids=["user_name"])
     await say(door, "back", "My name is Zoe.", session="s2", user_id="u2")
@@ -74,7 +75,7 @@ async def live(door: Door, clock: FakeClock) -> None:
 async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
     """What is derived, as far as it follows from the files.
 
-    Left out: the token of a guard (a random fence), how far an index has put its fresh terms into
+    Left out: the token of a guard (a random fence), the number of an item in a search index, how far an index has put its fresh terms into
     its postings (both are read as one), numbers of facts where others before them were swept (their
     order stays), and what counts runs rather than what is there (runs of maintenance, watermarks).
     """
@@ -91,8 +92,14 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
         """
     )
     items = await admin.fetch(
-        "SELECT b.name, e.* FROM entries AS e JOIN books AS b USING (tenant, project, book) WHERE"
-        " b.name LIKE 'turns/%'"
+        """
+        SELECT b.name, s.name AS searched, e.tenant, e.project, e.book, e.entry, e.ref, e.role,
+            e.speaker, e.said_at, e.digest, e.asks, e.length, e.tokens, e.stream, e.start,
+            e.size_bytes, e.text, e.cues, e.feedback
+        FROM entries AS e JOIN books AS b USING (tenant, project, book)
+        LEFT JOIN books AS s ON (s.tenant, s.project, s.book) = (e.tenant, e.project, e.search_book)
+        WHERE b.name LIKE 'turns/%'
+        """
     )
     guards = await admin.fetch(
         "SELECT session, turn, done, fingerprint, first_entry, result, claimed_at FROM guards"
@@ -109,17 +116,18 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
         """
         SELECT name, analyser, segment_bits, entries, length,
                CASE WHEN name LIKE 'turns/%' THEN next_entry END AS next_entry
-        FROM books WHERE name LIKE 'turns/%' OR name LIKE 'facts/%' AND entries > 0
+        FROM books WHERE name LIKE 'turns/%'
+            OR (name LIKE 'facts/%' OR name LIKE 'said/%') AND entries > 0
         """
     )
     hits = await admin.fetch(
         """
         SELECT b.name, h.term, CASE WHEN b.name LIKE 'turns/%' THEN h.hit ELSE h.hit & 4294967295
             END AS hit FROM (
-            SELECT tenant, project, book, term, unnest(hits) AS hit FROM postings
+            SELECT tenant, project, book, term, unnest(hits) AS hit FROM posting_lists
             UNION ALL SELECT tenant, project, book, unnest(terms), unnest(hits) FROM fresh_terms
         ) AS h JOIN books AS b USING (tenant, project, book) WHERE b.name LIKE 'turns/%'
-            OR b.name LIKE 'facts/%'
+            OR b.name LIKE 'facts/%' OR b.name LIKE 'said/%'
         """
     )
     return {"facts": list(map(str, facts))} | {
@@ -138,7 +146,7 @@ async def differences(rebuilding: TurnRebuild, scope: Scope) -> Counter[str]:
     found: Counter[str] = Counter()
     for session in await rebuilding.sessions(scope):
         found += await rebuilding.check(scope, session)
-    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
+    for user, learnt_in in (await rebuilding.users(scope)).items():
         found += await rebuilding.check_user(scope, user, learnt_in)
     return found
 
@@ -147,7 +155,7 @@ async def rebuild(rebuilding: TurnRebuild, scope: Scope) -> Counter[str]:
     found: Counter[str] = Counter()
     for session in await rebuilding.sessions(scope):
         found += await rebuilding.run(scope, session)
-    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
+    for user, learnt_in in (await rebuilding.users(scope)).items():
         found += await rebuilding.check_user(scope, user, learnt_in, fix=True)
     return found
 
@@ -204,7 +212,7 @@ async def test_everything_derived_comes_back_from_the_files_as_it_was(
         ("DELETE FROM entries WHERE ref = 'd3-2-out-0'", "entries"),
         ("UPDATE guards SET result = '{}' WHERE turn = 'd1-1'", "guards"),
         ("DELETE FROM guards WHERE turn = 'd1-1'", "guards"),
-        ("DELETE FROM postings", "postings"),
+        ("DELETE FROM posting_lists", "postings"),
         ("UPDATE books SET length = length + 1 WHERE name = 'turns/s1'", "books"),
         ("UPDATE sessions SET turns = 1", "sessions"),
     ],
@@ -394,7 +402,7 @@ async def test_facts_that_are_learnt_in_a_session_which_came_meanwhile_are_kept(
     door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     await say(door, "t1", "My name is Ada.", user_id="u1")
-    learnt_in = (await rebuilding.users_with_facts(scope))["u1"]
+    learnt_in = (await rebuilding.users(scope))["u1"]
     clock.advance(minutes=1)
     await say(door, "t2", "My favorite color is green.", session="s9", user_id="u1")
     assert await rebuilding.check_user(scope, "u1", learnt_in) == Counter()
@@ -414,7 +422,7 @@ async def test_a_large_session_is_compared_segment_by_segment(
         ]
         await say(door, f"t{at}", *items)
     assert await differences(rebuilding, scope) == Counter()
-    await admin.execute("DELETE FROM postings WHERE segment = 1")
+    await admin.execute("DELETE FROM posting_lists WHERE segment = 1")
     assert (await differences(rebuilding, scope))["postings"] == 1
     await rebuild(rebuilding, scope)
     assert await differences(rebuilding, scope) == Counter()

@@ -107,29 +107,6 @@ async def test_another_project_and_another_tenant_are_not_looked_into(
     assert shown(await ask(door.as_tenant(other_scope), BEES, session="new", user_id="ada")) == []
 
 
-async def test_an_older_session_is_found_by_its_digests(opened: Opened, clock: FakeClock) -> None:
-    door = opened(recent_context_items=0)
-    for number in range(9):
-        clock.advance(hours=1)
-        await say(
-            door,
-            "t1",
-            f"I keep bees in hive{number} in Zanzibar.",
-            session=f"s{number}",
-            user_id="ada",
-        )
-        for turn in range(2, 11):
-            said = f"Talk about ship{number}{turn} and weather."
-            await say(door, f"t{turn}", said, answer="I see.", session=f"s{number}", user_id="ada")
-    question = "What do I keep in hive1?"
-    asked = {"session": "new", "user_id": "ada", "explain": True}
-    assert ("s1", "t1-in-0") not in ranked(await ask(door, question, **asked))
-    await door.work()
-    for _ in range(2):
-        assert ranked(await ask(door, question, **asked))[0] == ("s1", "t1-in-0")
-        await door.jobs["turns.follow_up"].run(Scope(door.caller.tenant, "default"), "s1")
-
-
 async def test_an_insight_is_recalled_with_what_kind_it_is_of(
     door: Door, database: Database, scope: Scope, clock: FakeClock
 ) -> None:
@@ -305,20 +282,6 @@ async def test_a_turn_of_nobody_leaves_a_session_to_its_user(door: Door) -> None
     await say(door, "t3", "Hello again.", session="old", user_id="ada")
     prepared = await ask(door, BEES, session="new", user_id="ada")
     assert ("old", "I keep bees in the garden in Zanzibar.") in shown(prepared)
-
-
-async def test_digests_from_before_another_user_came_lead_to_nothing_that_was_said_there(
-    door: Door, clock: FakeClock
-) -> None:
-    for turn in range(9):
-        text = f"Sailing regatta plans {turn}."
-        await say(door, f"a{turn}", text, answer="Fine.", session="shared", user_id="ada")
-    clock.advance(minutes=1)
-    await door.work()
-    await say(door, "b1", "My marmalade regatta secret is violet.", session="shared", user_id="bob")
-    clock.advance(minutes=1)
-    question = "What about the sailing regatta marmalade secret?"
-    assert shown(await ask(door, question, session="own", user_id="ada")) == []
 
 
 async def test_facts_leave_room_for_messages_and_do_not_repeat_them(opened: Opened) -> None:

@@ -7,18 +7,16 @@ from memsvc.core.facts import Fact, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import digests, fact_history, facts, index, jobs, sessions
+from memsvc.store import fact_history, facts, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.index import IndexedTurnItem
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
-from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation
 from memsvc.styles.turns.maintenance.compaction import remove_from_summary
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.digests import SPAN_ITEMS
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest
 from memsvc.styles.turns.turn_index import TurnIndex
@@ -206,10 +204,9 @@ class FactRemoval:
         hidden = {
             item.entry: item.indexed for items in found.items_by_turn.values() for item in items
         }
-        await index.hide(tx, turn_index.turns(owner.session).number, hidden)
-        if hidden:
-            await digests.reset_progress(tx, owner.session, min(hidden), span=SPAN_ITEMS)
-            await jobs.enqueue(tx, FOLLOW_UP_JOB, owner.session, now=now)
+        await index.hide(
+            tx, turn_index.turns(owner.session).number, hidden, searched_elsewhere=True
+        )
         values = [fact.statement.value for fact in found.facts]
         await remove_from_summary(tx, owner.session, list(hidden.values()), values, now=now)
         if found.facts:

@@ -16,18 +16,16 @@ from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, Job, ProgressCallback
-from memsvc.store import context, digests, facts, files, index, jobs, sessions, tree
+from memsvc.store import context, facts, files, index, jobs, sessions, tree
 from memsvc.store.database import Tx
 from memsvc.store.locks import TREE_LOCK, index_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import fact_file, is_of, session_root
-from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance import consolidation, directories, raw_archive
 from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.compaction import Compaction, current_summary, replace_summary
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
-from memsvc.styles.turns.recall.digests import SPAN_ITEMS
 from memsvc.styles.turns.turn_index import TurnIndex
 from memsvc.styles.turns.turn_models import (
     DEFAULT_SESSION,
@@ -71,7 +69,7 @@ async def expire_step(tx: Tx, session: str, before: datetime, *, now: datetime) 
     counts["expired_facts"] = len(expired_facts)
     index_id = turn_index.turns(session).number
     old = await context.written_before(tx, session, index_id, before, limit=STEP)
-    await index.remove(tx, index_id, old)
+    await index.remove(tx, index_id, old, searched_elsewhere=True)
     counts["expired_items"] = len(old)
     if not old:  # files are deleted when no entry refers to their lines any more
         await _delete_days(tx, session, before, now)
@@ -79,9 +77,6 @@ async def expire_step(tx: Tx, session: str, before: datetime, *, now: datetime) 
     counts = +counts
     if counts:
         await sessions.count(tx, session, counts)
-    if old:  # digests of the remaining items are rebuilt
-        await digests.reset_progress(tx, session, min(old), span=SPAN_ITEMS)
-        await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now)
     return counts
 
 

@@ -24,6 +24,7 @@ from memsvc.store import derived, guard, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.sessions import StoredSession
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
@@ -43,6 +44,7 @@ from memsvc.styles.turns.migration.legacy_facts import OldFact, import_facts
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.session_placement import SessionPlacement
 from memsvc.styles.turns.turn_items import TurnItem, entry_of
 from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId
 
@@ -184,8 +186,8 @@ class SessionImport:
             )
             for event, item, (path, start, size_bytes) in zip(events, items, places, strict=True)
         ]
-        target_index = turn_index.turns(session)
-        first = (await index.add(tx, {target_index.name: entries}))[target_index.name]
+        found = await sessions.find(tx, session)
+        first, search_id = await self._index(tx, session, found, turns, entries)
         done_turns = []
         stop = first
         for turn in turns:
@@ -198,18 +200,48 @@ class SessionImport:
         await self._count(
             tx,
             session,
+            found,
             turns,
             len(entries),
             sum(len(turn_result["fact_ids"]) for turn_result in results.values()),
         )
         await self.follow_up.queue(
-            tx, session, first=first, items=len(entries), index_ids=[target_index.number]
+            tx, session, first=first, items=len(entries), index_ids=[search_id]
         )
 
+    async def _index(
+        self,
+        tx: Tx,
+        session: str,
+        found: StoredSession | None,
+        turns: Sequence[OldTurn],
+        entries: Sequence[index.NewEntry],
+    ) -> tuple[int, int]:
+        """Add the items of turns to the session; return the first entry and their search index."""
+        search_index = await SessionPlacement(
+            self.database, self.clock, self.options
+        ).index_of_items(
+            tx,
+            session,
+            [turn.user for turn in turns],
+            owner=found.user_id if found else "",
+            shared=found is not None and found.shared,
+            has_items=found is not None and found.turns > 0,
+        )
+        name = turn_index.turns(session).name
+        search_names = {name: search_index.name}
+        first_entries = await index.add(tx, {name: entries}, search_names=search_names)
+        return first_entries[name], search_index.number
+
     async def _count(
-        self, tx: Tx, session: str, turns: Sequence[OldTurn], items: int, fact_count: int
+        self,
+        tx: Tx,
+        session: str,
+        found: StoredSession | None,
+        turns: Sequence[OldTurn],
+        items: int,
+        fact_count: int,
     ) -> None:
-        found = await sessions.find(tx, session)
         latest, ended_at = turns[-1], turns[-1].events[-1].message_at
         users = [turn.user for turn in turns if turn.user]
         counters = {"items": items, "facts": fact_count}

@@ -120,9 +120,8 @@ async def compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
         target_index.number,
         0,
         ENTRY_MAX,
-        expected,
-        hidden=hidden,
-        without_position=set(),
+        derived_index.ExpectedEntries(expected, hidden),
+        searched_elsewhere=False,
         fix=fix,
     )
 

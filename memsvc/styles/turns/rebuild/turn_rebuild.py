@@ -25,11 +25,10 @@ from memsvc.store import (
     guard,
     sessions,
     tree,
-    vectors,
 )
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
-from memsvc.store.derived_index import compare_index
+from memsvc.store.derived_index import ExpectedEntries, compare_index
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
@@ -53,6 +52,7 @@ from memsvc.styles.turns.migration.legacy import (
 )
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import compare_facts, users_of
+from memsvc.styles.turns.session_placement import SessionPlacement
 from memsvc.styles.turns.turn_index import TurnIndex
 from memsvc.styles.turns.turn_items import TurnItem, entry_of
 
@@ -148,8 +148,13 @@ class TurnRebuild:
     """Compares derived rows with their source files, and repairs them."""
 
     def __init__(
-        self, database: Database, clock: Clock, tokens: TokenCounter, options: TurnOptions
+        self,
+        database: Database,
+        clock: Clock,
+        tokens: TokenCounter,
+        options: TurnOptions,
     ) -> None:
+        self._placement = SessionPlacement(database, clock, options)
         self._database = database
         self._clock = clock
         self._costs = Costs(tokens, options)
@@ -166,12 +171,14 @@ class TurnRebuild:
                 last = f"{ROOT}/{names[-1]}/~"
         return list(dict.fromkeys(found))
 
-    async def users_with_facts(self, scope: Scope) -> dict[str, list[str]]:
-        """Return the users of a project with facts, and the sessions that these were learned in."""
+    async def users(self, scope: Scope) -> dict[str, list[str]]:
+        """Return the users of a project, and the sessions that they or facts of them are in."""
         found: dict[str, list[str]] = {}
         for session in await self.sessions(scope):
             async with self._database.begin_read(scope) as tx:
-                for user in await users_of(tx, session):
+                row = await sessions.find(tx, session)
+                last = {row.user_id} - {""} if row else set()
+                for user in sorted(last.union(await users_of(tx, session))):
                     found.setdefault(user, []).append(session)
         return found
 
@@ -192,7 +199,8 @@ class TurnRebuild:
             found += await compare_facts(tx, turn_index.facts(session, "")[0], [session], fix=False)
             for index in _indexed(session):
                 found += await compare_index(tx, index.name, fix=False)
-        return found
+            found["entries"] += await self._placement.count_misplaced(tx, session)
+        return +found
 
     async def check_user(
         self, scope: Scope, user: str, session_names: Sequence[str], *, fix: bool = False
@@ -216,7 +224,7 @@ class TurnRebuild:
             found = await compare_facts(
                 tx, index, dict.fromkeys([*session_names, *sorted(named)]), fix=fix
             )
-            for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
+            for one in (index, turn_index.insights("", user)[1], turn_index.said(user)):
                 found += await compare_index(tx, one.name, fix=fix)
             return found
 
@@ -239,6 +247,10 @@ class TurnRebuild:
                 found += await self._renumber(claim)
             else:
                 found += await self._fix_session(claim)
+            more: int | None = ENTRY_MAX
+            while more is not None:
+                async with self._step(claim) as tx:
+                    more = await self._placement.place_next(tx, session, below=more)
             fact_index = turn_index.facts(session, "")[0]
             async with self._step(claim, fact_index) as tx:
                 found += await compare_facts(tx, fact_index, [session], fix=True)
@@ -349,9 +361,8 @@ class TurnRebuild:
             turn_index.turns(session).number,
             begin,
             walk.stop,
-            expected,
-            hidden=hidden,
-            without_position=set(expected) if file.is_archive else set(),
+            ExpectedEntries(expected, hidden, expected if file.is_archive else ()),
+            searched_elsewhere=True,
             fix=fix,
         )
         return +Counter(entries=found)
@@ -361,7 +372,13 @@ class TurnRebuild:
         index_id = turn_index.turns(session).number
         found = Counter(
             entries=await derived_index.compare_rows(
-                tx, index_id, walk.stop, ENTRY_MAX, {}, hidden=(), without_position=(), fix=fix
+                tx,
+                index_id,
+                walk.stop,
+                ENTRY_MAX,
+                ExpectedEntries(),
+                searched_elsewhere=True,
+                fix=fix,
             )
         )
         placeholder_found = await files.find(tx, placeholder_file(session))
@@ -396,8 +413,6 @@ class TurnRebuild:
     async def _reset_maintenance(self, tx: Tx, session: str) -> None:
         """Make maintenance recreate what depends on the numbers of entries."""
         await derived.reset_progress(tx, session)
-        if await vectors.available(tx):
-            await vectors.drop_other_models(tx, turn_index.turns(session).number, "")
 
     def _step(
         self, claim: MaintenanceClaim, index: TurnIndex | None = None

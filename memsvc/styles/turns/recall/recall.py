@@ -19,7 +19,7 @@ from memsvc.store import recalls as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
 from memsvc.store.recalls import EntryPlace, RecalledFilter
-from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding, VisitedSessions
+from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding, SearchFilter
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
@@ -109,10 +109,10 @@ class Speakers:
 
 @frozen
 class RecallMatches:
-    """Matches of a question by index, the other sessions searched, and the messages of change."""
+    """Matches of a question: of items; of facts and insights, by index; and messages of change."""
 
-    found: Mapping[int, IndexMatches]
-    other_sessions: Sequence[str]
+    items: Sequence[IndexMatches]
+    others: Mapping[int, IndexMatches]
     changes: Sequence[EntryPlace] = ()
 
 
@@ -173,62 +173,43 @@ class TurnRecall:
             IndexQuery(number, INSIGHTS_FOUND, 0, 0, best_by_embedding=INSIGHTS_FOUND)
             for number in request.insight_index_ids()
         ]
-        turns = "turns" in request.sources
-        if (not query and embedding is None) or not (first or turns):
-            return RecallMatches({}, [])
-        if not turns:
-            return RecallMatches(await search.search(tx, first, query, embedding), [])
-        query = [*query, CHANGE_MARK]
-        first.append(recall_request.session_query(request.session))
-        if not request.user:
-            found, changes = without_change_terms(await search.search(tx, first, query, embedding))
-            return RecallMatches(found, [], changes)
-        digests = recall_request.digest_query(request.user)
-        visited = VisitedSessions(request.user, request.session)
-        found, active = await search.search_visited(
-            tx, [*first, digests], query, embedding, visited
+        item_ids = request.item_index_ids()
+        if (not query and embedding is None) or not (first or item_ids):
+            return RecallMatches([], {})
+        if not item_ids:
+            return RecallMatches([], await search.search(tx, first, query, embedding))
+        query, own = [*query, CHANGE_MARK], item_ids[0]
+        found, unsearched = await search.search_in_order(
+            tx,
+            [*first, *map(recall_request.item_query, item_ids)],
+            query,
+            embedding,
+            SearchFilter(request.as_of),
+            own,
         )
-        other_sessions = recall_request.others(
-            request.session, active, found.pop(digests.index_id, None)
-        )
-        if other_sessions:
-            other_matches, user_sessions = await search.search_visited(
-                tx,
-                [
-                    recall_request.other_session_query(name, len(other_sessions))
-                    for name in other_sessions
-                ],
-                query,
-                embedding,
-                VisitedSessions(request.user, other_sessions),
-            )
-            other_sessions = [
-                name for name in other_sessions if name in user_sessions
-            ]  # the session of a digest may be shared by now
-            found |= {
-                index_id: other_matches[index_id]
-                for name in other_sessions
-                if (index_id := turn_index.turns(name).number) in other_matches
-            }
-        found, changes = without_change_terms(found)
-        return RecallMatches(found, other_sessions, changes)
+        items = [found.pop(index_id) for index_id in item_ids if index_id in found]
+        if unsearched is not None:
+            # the session is somebody else's, or is on its way to another index
+            queries = [recall_request.item_query(unsearched)]
+            within = SearchFilter(request.as_of, own)
+            items += (await search.search(tx, queries, query, embedding, within)).values()
+        items, changes = without_change_terms(items)
+        return RecallMatches(items, found, changes)
 
     async def rank(
         self, scope: Scope, request: RecallRequest, matches: RecallMatches
     ) -> RankedMatches:
         """Rank the matches; pure computation, done while the database works on the next query."""
-        found = matches.found
+        found = matches.others
         self._meter.add(
-            "memsvc_recall_candidates", sum(len(one.candidates) for one in found.values())
+            "memsvc_recall_candidates",
+            sum(len(one.candidates) for one in (*matches.items, *found.values())),
         )
-        read = time_references.read(request.question, request.now)
         pool = recall_request.pool_matches(
-            found,
+            matches.items,
             request.session,
-            matches.other_sessions,
             request.question,
-            read,
-            request.as_of,
+            time_references.read(request.question, request.now),
             counts_unknown=request.kind is QuestionKind.GENERAL,
         )
         self._speakers.note(
@@ -273,6 +254,7 @@ class TurnRecall:
         if places or ranked.facts.ranked or ranked.facts.needs_all or request.takes_small_memory:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
+        ranked = ranked.with_sessions(read.names)
         by_score = [(pool.place(entry.entry), entry) for entry in selected]
         if _small_sessions(ranked, request):
             ranked, by_score = with_topics(ranked, request, by_score, read.items)
@@ -455,7 +437,7 @@ def _times(read: stored.RecallContent) -> Mapping[EntryPlace | None, datetime]:
 def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
     """Return the indexes whose latest messages a question may be told, if small."""
     is_read = request.reads_small_memory and "turns" in request.sources and ranked.pool.is_small
-    return list(ranked.pool.sessions) if is_read else []
+    return request.item_index_ids() if is_read else []
 
 
 def _valid_at_time(request: RecallRequest, dropped: list[DroppedCandidate]) -> list[Quote]:

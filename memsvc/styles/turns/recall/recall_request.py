@@ -4,14 +4,13 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from typing import Final
 
 from memsvc.core import ranking
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import decode_segment
 from memsvc.core.ports import CitedPassage, PassageSearch
 from memsvc.core.question_kinds import CHARS_MAX, QuestionKind, is_greeting_phrase
 from memsvc.core.ranking import SHORT_LENGTH, Candidate, Question, bm25_idf
@@ -22,12 +21,7 @@ from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.turn_items import TurnItem
 
-OTHERS_MAX: Final = 8
-"""Other sessions to search: the user's most recently active, then those found by digests."""
-OTHERS_MIN: Final = 2
-"""Other sessions up to which an answer is looked for as near a match as in the session itself."""
-DIGESTS: Final = 12
-"""Digests to read: one session may have several."""
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 OTHER_SESSION_WEIGHT: Final = 0.8
 """Factor of items of other sessions: an equal match of the session itself comes first, and one from
 elsewhere has to match by a quarter better."""
@@ -64,55 +58,21 @@ OPEN_WORK: Final[Mapping[re.Pattern[str], str]] = {
 """Questions about work that is left, and words in which it is reported."""
 
 
-def session_query(session: str) -> IndexQuery:
-    """Return the query of the session's items."""
-    return IndexQuery(
-        turn_index.turns(session).number,
-        best=80,
-        neighbours=2,
-        expand_count=40,
-        best_by_embedding=60,
-    )
-
-
-def other_session_query(session: str, sessions: int) -> IndexQuery:
-    """Return the query of another session's items; of few sessions more is read of each."""
-    return IndexQuery(
-        turn_index.turns(session).number,
-        best=max(16, 80 // sessions),
-        neighbours=2 if sessions <= OTHERS_MIN else 1,
-        expand_count=max(6, 40 // sessions),
-        best_by_embedding=max(16, 60 // sessions),
-    )
-
-
-def digest_query(user: str) -> IndexQuery:
-    """Return the query of the user's session digests."""
-    return IndexQuery(turn_index.digests(user).number, best=DIGESTS, neighbours=0, expand_count=0)
-
-
-def others(session: str, active: Sequence[str], digest_matches: IndexMatches | None) -> list[str]:
-    """Return the other sessions to search: the active ones first, then the best by digests."""
-    by_digest: list[str] = []
-    if digest_matches is not None:
-        best = sorted(
-            digest_matches.candidates,
-            key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry),
-        )
-        segments = dict.fromkeys(candidate.ref.partition("/")[0] for candidate in best)
-        by_digest = [name for name in map(decode_segment, segments) if name is not None]
-    return [name for name in dict.fromkeys([*active, *by_digest]) if name != session][:OTHERS_MAX]
+def item_query(index_id: int) -> IndexQuery:
+    """Return the query of the items in a search index."""
+    return IndexQuery(index_id, best=80, neighbours=2, expand_count=40, best_by_embedding=60)
 
 
 @frozen
 class CandidatePool:
     """Candidates of several sessions as one index, and the question for it.
 
-    `sessions` is by index, `entries` their number in those that were found."""
+    `sessions` is by index, `order` the indexes that have candidates, and `entries` the number of
+    items in the indexes that were searched."""
 
     candidates: list[Candidate]
     question: Question
-    sessions: Mapping[int, str]
+    sessions: dict[int, str]
     order: Sequence[int]
     entries: int
 
@@ -137,65 +97,48 @@ class CandidatePool:
 
 
 def pool_matches(
-    found: Mapping[int, IndexMatches],
+    found: Sequence[IndexMatches],
     session: str,
-    other_sessions: Collection[str],
     text: str,
     when: TimeReferences,
-    until: datetime | None,
     *,
     counts_unknown: bool = True,
 ) -> CandidatePool:
-    """Return the matches of a session and of others, up to `until` if given.
+    """Return the matches of a session and of others, in the indexes that were searched for items.
 
-    The idf of a term is computed over all the indexes, so that a rare word of a small index does
-    not count for more."""
-    sessions = {turn_index.turns(name).number: name for name in [*other_sessions, session]}
-    order = [
-        index_id for index_id in sessions if index_id in found
-    ]  # the session itself last: among equals the later comes first
-    entries = sum(found[index_id].entries for index_id in order)
-    if until is None and [sessions[index_id] for index_id in order] == [
-        session
-    ]:  # unchanged: entries of the first index
-        index_matches = found[order[0]]
-        return CandidatePool(
-            index_matches.candidates,
-            ranking.read_question(
-                text, entries, index_matches.counts_by_term, when, counts_unknown=counts_unknown
-            ),
-            sessions,
-            order,
-            entries,
-        )
+    The idf of a term is computed over all these, so that a rare word of a small one does not count
+    for more. Among equals the later session comes first, and the session itself before all."""
+    own = turn_index.turns(session).number
+    entries = sum(matches.entries for matches in found)
     counts: Counter[str] = Counter()
-    for index_id in order:
-        counts.update(found[index_id].counts_by_term)
+    sessions, latest = {own: session}, dict[int, datetime]()
+    for matches in found:
+        counts.update(matches.counts_by_term)
+        sessions |= {number: turn_index.session_of(name) for number, name in matches.names.items()}
+        for candidate in matches.candidates:
+            message_at = candidate.message_at or EARLIEST
+            latest[candidate.index_id] = max(message_at, latest.get(candidate.index_id, EARLIEST))
+    order = sorted(latest, key=lambda index_id: (index_id == own, latest[index_id], index_id))
+    first = {index_id: at * ENTRIES_PER_INDEX for at, index_id in enumerate(order)}
     candidates = []
-    for at, index_id in enumerate(order):
-        index_matches = found[index_id]
+    for matches in found:
         scale = {
-            term: bm25_idf(counts[term], entries) / bm25_idf(term_count, index_matches.entries)
-            for term, term_count in index_matches.counts_by_term.items()
+            term: bm25_idf(counts[term], entries) / bm25_idf(term_count, matches.entries)
+            for term, term_count in matches.counts_by_term.items()
         }
-        for candidate in index_matches.candidates:
-            if until is None or (
-                candidate.message_at is not None and candidate.message_at <= until
-            ):
-                scores = candidate.term_scores
-                if len(order) > 1:
-                    scores = {term: score * scale[term] for term, score in scores.items()}
-                weight = 1.0 if sessions[index_id] == session else OTHER_SESSION_WEIGHT
-                entry = at * ENTRIES_PER_INDEX + candidate.entry
-                moved = Candidate(entry, scores, *candidate[2:9], weight, candidate.feedback)
-                candidates.append(moved)
-    return CandidatePool(
-        candidates,
-        ranking.read_question(text, entries, counts, when, counts_unknown=counts_unknown),
-        sessions,
-        order,
-        entries,
-    )
+        for candidate in matches.candidates:
+            scores = candidate.term_scores
+            if len(found) > 1:
+                scores = {term: score * scale[term] for term, score in scores.items()}
+            candidates.append(
+                candidate._replace(
+                    entry=first[candidate.index_id] + candidate.entry,
+                    term_scores=scores,
+                    weight=1.0 if candidate.index_id == own else OTHER_SESSION_WEIGHT,
+                )
+            )
+    question = ranking.read_question(text, entries, counts, when, counts_unknown=counts_unknown)
+    return CandidatePool(candidates, question, sessions, order, entries)
 
 
 @frozen
@@ -304,6 +247,13 @@ class RecallRequest:
             if "insights" in self.sources
             else []
         )
+
+    def item_index_ids(self) -> list[int]:
+        """Return the indexes to search for items: the session's and, if given, the user's."""
+        if "turns" not in self.sources:
+            return []
+        user_ids = [turn_index.said(self.user).number] if self.user else []
+        return [turn_index.turns(self.session).number, *user_ids]
 
     def in_context(self, pool: CandidatePool) -> set[int]:
         """Return the numbers of the candidates that the recent context shows."""

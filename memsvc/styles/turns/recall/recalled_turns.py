@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from itertools import chain, islice
 from math import ceil, sqrt
@@ -37,7 +37,7 @@ from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.recall_request import CandidatePool, RecallRequest
+from memsvc.styles.turns.recall.recall_request import EARLIEST, CandidatePool, RecallRequest
 from memsvc.styles.turns.recall.recalled import (
     IN_CONTEXT,
     OVER_THE_BUDGET,
@@ -64,7 +64,6 @@ _NAME: Final = re.compile(
     r"(?<=[^\s.!?…:][ \t])(?!I\b)[A-ZÀ-ÖØ-Þ][\w'-]*|\w*\d[\w.-]{2,}"
     r"|[\u3040-\u30ff\u4e00-\u9fff]{2,}"
 )
-_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 WordsOf = Callable[[str], frozenset[str]]
 V = TypeVar("V")
 
@@ -98,35 +97,39 @@ OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
 def without_change_terms(
-    found: Mapping[int, IndexMatches],
-) -> tuple[dict[int, IndexMatches], list[EntryPlace]]:
+    found: Sequence[IndexMatches],
+) -> tuple[list[IndexMatches], list[EntryPlace]]:
     """Return matches as if no message of change were marked, and the marked ones, latest first."""
     changed: list[tuple[datetime, EntryPlace]] = []
-    result: dict[int, IndexMatches] = {}
-    for index_id, matches in found.items():
+    result: list[IndexMatches] = []
+    for matches in found:
         if CHANGE_MARK not in matches.counts_by_term:
-            result[index_id] = matches
+            result.append(matches)
             continue
         candidates = []
         for candidate in matches.candidates:
             if CHANGE_MARK in candidate.term_scores:
-                said_at = candidate.message_at or _EARLIEST
-                changed.append((said_at, EntryPlace(index_id, candidate.entry)))
+                said_at = candidate.message_at or EARLIEST
+                changed.append((said_at, EntryPlace(candidate.index_id, candidate.entry)))
                 scores = _without_mark(candidate.term_scores)
                 candidates.append(candidate._replace(term_scores=scores))
             else:
                 candidates.append(candidate)
         matched = [
-            candidate.entry
+            (candidate.index_id, candidate.entry)
             for candidate in candidates
             if candidate.term_scores or candidate.cosine is not None
         ]
         if matched:
             steps = range(-NEIGHBOURS, NEIGHBOURS + 1)
-            neighbours = {entry + step for step in steps for entry in matched}
-            kept = [candidate for candidate in candidates if candidate.entry in neighbours]
+            neighbours = {(number, entry + step) for step in steps for number, entry in matched}
+            kept = [
+                candidate
+                for candidate in candidates
+                if (candidate.index_id, candidate.entry) in neighbours
+            ]
             counts = _without_mark(matches.counts_by_term)
-            result[index_id] = replace(matches, counts_by_term=counts, candidates=kept)
+            result.append(replace(matches, counts_by_term=counts, candidates=kept))
     return result, [place for _, place in sorted(changed, reverse=True)]
 
 
@@ -351,6 +354,11 @@ class RankedMatches:
         if not (self.silent and self.is_relevant_to_work):
             return self
         return self._about_work() if _is_work(texts) else self
+
+    def with_sessions(self, names: Mapping[int, str]) -> Self:
+        """Return the same, with the sessions of further indexes, given by name."""
+        more = {number: turn_index.session_of(name) for number, name in names.items()}
+        return replace(self, pool=replace(self.pool, sessions=self.pool.sessions | more))
 
     def _about_work(self) -> Self:
         return replace(self, confidence=self.confidence._replace(kind=QuestionKind.OPEN))
