@@ -18,7 +18,7 @@ from benchmarks.report import Report, Table, read
 
 NAMES = (
     "journeys",
-    *("newcomer", "latency", "growth", "files", "console", "hooks", "faults"),
+    *("newcomer", "latency", "growth", "many_sessions", "files", "console", "hooks", "faults"),
     "hygiene",
     *("beliefs", "recall", "file_recall"),
 )

@@ -102,6 +102,11 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
         "round trips of before_turn": Goal("<=", 6),
         "round trips of after_turn": Goal("<=", 12),
     },
+    "many_sessions": {
+        "before_turn, 1,000 sessions": Goal("<=", 1.2, "x one session"),
+        "before_turn, 5,000 sessions": Goal("<=", 1.5, "x one session"),
+        "after_turn p95, 16 sessions of one user": Goal("<=", 2, "x 16 users"),
+    },
     "scale": {
         "errors of tenants of other nodes": Goal("=", 0),
         "turns lost": Goal("=", 0),

@@ -1,5 +1,5 @@
 """Two versions of the server on one database, while its schema is brought up to date and taken down
-again."""
+again. Across a revision that no older server may work on, one after the other."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.faults import all_styles
 from benchmarks.faults.all_styles import Rounds
 from benchmarks.faults.audit import audit
-from benchmarks.faults.calling import OK, TEMPORARY, Caller, Seen
+from benchmarks.faults.calling import OK, TEMPORARY, TENANTS, Caller, Seen
 from benchmarks.faults.serving import Ground, checked, command, postgres, ready
 from benchmarks.faults.trial import Trial
 from benchmarks.faults.writing import Acknowledged, Writers, spoken
@@ -27,6 +27,8 @@ ROUNDS = 6
 AGAIN_EVERY = 7
 DERIVED_FROM_TEXTS = frozenset({"entries", "facts"})
 """Rows that a version may derive from the same texts otherwise than the one before."""
+STOPPED_BEFORE = "0025"
+"""A server of an older schema does not start on this one or a newer one."""
 BACK = ("--even-with-loss", "--down-to")
 _APPLIED = re.compile(r"\b\d{4}\b")
 
@@ -35,7 +37,7 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
     """Upgrade and go back, under writers of every style. `old` is a revision of git; else the one
     before the newest migration."""
     revision, checkout = await asyncio.to_thread(_checked_out, folder / "old", old)
-    trial = Trial(f"a rolling upgrade from {revision[:12]}, under writers of both versions")
+    trial = Trial(f"an upgrade from {revision[:12]}, under writers")
     before = {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1"}
     with postgres(folder / "data") as database:
         ground = Ground(folder, **database.settings())
@@ -43,15 +45,15 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
             old_server = await ground.serve(**before)
             old_head = await current_revision(database.urls.app_url)
             trial.note("revisions", f"{old_head} to {Revisions.read_package().head}")
-            turns, rounds = await _exchanged(ground, old_head, trial)
+            rolls = old_head is not None and old_head >= STOPPED_BEFORE
+            exchange = _exchanged if rolls else _stopped
+            turns, rounds = await exchange(ground, old_head, trial)
             await asyncio.to_thread(old_server.stop)
-            again = await ground.serve(**before, MEMSVC_DATABASE__ADMIN_URL="")
             trial.equal(
-                "the old version starts again, without the owner's DSN",
-                await ready(ground.url),
-                True,
+                "the old version starts on the new schema, without the owner's DSN",
+                await _starts(ground, **before, MEMSVC_DATABASE__ADMIN_URL=""),
+                rolls,
             )
-            await asyncio.to_thread(again.stop)
             await ground.serve()
             await _sent_again(ground, turns, trial)
             await _answered(ground, turns, rounds, "of the new version, nothing rebuilt", trial)
@@ -130,6 +132,42 @@ async def _exchanged(
         trial.equal("calls not answered or told to be sent again, up and down", wrong, 0)
         await _migrated_at_once(ground)
     return _both(acknowledged, beside), (old_rounds, new_rounds)
+
+
+async def _stopped(
+    ground: Ground, old_head: str | None, trial: Trial
+) -> tuple[Acknowledged, tuple[Rounds, Rounds]]:
+    """Migrate behind a running old server, which then fails and tells nothing wrong, and back."""
+    first = Writers(ground, writers=4)
+    async with (
+        all_styles.writing(ground, ground.url, "old") as old_rounds,
+        first.running() as acknowledged,
+    ):
+        await acknowledged.reaches(TURNS)
+        await old_rounds.reaches(ROUNDS)
+    applied = await _migrated_at_once(ground)
+    trial.equal("revisions that were applied twice", sum(n > 1 for n in applied.values()), 0)
+    async with Caller(ground.url, TENANTS[0], "rest", Seen()) as caller:
+        asked = await caller.call("memory_before_turn", session_id="s", current_input="anything?")
+        trial.equal("the old version answers as if nothing were there", asked.code == OK, False)
+    await _migrated_down(ground, old_head, trial)
+    second = Writers(ground, writers=8, first=4)
+    async with second.running() as later:
+        await later.reaches(TURNS)
+    trial.equal("calls not answered or told to be sent again", _failed(ground.seen, TEMPORARY), 0)
+    await _migrated_at_once(ground)
+    return _both(acknowledged, later), (old_rounds, old_rounds)
+
+
+async def _starts(ground: Ground, **more: str) -> bool:
+    """Whether a server becomes ready; it is stopped again."""
+    try:
+        started = await ground.serve(**more)
+    except (RuntimeError, AssertionError, TimeoutError):
+        return False
+    is_ready = await ready(ground.url)
+    await asyncio.to_thread(started.stop)
+    return is_ready
 
 
 async def _migrated_down(ground: Ground, revision: str | None, trial: Trial) -> None:
