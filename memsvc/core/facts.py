@@ -11,7 +11,7 @@ from memsvc.core.frozen import frozen
 
 
 class FactTier(StrEnum):
-    """Lifetime of a fact: L0 for good, L1 for the day, L2 for the week."""
+    """Where a fact is kept: L0 with what lasts, L1 by day, L2 by week; tasks end with L1 and L2."""
 
     L0 = "L0"
     L1 = "L1"
@@ -37,6 +37,10 @@ Origin = Literal["rule", "model", "user", "import", "person"]
 """Source of a fact: a rule on the user's words, a model, the user through a tool, an import, or a
 person who corrected it."""
 
+LASTING_IDS: Final = frozenset({"user_like", "user_dislike", "user_project"})
+"""Facts that last until the user says otherwise, whatever their tier."""
+DATED_IDS: Final = frozenset({"user_plan", "user_reminder"})
+"""Facts that end when the day is over that they name, and without one when they are done."""
 STATEMENT_CHARS_MAX = 200
 """Maximum length of the clause that a fact keeps."""
 

@@ -1,7 +1,8 @@
-"""Time references of a question, and whether it asks for the first or the latest."""
+"""Time references of a question, whether it asks for the first or the latest, and a plan's end."""
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Final
@@ -124,6 +125,26 @@ _THIS: Final = tuple(
         r"(?:这|這|本|今)(?:个|個)?(?P<what>周|週|星期|月|年)",
     )
 )
+_AHEAD: Final = tuple(
+    lazy_pattern(pattern)
+    for pattern in (
+        rf"\b(?:in|within|dans|dentro de|en)\s+(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\b",
+        rf"{_AMOUNT}{_UNIT}(?:之|以)?[后後]",
+    )
+)
+_NEXT: Final = tuple(
+    lazy_pattern(pattern)
+    for pattern in (
+        rf"\b(?:next|coming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
+        rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:prochaine?|proxim[oa]|que viene)\b",
+        r"(?:下|来|來)(?:个|個)?(?P<what>周|週|星期|月)|(?:明|来|來)(?P<year>年)",
+    )
+)
+_DAY_AHEAD: Final = lazy_pattern(rf"\b(?P<what>{_DAY_NAME})\b")
+_TOMORROW: Final = (
+    (2, re.compile(r"ubermorgen|apres-demain|pasado manana|day after tomorrow|后天|後天|明後日")),
+    (1, re.compile(r"\b(?:tomorrow|morgen|demain|manana)\b|明天|明日")),
+)
 _DAYS: Final = (
     (0, re.compile(r"\b(?:today|tonight|heute|aujourd'hui|hoy)\b|今日|今天|今晚")),
     (
@@ -180,6 +201,49 @@ def read(text: str, now: datetime) -> TimeReferences:
     spans = list(islice(chain(_relative(normalized, now), _named(normalized)), SPANS_MAX))
     order = next((name for name, pattern in _ORDER_PATTERNS if pattern.search(normalized)), "")
     return TimeReferences(tuple(spans), order) if spans or order else NEVER
+
+
+def plan_end(text: str, said_at: datetime) -> datetime | None:
+    """Return when the last day is over that a plan names; None where it names none.
+
+    Of what is vague ("next Friday", "in two months") the later reading: a plan is not over before
+    its day."""
+    normalized, day_start = (
+        normalized_text(text),
+        said_at.replace(hour=0, minute=0, second=0, microsecond=0),
+    )
+    ends = [span.stop for span in _ahead(normalized, day_start) if span.stop > said_at]
+    return max(ends, default=None)
+
+
+def _ahead(text: str, day_start: datetime) -> Iterator[TimeSpan]:
+    for days, pattern in (*_TOMORROW, _DAYS[0]):
+        if pattern.search(text):
+            yield _days(day_start + days * DAY, 1)
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in _AHEAD):
+        amount = _NUMBERS.get(match["amount"]) or int(match["amount"])
+        length = amount * _UNIT_DAYS[_UNITS[match["unit"]]] * DAY
+        yield TimeSpan(day_start, day_start + min(length, 36500 * DAY) + DAY, 1.0)
+    for match in _DAY_AHEAD.finditer(text):
+        days = (_DAY_NUMBERS[match["what"]] - day_start.weekday() - 1) % 7 + 1
+        yield _days(day_start + days * DAY, 1)
+    yield from _next(text, day_start)
+    for _, _, named in find_date_names(text):
+        years = [named.year] if named.year else [day_start.year, day_start.year + 1]
+        dated = [_of_date(replace(named, year=year)) for year in years]
+        yield from islice((span for span in dated if span and span.stop > day_start), 1)
+
+
+def _next(text: str, day_start: datetime) -> Iterator[TimeSpan]:
+    """Yield the periods that go on or come next, as long as they may be."""
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in _NEXT):
+        what = match["what"] or match.groupdict().get("year") or ""
+        days = {"month": 62, "year": 731}.get(_PERIOD_BY_NAME.get(what, ""), 15)
+        yield TimeSpan(day_start, _start_of(day_start, "week") + days * DAY, 1.0)
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in _THIS):
+        period = _PERIOD_BY_NAME[match["what"]]
+        start, days = _start_of(day_start, period), {"month": 31, "year": 366}.get(period, 7)
+        yield TimeSpan(start, start + days * DAY, 1.0)
 
 
 def _relative(text: str, now: datetime) -> Iterator[TimeSpan]:

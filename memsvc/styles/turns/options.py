@@ -124,7 +124,10 @@ class TurnOptions(Options):
         1, ge=1, le=36500, description="days that a fact of tier L1 is kept"
     )
     l2_retention_days: int = Field(
-        7, ge=1, le=36500, description="days that a fact of tier L2 is kept"
+        7,
+        ge=1,
+        le=36500,
+        description="days that a task of the week is kept (tier L2; likes, plans and reminders last longer)",
     )
     compaction_min_age_hours: int = Field(
         24, ge=1, description="hours until raw events are archived"

@@ -7,7 +7,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memsvc.core.errors import invalid_content
-from memsvc.core.facts import PROFILE_CLASSES, FactTier, ProfileClass
+from memsvc.core.facts import (
+    DATED_IDS,
+    LASTING_IDS,
+    PROFILE_CLASSES,
+    FactTier,
+    ProfileClass,
+    Statement,
+)
+from memsvc.core.time_references import plan_end
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
 
@@ -85,10 +93,17 @@ class SessionPolicy(BaseModel):
     store: bool = True
     ttl_days: int | None = Field(None, ge=1, le=DAYS_MAX)
 
-    def expires_at(self, tier: FactTier, now: datetime) -> datetime | None:
-        """Return midnight UTC of today plus the tier's days.
+    def expires_at(self, statement: Statement, now: datetime) -> datetime | None:
+        """Return when a fact that was stated `now` ends; None for one that lasts.
 
-        None for facts that are kept for good."""
+        What somebody likes, and what has no date, lasts. A plan or reminder ends when the last day
+        is over that it names, a task of the day or the week after the days of its tier, at midnight
+        UTC."""
+        tier = statement.tier
+        if statement.fact_id in LASTING_IDS:
+            return None
+        if statement.fact_id in DATED_IDS and tier is not FactTier.L1:
+            return plan_end(f"{statement.statement} {statement.value} {statement.words}", now)
         days = {FactTier.L0: self.tiers.L0, FactTier.L1: self.tiers.L1, FactTier.L2: self.tiers.L2}[
             tier
         ].retention_days

@@ -276,7 +276,7 @@ class TurnMemory:
         new_facts = [
             StatementWithExpiry(
                 statement,
-                policy.expires_at(statement.tier, statement.message_at or now),
+                policy.expires_at(statement, statement.message_at or now),
                 statement.message_at,
                 newer,
             )

@@ -154,7 +154,7 @@ async def test_an_insight_about_what_changed_since_is_hidden_at_once_and_then_wi
 async def test_an_insight_about_a_fact_of_the_week_goes_with_the_fact(
     door: Door, clock: FakeClock, admin: asyncpg.Connection, kept: Any
 ) -> None:
-    await chat(door, "I like tea.", *FILLER, "I like tea.")
+    await chat(door, "This week I need a plan.", *FILLER, "This week I need a plan.")
     await door(RUN, session_id="s1")
     assert len(await kept()) == 1
     clock.advance(days=8)

@@ -7,7 +7,9 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.core.facts import FactTier
+from memsvc.core.facts import Statement
+from memsvc.core.items import user_message
+from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import default_policy
@@ -243,14 +245,44 @@ async def test_a_policy_is_one_tenants_own(door: Door, other_scope: Scope) -> No
     assert memory(await ask(other, "Hello?"))["facts"] == []
 
 
+def stated(rule_text: str, at: datetime = NOW) -> dict[str, datetime | None]:
+    """When the facts of a message end, by their ids."""
+    claims = extract(
+        [("i", user_message(rule_text))],
+        session="s",
+        turn="t",
+        user="u",
+    )
+    policy = default_policy(TurnOptions(l1_retention_days=1, l2_retention_days=7))
+    return {
+        claim.fact_id: policy.expires_at(claim, at)
+        for claim in claims
+        if isinstance(claim, Statement)
+    }
+
+
 @pytest.mark.parametrize(
-    ("tier", "expected"),
+    ("text", "fact_id", "expected"),
     [
-        (FactTier.L0, None),
-        (FactTier.L1, datetime(2026, 1, 6, tzinfo=UTC)),
-        (FactTier.L2, datetime(2026, 1, 12, tzinfo=UTC)),
+        ("My name is Ada.", "user_name", None),
+        ("I like jazz.", "user_like", None),
+        ("I hate coriander.", "user_dislike", None),
+        ("Today I need milk.", "today_task", datetime(2026, 1, 6, tzinfo=UTC)),
+        ("This week I need a plan.", "weekly_task", datetime(2026, 1, 12, tzinfo=UTC)),
+        # NOW is a Monday
+        ("I'm meeting Eve tomorrow.", "user_plan", datetime(2026, 1, 7, tzinfo=UTC)),
+        ("On Friday I fly to Rome.", "user_plan", datetime(2026, 1, 10, tzinfo=UTC)),
+        (
+            "Remind me to renew the passport in two weeks.",
+            "user_reminder",
+            datetime(2026, 1, 20, tzinfo=UTC),
+        ),
+        ("Remind me to call Bo.", "user_reminder", None),
+        ("Am Freitag fliege ich nach Rom.", "user_plan", datetime(2026, 1, 10, tzinfo=UTC)),
+        ("我明天要飞罗马。", "user_plan", datetime(2026, 1, 7, tzinfo=UTC)),
     ],
 )
-def test_facts_end_at_a_midnight_or_never(tier: FactTier, expected: datetime | None) -> None:
-    options = TurnOptions(l1_retention_days=1, l2_retention_days=7)
-    assert default_policy(options).expires_at(tier, NOW) == expected
+def test_facts_last_but_for_plans_and_tasks_whose_day_is_over(
+    text: str, fact_id: str, expected: datetime | None
+) -> None:
+    assert stated(text)[fact_id] == expected

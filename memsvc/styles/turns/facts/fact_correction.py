@@ -152,7 +152,7 @@ class FactCorrection:
             active = [old] if old.state is FactState.ACTIVE else []
             closed = {(fact.index_id, fact.entry): fact for fact in [*known, *active]}
             merged = Merge((new,), tuple((fact, new.record) for fact in closed.values()), 0)
-            expires_at = policy.expires_at(new.tier, now)
+            expires_at = policy.expires_at(new, now)
             await write_merge(
                 tx,
                 indexes[old.index_id],

@@ -113,7 +113,7 @@ class ListedFact:
     key: Annotated[str, "the kind of the fact"]
     value: Annotated[str, "the value, as it was said"]
     statement: Annotated[str, "the words that say it; empty if they are not known"]
-    tier: Annotated[str, "how long it is kept: L0 for good, L1 for the day, L2 for the week"]
+    tier: Annotated[str, "where it is kept: L0 what lasts, L1 by day, L2 by week"]
     confidence: Annotated[float, "how sure it is, 0 to 1"]
     state: Annotated[
         str,

@@ -51,7 +51,7 @@ _KNOWN = {
 }
 """Topics here for the identities that older clients use."""
 
-Expiry = Callable[[FactTier, datetime], datetime | None]
+Expiry = Callable[[Statement, datetime], datetime | None]
 
 
 @dataclass(slots=True)
@@ -274,8 +274,7 @@ async def import_facts(
     counts: Counter[str] = Counter(facts_already_here=len(existing))
     candidates = []
     for old_fact in old_facts:
-        tier = old_fact.statement.tier
-        expires_at = old_fact.expires_at or expiry(tier, old_fact.valid_from)
+        expires_at = old_fact.expires_at or expiry(old_fact.statement, old_fact.valid_from)
         if old_fact.statement.record in existing:
             continue
         if expires_at is not None and expires_at <= now:

@@ -306,7 +306,7 @@ class ModelExtraction:
         policy = policy_of(found.policy if found else None, self.options)
         stored_at = {message.event: message.stored_at for message in model_input.messages}
         return {
-            claim.record: policy.expires_at(claim.tier, stored_at[claim.evidence.item])
+            claim.record: policy.expires_at(claim, stored_at[claim.evidence.item])
             for claim in claims
             if isinstance(claim, Statement)
         }
