@@ -155,11 +155,12 @@ def same_count(existing: StoredSession | None, expected: SessionCounts) -> bool:
 
 def same_guard(existing: DoneTurn | None, expected: DoneTurn) -> bool:
     """Return whether a guard agrees with the lines of its turn."""
-    return (
-        existing is not None
-        and (existing.fingerprint, existing.first_entry, existing.result)
-        == (expected.fingerprint, expected.first_entry, expected.result)
-        and same_value(existing.at, expected.at)
+    if existing is None or not same_value(existing.at, expected.at):
+        return False
+    return (existing.fingerprint, existing.first_entry, existing.result) == (
+        expected.fingerprint,
+        expected.first_entry,
+        expected.result,
     )
 
 

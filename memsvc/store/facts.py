@@ -205,7 +205,7 @@ def entries(statements: Sequence[StatementWithExpiry], now: datetime) -> list[in
     return [
         index.NewEntry(
             ref=statement_with_expiry.statement.record,
-            text=_text(statement_with_expiry.statement),
+            text=text_of(statement_with_expiry.statement),
             keywords=statement_with_expiry.statement.keywords,
             message_at=statement_with_expiry.said_at or now,
             role="fact",
@@ -268,7 +268,7 @@ async def apply(
         overwrite=False,
     )
     past = {
-        first + at: _indexed_text(new_fact.statement)
+        first + at: indexed_text(new_fact.statement)
         for at, new_fact in enumerate(statements)
         if new_fact.newer
     }
@@ -320,6 +320,23 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
                 doubt_fields_of(fact.doubt),
             )
             for fact in sorted(facts, key=lambda fact: fact.state is FactState.ACTIVE)
+        ],
+    )
+
+
+async def set_words(tx: Tx, facts: Sequence[Fact]) -> None:
+    """Store value, slot, keywords and statement of facts, which stay what they are otherwise."""
+    await tx.execute_each(
+        """
+        UPDATE facts SET value = $5, slot = $6, cues = $7, statement = $8
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = $4
+        """,
+        [
+            (
+                *(fact.index_id, fact.entry, fact.statement.value, fact.statement.slot),
+                *(fact.statement.keywords, fact.statement.statement),
+            )
+            for fact in facts
         ],
     )
 
@@ -501,7 +518,8 @@ async def latest_facts(
     return found, rows[0]["total"] if rows else 0
 
 
-def _text(statement: Statement) -> str:
+def text_of(statement: Statement) -> str:
+    """Return the text of the entry of a fact."""
     text = f"{statement.key.replace('_', ' ')}: {statement.value}"
     return (
         text if statement.statement in ("", statement.value) else f"{text}\n{statement.statement}"
@@ -510,11 +528,12 @@ def _text(statement: Statement) -> str:
 
 def indexed(closed: Iterable[Fact]) -> dict[int, str]:
     """Return the texts that the entries of facts were indexed with."""
-    return {fact.entry: _indexed_text(fact.statement) for fact in closed}
+    return {fact.entry: indexed_text(fact.statement) for fact in closed}
 
 
-def _indexed_text(statement: Statement) -> str:
-    return f"{_text(statement)}\n{statement.keywords}"
+def indexed_text(statement: Statement) -> str:
+    """Return what the entry of a fact is indexed with."""
+    return f"{text_of(statement)}\n{statement.keywords}"
 
 
 def evidence_of(statement: Statement) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 import hashlib
 import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from memsvc.core.errors import resource_busy
 from memsvc.core.frozen import frozen
@@ -12,6 +13,14 @@ from memsvc.store.database import Tx
 STALE_AFTER = timedelta(minutes=2)
 ANY_CONTENT = b""
 """Fingerprint of a turn known only to be stored: any content sent under its id matches."""
+
+
+FORGOTTEN_RESULT: Final[Mapping[str, Any]] = {
+    "stored_items": 0,
+    "fact_ids": [],
+    "forgotten": True,
+}
+"""Answer to a retry of a turn that was forgotten."""
 
 
 @frozen
@@ -95,6 +104,33 @@ async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
         session,
         turn,
         token,
+    )
+
+
+async def set_forgotten(tx: Tx, session: str, turns: Sequence[str]) -> None:
+    """Let a retry of these turns, whatever it holds, be answered that nothing of it is stored."""
+    await tx.execute(
+        """
+        UPDATE guards SET fingerprint = $5, result = $6
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[]) AND done
+        """,
+        session,
+        list(turns),
+        ANY_CONTENT,
+        dict(FORGOTTEN_RESULT),
+    )
+
+
+async def accept_any_content(tx: Tx, session: str, turns: Sequence[str]) -> None:
+    """Let a retry of these turns be answered as stored, as their text is not what it was."""
+    await tx.execute(
+        """
+        UPDATE guards SET fingerprint = $5
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[]) AND done
+        """,
+        session,
+        list(turns),
+        ANY_CONTENT,
     )
 
 

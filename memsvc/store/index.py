@@ -437,6 +437,41 @@ async def texts(
     return {row["entry"]: Text(*row.values()) for row in rows}
 
 
+async def name_of(tx: Tx, index_id: int) -> str:
+    """Return the name of an index, which exists."""
+    name: str = await tx.fetchval(
+        "SELECT name FROM books WHERE tenant = $1 AND project = $2 AND book = $3", index_id
+    )
+    return name
+
+
+async def entries_of(tx: Tx, index_id: int, refs: Sequence[str]) -> dict[str, int]:
+    """Return the entries of an index with these references, by reference."""
+    return await tx.fetch_pairs(
+        """
+        SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3
+            AND ref = ANY($4::text[])
+        """,
+        index_id,
+        list(refs),
+    )
+
+
+async def indexed_texts(
+    tx: Tx, index_id: int, entries: Sequence[int]
+) -> dict[int, tuple[str, str]]:
+    """Return text and keywords of entries, by number."""
+    rows = await tx.fetch(
+        """
+        SELECT entry, text, cues FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])
+        """,
+        index_id,
+        list(entries),
+    )
+    return {row["entry"]: (row["text"], row["cues"]) for row in rows}
+
+
 @frozen
 class IndexedTurnItem:
     """Item of a turn: its entry, and what it was indexed with."""

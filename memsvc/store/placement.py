@@ -6,14 +6,25 @@ and moved by jobs.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from memsvc.core.analysis import TERMS_VERSION, terms
+from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.core.background import map_in_thread
+from memsvc.core.frozen import frozen
 from memsvc.store import index, vectors
 from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.index import LENGTH_MAX, index_id_of
 from memsvc.store.sessions import ENTRY_MAX
+
+
+@frozen
+class Rewritten:
+    """What an entry was indexed with, and its text, keywords and tokens (None: as before) now."""
+
+    indexed: str
+    text: str
+    keywords: str = ""
+    tokens: int | None = None
 
 
 async def withhold(tx: Tx, search_id: int, index_id: int) -> None:
@@ -120,6 +131,38 @@ async def move(
             }
             await vectors.move(tx, source, search_id, of_source)
     return int(rows[-1]["entry"])
+
+
+async def rewrite(tx: Tx, index_id: int, target: str, changed: Mapping[int, Rewritten]) -> None:
+    """Give entries of an index other texts, hide those with none, and forget their vectors.
+
+    `target` is the search index that they belong to. The caller holds what its writers hold."""
+    if not changed:
+        return
+    has_vectors = await vectors.available(tx)
+    for source, numbers in (await index.search_positions(tx, index_id, list(changed))).items():
+        if has_vectors:
+            await vectors.forget(tx, source, list(numbers.values()))
+    await index.withdraw(tx, index_id, {entry: one.indexed for entry, one in changed.items()})
+    await tx.execute(
+        """
+        UPDATE entries AS e SET text = w.text, cues = w.cues, asks = w.asks,
+            tokens = coalesce(w.tokens, e.tokens),
+            length = CASE WHEN w.text = '' THEN -1 ELSE e.length END
+        FROM unnest($4::int4[], $5::text[], $6::text[], $7::int4[], $8::bool[])
+            AS w (entry, text, cues, tokens, asks)
+        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = w.entry
+        """,
+        index_id,
+        list(changed),
+        [one.text for one in changed.values()],
+        [one.keywords for one in changed.values()],
+        [one.tokens for one in changed.values()],
+        [is_question(one.text) for one in changed.values()],
+    )
+    below: int | None = max(changed) + 1
+    while below is not None:
+        below = await move(tx, index_id, target, below=below, limit=len(changed))
 
 
 async def _create(tx: Tx, name: str) -> None:

@@ -185,7 +185,7 @@ _READ: Final = f"""
             SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens
                 FROM entries
             WHERE tenant = $1 AND project = $2 AND book = place.book
-                AND entry = place.entry OFFSET 0) AS one
+                AND entry = place.entry AND length >= 0 OFFSET 0) AS one
     )
     SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
            {{insights}} AS insights,

@@ -96,6 +96,43 @@ async def append(
     return {row["log"]: LogPosition(row["log_stream"], row["log_start"]) for row in rows}
 
 
+async def overwrite(tx: Tx, stream: int, start: int, content: bytes) -> bool:
+    """Replace bytes of a stream, in every version of its file; return whether they are there.
+
+    They are all of one append, of which nothing is left but the length. What is known of the whole
+    content is known no more."""
+    block = await tx.fetchval(
+        """
+        SELECT start FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start <= $4
+        ORDER BY start DESC LIMIT 1
+        """,
+        stream,
+        start,
+    )
+    if block is None:
+        return False
+    await tx.execute(
+        """
+        UPDATE blocks SET content = substring(content FROM 1 FOR $6::int4) || $5::bytea
+            || substring(content FROM $7::int4)
+        WHERE tenant = $1 AND project = $2 AND stream = $3 AND start = $4
+        """,
+        stream,
+        block,
+        content,
+        start - block,
+        start - block + len(content) + 1,
+    )
+    await tx.execute(
+        """
+        UPDATE files SET sha256 = NULL WHERE tenant = $1 AND project = $2 AND stream = $3
+            AND sha256 IS NOT NULL
+        """,
+        stream,
+    )
+    return True
+
+
 async def replace(tx: Tx, contents: Mapping[str, bytes], *, now: datetime) -> None:
     """Replace the texts of several small existing logs. The old ones are their history."""
     paths, texts = _sorted(contents)

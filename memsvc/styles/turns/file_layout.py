@@ -144,6 +144,20 @@ def event_line(
     return orjson.dumps(record) + b"\n"
 
 
+def redacted_line(event: str, digest: int, now: datetime) -> bytes:
+    """Return the event line that says of an item that something of it was forgotten.
+
+    `digest` is that of the whole item, by which it is known when it is sent again."""
+    record = {
+        "id": f"{event}-redacted",
+        "ts": exact_timestamp(now),
+        "type": "item_redacted",
+        "of": event,
+        "digest": digest,
+    }
+    return orjson.dumps(record) + b"\n"
+
+
 def forgotten_turn_line(turn: str, now: datetime) -> bytes:
     """Return the event line that marks a turn as forgotten from there on."""
     record = {

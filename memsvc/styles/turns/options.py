@@ -127,7 +127,7 @@ class TurnOptions(Options):
         7,
         ge=1,
         le=36500,
-        description="days that a task of the week is kept (tier L2; likes, plans and reminders last longer)",
+        description="days that a task of the week (tier L2) is kept",
     )
     compaction_min_age_hours: int = Field(
         24, ge=1, description="hours until raw events are archived"

@@ -162,7 +162,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, costs, options, follow_up, rebuilding)
     shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
-    removal = FactRemoval(database, clock, options, recall)
+    removal = FactRemoval(database, clock, costs, options, recall)
     correction = FactCorrection(database, clock, options, embeds=embeds)
     rereading = FactRereading(database, clock, options)
     return Published(

@@ -113,6 +113,7 @@ class AfterTurnResult:
     stored_items: Annotated[int, "items of the turn that are now in memory"]
     fact_ids: Annotated[list[str], "facts that the turn stated anew or changed, by fact_id"]
     note: Annotated[str | None, "what to know about this call, if anything"] = None
+    forgotten: Annotated[bool | None, "true: the turn was forgotten, and nothing is stored"] = None
 
 
 @result

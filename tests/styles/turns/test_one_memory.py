@@ -194,7 +194,10 @@ async def test_what_was_forgotten_leaves_the_index_of_its_user(
     await door("memory_forget", session_id="s1", user_id="ada", turn_ids=["t1"], dry_run=False)
     found = shown(await ask(door, "Where is the violet1 hive in Zanzibar?", user_id="ada"))
     assert not any("violet1" in text for _, text in found)
-    kept = "SELECT count(*) FROM fresh_terms WHERE $1 = ANY(terms)"
+    kept = """
+        SELECT (SELECT count(*) FROM fresh_terms WHERE $1 = ANY(terms))
+            + (SELECT count(*) FROM posting_lists WHERE term = $1)
+    """
     assert [await admin.fetchval(kept, f"violet{number}") for number in range(3)] == [1, 0, 1]
 
 

@@ -143,12 +143,22 @@ class ForgottenTurn:
 
 
 @result
+class ForgottenSentence:
+    session_id: Annotated[str, "the session in which it was said"]
+    turn_id: Annotated[str, "the turn"]
+    text: Annotated[str, "the words"]
+
+
+@result
 class ForgottenFacts:
     dry_run: Annotated[bool, "true: nothing was changed"]
     facts: Annotated[
         list[ListedFact], "values that were forgotten, or would be, as they were before"
     ]
     turns: Annotated[list[ForgottenTurn], "turns that were forgotten, or would be"]
+    sentences: Annotated[
+        list[ForgottenSentence], "what messages say of it, forgotten too, or would be"
+    ]
     not_found: Annotated[list[str], "ids that nothing was found under"]
 
 
@@ -299,7 +309,7 @@ class FactTools:
             Field(default_factory=list),
             "fact_id: with every past value, or record_id: one value",
         ],
-        query: Annotated[str, Field(max_length=20_000), "or facts about this"] = "",
+        query: Annotated[str, Field(max_length=20_000), "or what this names"] = "",
         turn_ids: Annotated[
             Names,
             Field(default_factory=list),
@@ -312,8 +322,7 @@ class FactTools:
     ) -> ForgottenFacts:
         """Call when the user wants something forgotten for good: facts, or whole turns.
 
-        A query is a dry run unless dry_run is false. Only the session's
-        files still tell what was said."""
+        What messages say of it goes too. A query is a dry run unless dry_run is false."""
         targets = RemovalTargets(fact_ids, query, turn_ids)
         if not (targets.names or targets.question.strip() or targets.turns):
             raise invalid("say what to forget: fact_ids, a query or turn_ids")
@@ -327,6 +336,10 @@ class FactTools:
             dry_run,
             [_listed(fact, now) for fact in found.facts],
             [ForgottenTurn(turn, len(items)) for turn, items in found.items_by_turn.items()],
+            [
+                ForgottenSentence(said.session, said.turn, said.text)
+                for said in found.forgetting.sentences()
+            ],
             found.unknown,
         )
 

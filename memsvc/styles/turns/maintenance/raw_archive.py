@@ -219,6 +219,20 @@ async def forgotten_turns(tx: Tx, event_file_list: list[EventFile]) -> set[str]:
     return turns
 
 
+async def redacted_items(tx: Tx, event_file_list: list[EventFile]) -> dict[str, int]:
+    """Return the items of which something was forgotten, with the digest that each had first."""
+    digests: dict[str, int] = {}
+    for file in event_file_list:
+        _, content = await _content(tx, file)
+        for text in content.splitlines():
+            if (
+                b'"item_redacted"' in text
+                and (body := orjson.loads(text)).get("type") == "item_redacted"
+            ):
+                digests.setdefault(body["of"], body["digest"])
+    return digests
+
+
 async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:
     stored = await files.find(tx, file.path)
     if stored is None:

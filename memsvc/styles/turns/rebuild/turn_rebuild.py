@@ -35,7 +35,7 @@ from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
-from memsvc.styles.turns.file_layout import ROOT
+from memsvc.styles.turns.file_layout import ROOT, turn_of
 from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.raw_archive import (
     FILES_A_PAGE,
@@ -44,6 +44,7 @@ from memsvc.styles.turns.maintenance.raw_archive import (
     event_files,
     forgotten_turns,
     lines_of,
+    redacted_items,
 )
 from memsvc.styles.turns.migration.legacy import (
     empty_result,
@@ -79,6 +80,7 @@ class Walk:
 
     refs: dict[str, int]
     forgotten: set[str]
+    redacted: dict[str, int]
     after: EventFile | None = None
     read: dict[str, FileSize] = field(default_factory=dict)
     stop: int = 0
@@ -116,6 +118,17 @@ def _with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
     return replace(
         turn_guard, result=existing.result if existing else empty_result(turn_guard.turn)
     )
+
+
+def _as_forgotten(turn_guard: DoneTurn, walk: Walk) -> DoneTurn:
+    """Return the guard of a turn as it is when it, or something of it, was forgotten."""
+    if turn_guard.turn in walk.forgotten:
+        return replace(
+            turn_guard, fingerprint=guard.ANY_CONTENT, result=dict(guard.FORGOTTEN_RESULT)
+        )
+    if turn_guard.turn in {turn_of(event) for event in walk.redacted}:
+        return replace(turn_guard, fingerprint=guard.ANY_CONTENT)
+    return turn_guard
 
 
 def _session_counts(
@@ -192,6 +205,7 @@ class TurnRebuild:
             walk = Walk(
                 await derived_index.refs(tx, turn_index.turns(session).number),
                 await forgotten_turns(tx, event_file_list),
+                await redacted_items(tx, event_file_list),
             )
             for file in event_file_list:
                 found += await self._events(tx, session, file, walk, fix=False)
@@ -269,7 +283,12 @@ class TurnRebuild:
             started = f"{self._clock.now():%Y%m%d}"
             async with self._step(claim) as tx:
                 refs = await derived_index.refs(tx, turn_index.turns(session).number) | refs
-                walk = Walk(refs, await forgotten_turns(tx, await event_files(tx, session)))
+                every_file = await event_files(tx, session)
+                walk = Walk(
+                    refs,
+                    await forgotten_turns(tx, every_file),
+                    await redacted_items(tx, every_file),
+                )
             progress = WalkStatus.MORE
             while progress is WalkStatus.MORE:
                 async with self._step(claim) as tx:
@@ -321,7 +340,11 @@ class TurnRebuild:
         index = turn_index.turns(session)
         async with self._step(claim, index) as tx:
             event_file_list = await event_files(tx, session)
-            walk = Walk({}, await forgotten_turns(tx, event_file_list))
+            walk = Walk(
+                {},
+                await forgotten_turns(tx, event_file_list),
+                await redacted_items(tx, event_file_list),
+            )
             for file in event_file_list:
                 found += await self._events(tx, session, file, walk, fix=True)
             found += await self._session(tx, session, walk, fix=True)
@@ -348,7 +371,11 @@ class TurnRebuild:
             expected[number] = entry_of(
                 line.event, item, line.place, self._costs.text_chars_max, line.message_at
             )
-            if line.turn in walk.forgotten:
+            if line.event in walk.redacted:
+                expected[number] = replace(expected[number], digest=walk.redacted[line.event])
+            if line.turn in walk.forgotten or (
+                line.event in walk.redacted and not expected[number].text.strip()
+            ):
                 hidden.add(number)
             turns.setdefault(line.turn, []).append((number, line))
         walk.items += len(expected)
@@ -389,8 +416,9 @@ class TurnRebuild:
             } | walk.turns
         existing = await derived.done_turns(tx, session)
         expected = {turn: _with_result(one, existing.get(turn)) for turn, one in walk.turns.items()}
+        guards = {turn: _as_forgotten(one, walk) for turn, one in expected.items()}
         wrong = [
-            one for turn, one in expected.items() if not derived.same_guard(existing.get(turn), one)
+            one for turn, one in guards.items() if not derived.same_guard(existing.get(turn), one)
         ]
         gone = [turn for turn in existing if turn not in expected]
         # turns of days that were removed since: only their guards show that they were stored

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
+from memsvc.core.redaction import SENTENCE_END
 from memsvc.core.text_cache import TextCache
 
 SENTENCE_CHARS_MAX: Final = 240
@@ -20,9 +21,6 @@ REPEATED: Final = 0.3
 """Weight of a word that the quote has already."""
 CACHED_TEXTS_MAX: Final = 4096
 """Texts of which it is known where their sentences stand."""
-_END: Final = re.compile(
-    r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
-)
 _WORD: Final = re.compile(r"\w+")
 _REFERENCE: Final = re.compile(
     r"\W*(?:(?:it|its|they|them|their|this|that|these|those|he|she|his|her|so|then|er|sie|es|das|dies"
@@ -160,7 +158,7 @@ def _spans(text: str, chars_max: int = SENTENCE_CHARS_MAX) -> tuple[Sequence[int
     White space around them is left out."""
     starts, stops = array("l"), array("l")
     last = 0
-    for end in (*[match.end() for match in _END.finditer(text)], len(text)):
+    for end in (*[match.end() for match in SENTENCE_END.finditer(text)], len(text)):
         part = text[last:end].lstrip()
         if part:
             start = end - len(part)

@@ -1,0 +1,160 @@
+"""Removal of sentences and values from a text or a JSON line, without a trace of what they were."""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import orjson
+
+from memsvc.core.analysis import normalized_text
+from memsvc.core.frozen import frozen
+
+SENTENCE_END: Final = re.compile(
+    r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
+)
+LEFT_OUT: Final = "…"
+VALUE_CHARS_MIN: Final = 3
+"""Of a shorter value, unless in a script without spaces, other sentences may hold it by chance."""
+CLAUSE_WORDS_MIN: Final = 5
+"""Words beside a clause that are a clause of their own."""
+_UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+
+Range = tuple[int, int]
+
+
+@frozen
+class Redaction:
+    """What is to be forgotten of a person.
+
+    `statements` are the clauses that say it, `values` what they are about. `kept` are the clauses
+    of other facts: where one of them stands in the same sentence, only values go."""
+
+    statements: Collection[str]
+    values: Collection[str]
+    kept: Collection[str] = ()
+
+    @property
+    def searched(self) -> list[str]:
+        """Return the values that are looked for in whatever was said."""
+        return [
+            value
+            for value in self.values
+            if len(value) >= VALUE_CHARS_MIN or _UNSPACED.search(value)
+        ]
+
+    def ranges(self, text: str) -> list[Range]:
+        """Return what to remove of a text, in order."""
+        statements = [comparable(one) for one in self.statements if one]
+        kept = [comparable(one) for one in self.kept if one]
+        found: list[Range] = []
+        for start, stop in sentences(text):
+            sentence = comparable(text[start:stop])
+            states = any(one in sentence or (sentence and sentence in one) for one in statements)
+            values = [value for value in self.searched if holds(sentence, value)]
+            if not states and not values:
+                continue
+            beside = any(one in sentence or sentence in one for one in kept)
+            parts = self._parts(text[start:stop], sentence, beside=beside)
+            if parts:
+                found += [(start + first, start + last) for first, last in parts]
+            elif not beside or values:
+                found.append((start, stop))
+        return found
+
+    def _parts(self, text: str, sentence: str, *, beside: bool) -> list[Range]:
+        """Return what to remove of a sentence that says more than what is to be forgotten.
+
+        Nothing where it says no more: then all of it goes. Beside another fact the values, else the
+        clauses, where they leave as much as a clause."""
+        if beside:
+            return _word_ranges(text, self.values)
+        clauses = [one for one in self.statements if comparable(one) in sentence]
+        ranges = _word_ranges(text, clauses)
+        left = len(without(text, ranges).split()) if ranges else 0
+        return _word_ranges(text, [*clauses, *self.values]) if left >= CLAUSE_WORDS_MIN else []
+
+    def applied(self, text: str) -> str:
+        """Return a text without what is to be forgotten, "" where no word is left."""
+        return without(text, self.ranges(text))
+
+    def line(self, line: bytes) -> bytes:
+        """Return a line of JSON of the same length, without what is to be forgotten."""
+        return changed_line(line, self.applied)
+
+
+def sentences(text: str) -> list[Range]:
+    """Return where the sentences of a text stand, which together are all of it."""
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    starts = [0, *(end for end in ends if end < len(text))]
+    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+def comparable(text: str) -> str:
+    """Return a text as it is compared: its words without case, accents and marks around them."""
+    return " ".join(normalized_text(text).split()).strip(" .,;:!?\"'…。！？、，")
+
+
+def holds(sentence: str, value: str) -> bool:
+    """Return whether a comparable text has a value as words of its own."""
+    wanted = comparable(value)
+    if not wanted:
+        return False
+    if _UNSPACED.search(wanted):
+        return wanted in sentence
+    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", sentence) is not None
+
+
+def without(text: str, ranges: Sequence[Range]) -> str:
+    """Return a text without some ranges, "" where no word is left."""
+    last, parts = 0, []
+    for start, stop in ranges:
+        parts += [text[last:start], LEFT_OUT if start > last or stop < len(text) else ""]
+        last = stop
+    left = "".join([*parts, text[last:]]).strip() if ranges else text
+    return left if re.search(r"\w", left) else ""
+
+
+def changed_line(line: bytes, change: Callable[[str], str]) -> bytes:
+    """Return a line of JSON of the same length with its texts changed to shorter ones.
+
+    Names, ids and times, which are no texts of a person, stay."""
+    body: dict[str, Any] = orjson.loads(line)
+    for name in ("item", "value", "statement", "words", "cues", "slot", "summary", "text", "doubt"):
+        if name in body:
+            body[name] = _changed(body[name], change)
+    content = orjson.dumps(body)
+    if content == orjson.dumps(orjson.loads(line)):
+        return line
+    if len(content) >= len(line):
+        content = content.replace(LEFT_OUT.encode(), b"")
+    return content + b" " * max(0, len(line) - 1 - len(content)) + b"\n"
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {
+            name: one
+            if name in ("type", "role", "id", "call_id", "name")
+            else _changed(one, change)
+            for name, one in value.items()
+        }
+    return [_changed(one, change) for one in value] if isinstance(value, list) else value
+
+
+def _word_ranges(text: str, parts: Collection[str]) -> list[Range]:
+    """Return where the words of some parts stand in a text, whatever is between these words."""
+    found: list[Range] = []
+    for value in parts:
+        words = re.findall(r"\w+", value)
+        if words:
+            pattern = r"\W{0,3}".join(map(re.escape, words))
+            found += [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
+    merged: list[Range] = []
+    for start, stop in sorted(found):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged

@@ -1,0 +1,176 @@
+"""Asked to forget, it is gone: from messages of every session, files, indexes, facts beside it."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from memsvc.core.redaction import Redaction, changed_line
+from tests.door import Door
+from tests.fakes import FakeClock
+from tests.styles.turns.conftest import Opened
+from tests.styles.turns.talk import ask, file_paths, file_text, say, texts, values
+
+FORGET = "memory_forget"
+LIST = "memory_list_facts"
+
+
+async def cells(admin: asyncpg.Connection, word: str) -> list[str]:
+    """The columns of tables in which a word stands, as text or as bytes."""
+    columns = await admin.fetch(
+        """
+        SELECT c.relname, a.attname, a.atttypid::regtype::text AS type FROM pg_class AS c
+        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+        """
+    )
+    found = []
+    for row in columns:
+        told = f"{row['attname']}::text"
+        if row["type"] == "bytea":
+            told = f"encode({row['attname']}, 'escape')"
+        sql = f"SELECT count(*) FROM {row['relname']} WHERE lower({told}) LIKE $1"
+        if await admin.fetchval(sql, f"%{word.lower()}%"):
+            found.append(f"{row['relname']}.{row['attname']}")
+    return found
+
+
+async def told(door: Door, question: str, **where: Any) -> str:
+    """All that a prompt has before the question."""
+    prepared = await ask(door, question, **where)
+    return "\n".join(texts(prepared["input_items"][:-1]))
+
+
+async def test_a_forgotten_fact_leaves_every_message_file_and_index(
+    door: Door, admin: asyncpg.Connection, clock: FakeClock
+) -> None:
+    await say(door, "t1", "I take canarium every day. I keep bees.", user_id="ada")
+    await say(
+        door,
+        "t2",
+        "Is canarium safe with wine? I was wondering.",
+        answer="Canarium and wine do not mix. Ask a doctor.",
+        session="s2",
+        user_id="ada",
+    )
+    await say(door, "t3", "I take canarium too.", session="s3", user_id="bob")
+    done = await door(FORGET, session_id="s1", user_id="ada", query="my medication", dry_run=False)
+    assert [one["value"].lower() for one in done["facts"]] == ["canarium"]
+    assert {(one["session_id"], one["turn_id"]) for one in done["sentences"]} == {
+        ("s1", "t1"),
+        ("s2", "t2"),
+    }
+    for session in ("new", "s1", "s2"):
+        said = await told(door, "What medication do I take?", session=session, user_id="ada")
+        assert "canarium" not in said.lower()
+    assert "bees" in await told(door, "Do I keep bees?", session="new", user_id="ada")
+    for path in await file_paths(door, "/memory/s1") + await file_paths(door, "/memory/s2"):
+        assert "canarium" not in (await file_text(door, path)).lower(), path
+    assert "canarium" in (await told(door, "What do I take?", session="n", user_id="bob")).lower()
+    await door(FORGET, session_id="s3", user_id="bob", query="my medication", dry_run=False)
+    assert await cells(admin, "canarium") == []
+
+
+async def test_facts_of_the_same_sentence_stay_without_the_forgotten_value(door: Door) -> None:
+    await say(door, "t1", "I live in Graz and I am allergic to peanuts.", user_id="ada")
+    done = await door(FORGET, session_id="s1", user_id="ada", query="Graz", dry_run=False)
+    assert [one["fact_id"] for one in done["facts"]] == ["user_home"]
+    [allergy] = (await door(LIST, session_id="s1", user_id="ada"))["facts"]
+    assert (allergy["fact_id"], allergy["value"]) == ("user_allergy", "peanuts")
+    assert "Graz" not in allergy["statement"]
+    said = await told(door, "What do you know about me?", session="new", user_id="ada")
+    assert "peanuts" in said
+    assert "Graz" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "gone", "stays"),
+    [
+        ("My name is Ida and my phone number is 415-555-0199.", "phone number", "0199", "Ida"),
+        ("My dog is called Rex and I work as a baker.", "my dog", "Rex", "baker"),
+        ("The locker code is 4417. I work as a baker.", "the locker code", "4417", "baker"),
+    ],
+)
+async def test_a_query_forgets_what_it_names_alone(
+    door: Door, text: str, query: str, gone: str, stays: str
+) -> None:
+    await say(door, "t1", text, user_id="ada")
+    await door(FORGET, session_id="new", user_id="ada", query=query, dry_run=False)
+    said = await told(door, "What do you know about me?", session="s1", user_id="ada")
+    assert gone not in said
+    assert stays in said
+
+
+async def test_a_turn_is_not_told_beside_its_neighbours_once_forgotten(
+    opened: Opened, admin: asyncpg.Connection
+) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "My garden has red roses.", user_id="ada")
+    await say(door, "t2", "I had an affair with Janus from sales.", user_id="ada")
+    await say(door, "t3", "The roses need water.", user_id="ada")
+    await door(FORGET, session_id="s1", user_id="ada", turn_ids=["t2"])
+    for session in ("s1", "new"):
+        said = await told(door, "What grows in my garden?", session=session, user_id="ada")
+        assert "roses" in said
+        assert "Janus" not in said
+    assert await cells(admin, "janus") == []
+
+
+async def test_what_was_forgotten_is_not_stored_again_by_resent_history_or_a_retry(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await say(door, "t1", "I take canarium every day.", answer="Noted.", user_id="ada")
+    await say(door, "t2", "I keep bees.", answer="Fine.", user_id="ada")
+    await door(FORGET, session_id="s1", user_id="ada", query="my medication", dry_run=False)
+    await say(door, "t1", "I take canarium every day.", answer="Noted.", user_id="ada")
+    history = [
+        {"role": "user", "content": "I take canarium every day."},
+        {"role": "assistant", "content": "Noted."},
+        {"role": "user", "content": "I keep bees."},
+        {"role": "assistant", "content": "Fine."},
+        {"role": "user", "content": "How many hives?"},
+    ]
+    await door(
+        "memory_after_turn",
+        session_id="s1",
+        user_id="ada",
+        turn_id="t3",
+        input_items=history,
+        output_items=[{"role": "assistant", "content": "Three."}],
+    )
+    assert await cells(admin, "canarium") == []
+
+
+async def test_a_query_without_a_fact_shows_the_sentences_first_and_changes_nothing(
+    door: Door,
+) -> None:
+    await say(door, "t1", "So the gate code at Mill Lane is 4417. Anyway, hello!", user_id="ada")
+    shown = await door(FORGET, session_id="new", user_id="ada", query="the gate code")
+    assert [one["text"] for one in shown["sentences"]] == ["So the gate code at Mill Lane is 4417."]
+    assert "4417" in await told(door, "What is the gate code?", session="n", user_id="ada")
+    nothing = await door(FORGET, session_id="new", user_id="ada", query="my blood type")
+    assert (nothing["facts"], nothing["sentences"]) == ([], [])
+
+
+async def test_what_is_packed_away_is_forgotten_too(door: Door, clock: FakeClock) -> None:
+    await say(door, "t1", "I take canarium every day.", user_id="ada")
+    clock.advance(days=40)
+    await say(door, "t2", "Hello again.", user_id="ada")
+    await door("memory_run_maintenance", session_id="s1")
+    await door(FORGET, session_id="s1", user_id="ada", query="my medication", dry_run=False)
+    assert values(await ask(door, "What medication do I take?", user_id="ada")) == []
+    said = await told(door, "What medication do I take?", session="new", user_id="ada")
+    assert "canarium" not in said
+
+
+def test_a_line_keeps_its_length_whatever_goes() -> None:
+    line = '{"id":"e","item":{"role":"user","content":"Ich wohne in Köln. 你好。"}}\n'.encode()
+    for redaction in (
+        Redaction(["Ich wohne in Köln."], []),
+        Redaction([], ["你好"]),
+        Redaction(["Ich wohne in Köln."], ["Köln", "你好"]),
+        Redaction([], ["Köln"], ["Ich wohne in Köln."]),
+    ):
+        assert len(redaction.line(line)) == len(line)
+        assert redaction.line(line) != line
+    assert changed_line(line, lambda text: text) == line
