@@ -51,15 +51,39 @@ async def test_new_facts_of_a_profile_come_behind_those_of_their_class(
     assert profile(await ask(door, OFF_TOPIC, user_id="ada", as_of=then)) == before
 
 
-async def test_a_profile_keeps_its_limit_and_instructions_give_way_first(opened: Opened) -> None:
+async def test_instructions_give_way_first_and_the_profile_says_how_many(opened: Opened) -> None:
     door = opened(profile_tok_max=120)
     for number in range(12):
         await say(door, f"t{number}", f"Always end with the number {number}.", user_id="ada")
     await say(door, "t-last", "I'm allergic to peanuts.", user_id="ada")
-    told = memory(await ask(door, OFF_TOPIC, user_id="ada"))["profile"]
+    *told, left_out = memory(await ask(door, OFF_TOPIC, user_id="ada"))["profile"]
     assert told[-1]["class"] == "allergy"
-    assert len(ENCODING.encode_ordinary(orjson.dumps(told).decode())) <= 120 + len(told) + 1
+    assert left_out["left_out"] == f"{13 - len(told)} more: memory_profile"
+    instructions = [one for one in told if one["class"] == "instruction"]
+    assert len(ENCODING.encode_ordinary(orjson.dumps(instructions).decode())) <= 120 + len(told)
     assert profile(await ask(opened(profile_tok_max=0), OFF_TOPIC, user_id="ada")) == []
+
+
+async def test_what_keeps_a_person_safe_is_told_however_long_the_rest_is(opened: Opened) -> None:
+    door = opened(profile_tok_max=60)
+    said = [
+        "My name is Ada Fischer and I live in Hamburg with my wife and our two old dogs.",
+        "Always answer in English, whatever language I use with you in a chat.",
+        "My pronouns are she/her.",
+        "I'm allergic to peanuts, walnuts and sesame, which nobody in this office can believe.",
+        "I have type 2 diabetes.",
+        "I take metformin every morning.",
+        "I'm vegan.",
+        "Never use emojis.",
+    ]
+    for number, text in enumerate(said):
+        await say(door, f"t{number}", text, user_id="ada")
+    told = memory(await ask(door, OFF_TOPIC, session="new", user_id="ada"))["profile"]
+    words = str(told)
+    for safe in ("peanuts", "walnuts", "sesame", "diabetes", "metformin", "vegan"):
+        assert safe in words
+    assert "Hamburg" not in words
+    assert "left_out" in told[-1]
 
 
 async def test_nothing_about_health_is_told_where_somebody_else_speaks(opened: Opened) -> None:

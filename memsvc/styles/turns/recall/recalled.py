@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from memsvc.core.facts import Fact, ProfileClass
+from memsvc.core.facts import Fact, ProfileClass, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
@@ -25,6 +25,10 @@ OVER_THE_BUDGET: Final = "over the token budget"
 
 FACT_TOKENS: Final = 20
 """Estimated tokens of a recalled fact beside its words."""
+LEFT_OUT_TOKENS: Final = 12
+BRIEF_CHARS: Final = 40
+"""Characters beside its value up to which the clause that says a fact is told in a profile."""
+INSTRUCTION_ID: Final = "user_instruction"
 CONFIDENCE_MIN: Final = 0.6
 """The confidence of a fact is told below this."""
 STATEMENT_KEY: Final = "statement"
@@ -170,7 +174,7 @@ def profile_chunk(name: ProfileClass, fact: Fact, count: Callable[[str], int]) -
     fields: dict[str, Any] = {
         "id": statement.record_id,
         "class": name,
-        "statement": statement.told,
+        "statement": _brief(statement),
         "since": f"{fact.valid_from:%Y-%m-%d}",
     }
     fields |= _doubt_fields(fact)
@@ -178,6 +182,20 @@ def profile_chunk(name: ProfileClass, fact: Fact, count: Callable[[str], int]) -
     place = EntryPlace(fact.index_id, fact.entry)
     record = statement.record_id
     return RecalledChunk("profile", fields, record, 0.0, {}, tokens, id=record, place=place)
+
+
+def left_out_chunk(count: int) -> RecalledChunk:
+    """Return the last line of a profile that is not whole."""
+    fields = {"left_out": f"{count} more: memory_profile"}
+    return RecalledChunk("profile", fields, "", 0.0, {}, LEFT_OUT_TOKENS, id="")
+
+
+def _brief(statement: Statement) -> str:
+    """Return a fact of a profile in few words: without what else a long sentence says."""
+    said, value = statement.told, statement.value
+    if statement.fact_id == INSTRUCTION_ID or len(said) <= len(value) + BRIEF_CHARS:
+        return said
+    return f"{statement.key.replace('_', ' ')}: {value}"
 
 
 def _doubt_fields(fact: Fact) -> dict[str, Any]:

@@ -9,7 +9,14 @@ from typing import Final, Self
 
 from memsvc.core import ranking, relevance
 from memsvc.core.analysis import is_question, normalized_text, query_terms, terms
-from memsvc.core.facts import Fact, FactTier, Statement, latest_by_identity, profile_facts
+from memsvc.core.facts import (
+    PRIVATE_CLASSES,
+    Fact,
+    FactTier,
+    Statement,
+    latest_by_identity,
+    profile_facts,
+)
 from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import (
     QuestionKind,
@@ -35,10 +42,12 @@ from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recalled import (
+    INSTRUCTION_ID,
     STATEMENT_KEY,
     DroppedCandidate,
     RecalledChunk,
     fact_chunk,
+    left_out_chunk,
     profile_chunk,
 )
 
@@ -62,10 +71,16 @@ GENERAL_FACTOR: Final = 0.75
 FACT_SHARE: Final = 3
 """Facts are told before items in one of so many parts of a block, others where room is left."""
 
+SAFETY_TOKENS: Final = 300
+"""Tokens that allergies, conditions, medication and diet have beyond the limit of a profile."""
+KEPT_FIRST: Final = (
+    *("allergy", "condition", "medication", "diet"),
+    *("name", "answer_language", "pronouns", "instruction"),
+)
+"""Classes of a profile by what is kept where it is too long, what keeps a person safe first."""
 STATED_SHARE: Final = 0.7
 """Share of a message above which the facts of its turn say what it says."""
 _STATEMENT_ID: Final = "user_statement"
-_INSTRUCTION_ID: Final = "user_instruction"
 _CLAUSE: Final = re.compile(
     r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE
 )
@@ -211,7 +226,7 @@ def told_once(
     for chunk in chunks:
         tok_max -= chunk.tokens
         if chunk.kind == "profile":
-            in_profile.add(normalized_text(chunk.fields["statement"]))
+            in_profile.add(normalized_text(chunk.fields.get("statement", "")))
         elif has_facts and chunk.kind == "turn" and tok_max >= 0:
             place = (chunk.fields["session"], chunk.fields["turn"])
             quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(chunk.fields['text'])}"
@@ -247,7 +262,7 @@ def _duplicate_reason(
 ) -> str | None:
     """Return why a fact is told already, by the sentences of the profile or the quoted turns."""
     words, evidence = normalized_text(statement.statement), statement.evidence
-    if statement.fact_id in (_STATEMENT_ID, _INSTRUCTION_ID) and words in in_profile:
+    if statement.fact_id in (_STATEMENT_ID, INSTRUCTION_ID) and words in in_profile:
         return "the profile tells it"
     if statement.key == STATEMENT_KEY and words in quoted.get(
         (evidence.session, evidence.turn), ""
@@ -259,9 +274,11 @@ def _duplicate_reason(
 def told_profile(
     user: str, read: RecallContent, options: TurnOptions, costs: Costs
 ) -> list[RecalledChunk]:
-    """Return the profile within its token limit, in its order; instructions give way first.
+    """Return the profile within its token limit, in its order; the last line says what gave way.
 
-    A sentence that is of several classes is told as the first of them that is no instruction."""
+    What keeps a person safe has SAFETY_TOKENS more, and gives way last; instructions give way
+    first. A sentence that is of several classes is told as the first of them that is no
+    instruction."""
     session = read.session
     classes: Collection[str] = options.profile.classes
     is_shared = session is not None and (session.shared or session.user_id not in ("", user))
@@ -272,14 +289,22 @@ def told_profile(
         profile_chunk(name, fact, costs.text)
         for name, fact in profile_facts(held, classes, is_shared=is_shared)
     ]
-    remaining, kept, told = options.profile_tok_max, set(), set()
-    for chunk in sorted(chunks, key=lambda chunk: chunk.fields["class"] == "instruction"):
+    remaining, of_safety, left_out = options.profile_tok_max, SAFETY_TOKENS, 0
+    kept, told = set[str](), set[str]()
+    for chunk in sorted(chunks, key=lambda chunk: KEPT_FIRST.index(chunk.fields["class"])):
         words = normalized_text(chunk.fields["statement"])
-        if chunk.tokens <= remaining and words not in told:
-            remaining -= chunk.tokens
-            kept.add(chunk.id)
-            told.add(words)
-    return [chunk for chunk in chunks if chunk.id in kept]
+        usable = of_safety if chunk.fields["class"] in PRIVATE_CLASSES else 0
+        if words in told:
+            continue
+        if chunk.tokens > remaining + usable:
+            left_out += 1
+            continue
+        of_safety -= min(chunk.tokens, usable)
+        remaining -= max(0, chunk.tokens - usable)
+        kept.add(chunk.id)
+        told.add(words)
+    result = [chunk for chunk in chunks if chunk.id in kept]
+    return [*result, left_out_chunk(left_out)] if left_out else result
 
 
 def _request_terms(question: str) -> frozenset[str]:
