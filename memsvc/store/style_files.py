@@ -96,41 +96,31 @@ async def append(
     return {row["log"]: LogPosition(row["log_stream"], row["log_start"]) for row in rows}
 
 
-async def overwrite(tx: Tx, stream: int, start: int, content: bytes) -> bool:
-    """Replace bytes of a stream, in every version of its file; return whether they are there.
+async def overwrite(tx: Tx, file: File, changes: Mapping[int, bytes]) -> None:
+    """Replace bytes of a file, by where they start, in every version of it that has its stream.
 
-    They are all of one append, of which nothing is left but the length. What is known of the whole
-    content is known no more."""
-    block = await tx.fetchval(
-        """
-        SELECT start FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start <= $4
-        ORDER BY start DESC LIMIT 1
-        """,
-        stream,
-        start,
-    )
-    if block is None:
-        return False
+    The bytes at one start are all of one append, of which nothing is left but the length. What is
+    known of the whole content is known no more."""
+    for start, content in changes.items():
+        await tx.execute(
+            """
+            UPDATE blocks SET content = substring(content FROM 1 FOR $4::int4 - start::int4)
+                || $5::bytea || substring(content FROM $4::int4 - start::int4 + length($5) + 1)
+            WHERE tenant = $1 AND project = $2 AND stream = $3 AND start = (
+                SELECT max(start) FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3
+                    AND start <= $4)
+            """,
+            file.stream,
+            start,
+            content,
+        )
     await tx.execute(
         """
-        UPDATE blocks SET content = substring(content FROM 1 FOR $6::int4) || $5::bytea
-            || substring(content FROM $7::int4)
-        WHERE tenant = $1 AND project = $2 AND stream = $3 AND start = $4
+        UPDATE files SET sha256 = NULL
+        WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL
         """,
-        stream,
-        block,
-        content,
-        start - block,
-        start - block + len(content) + 1,
+        file.path,
     )
-    await tx.execute(
-        """
-        UPDATE files SET sha256 = NULL WHERE tenant = $1 AND project = $2 AND stream = $3
-            AND sha256 IS NOT NULL
-        """,
-        stream,
-    )
-    return True
 
 
 async def replace(tx: Tx, contents: Mapping[str, bytes], *, now: datetime) -> None:

@@ -29,12 +29,22 @@ WHOLE: dict[str, dict[str, str]] = {
     "memory_run_turn": {"facts": "as memory_before_turn"},
     "memory_commit_turn": {"facts": "as memory_before_turn"},
     "memory_shadow_compare": {"facts": "as memory_before_turn"},
-    "search": {"facts": "as memory_before_turn"},
+    "search": {
+        "facts": "as memory_before_turn",
+        "entries": "the best 80 of an index, and those up to two places beside the first 40",
+    },
     "memory_run_maintenance": {"facts": "all are consolidated"},
     "memory_list_dir_with_abstract": {"facts": "counted"},
     "memory_correct_fact": {"facts": "looked through for the one that is corrected"},
     "memory_feedback": {"facts": "looked through for the one that is rated"},
-    "memory_forget": {"facts": "looked through for what is to be forgotten", "entries": "the same"},
+    "memory_forget": {
+        "facts": "looked through for what is to be forgotten",
+        "entries": "the same",
+        "blocks": "the event files of sessions in which it was said are read for its lines",
+        "posting_lists": "those of each word of what is forgotten",
+        "fresh_terms": "folded, so that every word of an entry is in one place",
+        "guards": "of each turn in which it was said",
+    },
     "file_list": {
         "files": "a directory says when anything below it was last written, unless told not to"
     },

@@ -336,14 +336,16 @@ async def change_lines(
     content = await files.read(tx, file)
     if is_archive:
         content = decompress(content, bytes_max=CONTENT_BYTES_MAX)
-    start, lines = 0, []
+    changed, starts, start = bytearray(content), dict[int, bytes](), 0
     for line in content.splitlines(keepends=True):
-        lines.append(change(line))
-        if not is_archive and lines[-1] != line:
-            await style_files.overwrite(tx, file.stream, start, lines[-1])
+        new = change(line)
+        if new != line:
+            starts[start] = changed[start : start + len(line)] = new
         start += len(line)
-    if is_archive and b"".join(lines) != content:
-        packed = zstandard.ZstdCompressor().compress(b"".join(lines))
+    if starts and not is_archive:
+        await style_files.overwrite(tx, file, starts)
+    elif starts:
+        packed = zstandard.ZstdCompressor().compress(bytes(changed))
         now = file.updated_at
         await files.rewrite(tx, file, packed, is_text=False, now=now)
         keep = file_gc.FileRetention(cutoff=now, past_states=0, deleted_before=now)
