@@ -139,6 +139,15 @@ EVENT: Final = (
 )
 """What tells that something happened, or begins: the past tenses."""
 
+FAMILY: Final = """
+    mum; mom; mother; dad; father; parents; son; daughter; kid; kids; child; children; aunt; uncle; grand*; in laws;
+    mutter; mama; vater; papa; eltern; sohn; tochter; kind; kinder; tante; onkel; oma; opa; gross*; schwieger*;
+    madre; mama; padre; papa; padres; hijo; hija; hijos; hijas; tia; tio; abuel*; sueg*; mere; maman; pere; parents; fils; fille; enfant*; oncle; mamie; papi; papy; beau pere; belle mere;
+    妈; 爸; 父母; 儿子; 女儿; 孩子; 奶奶; 爷爷; 外婆; 外公; 母; 父; 両親; 息子; 娘; 子供; 祖父; 祖母
+"""
+"""Family whose move, job or illness is not the user's, where the user is not in the sentence; whom
+they love and lose is."""
+
 SELF: Final = """
     i; i'm; i've; we; we're; we've; us; me; ich; wir; mich; uns; me; yo; nos; nosotros; je; j; on; nous; 我; 我们; 咱; 私; 僕; 俺; うち
 """

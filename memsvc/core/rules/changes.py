@@ -9,9 +9,11 @@ from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.facts import Claim, Doubt, Fact, Merge, Statement
+from memsvc.core.rules import topics as t
 from memsvc.core.rules.change_words import (
     BY_TOPIC,
     EVENT,
+    FAMILY,
     GENERAL,
     MAYBE,
     OTHERS,
@@ -167,7 +169,15 @@ class Change:
 _GENERAL, _WEAK = "general", "weak"
 _CHANGE_PHRASES: Final = Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
 _TOPICS: Final = Phrases(TOPIC_WORDS)
-_PERSON_PHRASES: Final = Phrases({"others": OTHERS, "self": SELF})
+_PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SELF})
+_SHARED: Final = frozenset(("love", "life"))
+"""Topics of a user that others of the family may change."""
+_RESCHEDULED: Final = re.compile(
+    r"\bmoved (?:up |back )?to (?:next |the |this )?(?:\d|noon\b|morning|afternoon|evening|week|month"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:jan|febr)uary|march|april|may\b|june|july"
+    r"|august|(?:septem|octo|novem|decem)ber)"
+)
+"""An appointment moves to another time, a person to another place."""
 _MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
@@ -248,6 +258,10 @@ def _labels(sentence: str, told: _Told) -> _Labels:
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
     expired_topics = frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK}
+    if "family" in context and "self" not in context:
+        topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
+    if _RESCHEDULED.search(words):
+        topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
     return expired_topics, topics, not is_certain or labels <= {_WEAK}
 
 
@@ -278,8 +292,12 @@ def names(change: Change, words: frozenset[str]) -> bool:
 
 
 def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
-    """Return whether a change ends what a text is about, by its topic."""
+    """Return whether a change ends what a text is about, by its topic.
+
+    An allergy ends only where a change speaks of one: not by an operation, say."""
     known = TOPICS_BY_FACT.get(fact_id)
+    if fact_id == t.ALLERGY.fact_id and known not in change.topics:
+        return False
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
     return not change.weak and not topics.isdisjoint(about)

@@ -17,6 +17,11 @@ QUESTIONED = [
     ("Ich wohne in Rom.", "Der Mietvertrag läuft aus, wir sind ausgezogen.", "Wo wohne ich?"),
     ("Ich arbeite bei Siemens.", "Ich bin seit Montag im Ruhestand.", "Wo arbeite ich?"),
     ("Vivo en Lima.", "La mudanza fue el lunes.", "¿Dónde vivo?"),
+    (
+        "I'm allergic to shellfish.",
+        "The doctor says I'm cured of my allergy.",
+        "What am I allergic to?",
+    ),
     ("Trabajo en Acme.", "Me han despedido.", "¿Dónde trabajo?"),
     ("J'habite à Lyon.", "On a rendu les clés de l'appart.", "Où est-ce que j'habite ?"),
     ("Je travaille chez Renault.", "J'ai démissionné hier.", "Où est-ce que je travaille ?"),
@@ -30,6 +35,11 @@ HOLDS = [
     ("I live in Oslo.", "I haven't moved out.", "Where do I live?"),
     ("I live in Oslo.", "I quit smoking and sold the car.", "Where do I live?"),
     ("I live in Oslo.", "Summarise: 'we moved out of Oslo'", "Where do I live?"),
+    ("I live in Oslo.", "My parents moved to Spain last year.", "Where do I live?"),
+    ("I live in Oslo.", "The pottery class moved to Thursday.", "Where do I live?"),
+    ("I'm allergic to shellfish.", "My mum had surgery on her hip.", "What am I allergic to?"),
+    ("I'm allergic to shellfish.", "I had surgery on my hip.", "What am I allergic to?"),
+    ("Ich wohne in Rom.", "Meine Eltern sind umgezogen.", "Wo wohne ich?"),
     ("My dog is called Rex.", "Elvis died in 1977.", "What is my dog called?"),
     ("Ich wohne in Rom.", "Bist du schon umgezogen?", "Wo wohne ich?"),
 ]
