@@ -325,16 +325,16 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
 
 
 async def set_words(tx: Tx, facts: Sequence[Fact]) -> None:
-    """Store value, slot, keywords and statement of facts, which stay what they are otherwise."""
+    """Store value, slot, keywords, statement and doubt of facts, which else stay what they are."""
     await tx.execute_each(
         """
-        UPDATE facts SET value = $5, slot = $6, cues = $7, statement = $8
+        UPDATE facts SET value = $5, slot = $6, cues = $7, statement = $8, doubt = $9
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = $4
         """,
         [
             (
                 *(fact.index_id, fact.entry, fact.statement.value, fact.statement.slot),
-                *(fact.statement.keywords, fact.statement.statement),
+                *(fact.statement.keywords, fact.statement.statement, doubt_fields_of(fact.doubt)),
             )
             for fact in facts
         ],

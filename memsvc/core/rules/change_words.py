@@ -110,7 +110,7 @@ TOPIC_WORDS: Final[Mapping[str, str]] = {
 }
 
 TOPICS_BY_FACT: Final[Mapping[str, str]] = {
-    "user_home": "home", "user_timezone": "home", "user_job": "job", "user_employer": "job", "user_relationship": "love",
+    "user_home": "home", "user_address": "home", "user_timezone": "home", "user_job": "job", "user_employer": "job", "user_relationship": "love",
     "user_family": "love", "user_pet": "life", "user_pet_kind": "life", "user_condition": "health", "user_medication": "health",
     "user_allergy": "health", "user_diet": "food", "user_food_rule": "food", "user_possession": "car",
 }

@@ -46,6 +46,10 @@ _NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:gr
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
 _AM = r"(?:i am|i'm|im|we're|we are)"
+_HOME = r"(?:my|our) (?:(?:new|home|postal|street|current) )*address"
+_STREET = r"(?P<v>(?:(?:flat|apartment|apt\.?|unit) \w{1,5},? )?(?:number |no\. ?)?\d{1,5}\w?,?"
+_STREET += r"(?: (?!(?:and|but|with|because|since|in|on|at|a|the|am|pm|now)\b)[\w.'-]+){1,4}"
+_STREET += r"(?:, (?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w'-]+){0,2}(?: \d\w\w\b)?(?![\w'])){0,3})"
 _ANY = r"(?: any ?more| any longer)"
 _STILL = r"(?:really |truly |also |still |just |now |currently |actually |absolutely |always |usually |mostly )?"
 _ONE = r"(?P<k>wife|husband|partner|spouse|fiancée?|boyfriend|girlfriend|mother|mom|mum|father|dad|boss|manager)"
@@ -154,6 +158,8 @@ RULES: tuple[Rule, ...] = (
     Rule(t.HOME, "live", rf"{_I} (?:now |currently |actually |still |both |all )?live in (?:the city of )?{{v}}",
          "I live in Paris with my cat.", "Paris", "If I lived in Paris I would smile."),
     Rule(t.HOME, "live", rf"{_OTHER_STATEMENT} (?:now )?live in {{v}}", "I work at Arup and live in Rome.", "Rome", "We dined and live in Rome."),
+    Rule(t.ADDRESS, "live living address", rf"(?:{_I} {_STILL}live at|{_AM} {_STILL}living at|{_HOME}(?:'s| is(?: now)?|:)) {_STREET}",
+         "I live at 12 Elm Street, Leeds.", "12 Elm Street, Leeds", "My IP address is 10.0.0.1."),
     Rule(t.HOME, "living based", rf"{_AM} (?:now |currently )?(?:living|based) in {{v}}", "I'm based in Oslo.", "Oslo",
          "I'm not based in Oslo."),
     Rule(t.HOME, "moved relocated", rf"(?:{_I}|i've|we've|i have) (?:just |recently |finally )?(?:moved|relocated) (?:from (?!{_NO_PLACE}\b){_STOPS}{{1,60}}? )?to {{v}}",
@@ -365,6 +371,7 @@ ENGLISH = Language(
         "user_food_rule": r"\bmy diet\b|\b(?:can|do|should|may) i eat\b",
         "user_allergy": r"\bam i (?:allergic|intolerant)\b|\bmy allerg|\b(?:can|should|may) i eat\b|\bcan't i eat\b",
         "user_home": r"\b(?:do|am) i (?:live|living|based)\b|\bmy (?:home|city|address)\b|\bwhere i live\b",
+        "user_address": r"\bmy (?:home|address)\b|\bwhere (?:do )?i live\b",
         "user_origin": r"\b(?:am i|do i come) from\b|\bmy (?:origin|country|home country)\b",
         "user_birthplace": r"\b(?:was|am) i born\b|\bmy birthplace\b",
         "user_timezone": r"\bmy time ?zone\b|\btime ?zone am i\b",

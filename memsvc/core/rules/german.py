@@ -96,6 +96,9 @@ GERMAN = Language(
              "Nüsse", "Ich bin nicht allergisch gegen Nüsse.", deletes=True),
         Rule(t.HOME, "wohne lebe", rf"(?:ich {_OTHER_CLAUSE}(?:wohne|lebe)|wir (?:wohnen|leben)) {_STILL}in (?:der nähe von )?{{v}}", "Ich wohne in Wien.",
              "Wien", "Ich wohne nicht in Wien."),
+        Rule(t.ADDRESS, "wohne wohnen adresse", r"(?:(?:ich wohne|wir wohnen) (?:jetzt )?(?:in der|in|an der|am|im|auf der)|meine (?:neue )?adresse (?:ist|lautet)(?: die)?)"
+             r" (?P<v>(?-i:[A-ZÄÖÜ])[\w.-]+(?: [\w.-]+)? \d{1,4}\w?\b(?:(?:,| in) (?:\d{4,5} )?(?-i:[A-ZÄÖÜ])\w+)?)",
+             "Ich wohne in der Lindenstraße 5, 10969 Berlin.", "Lindenstraße 5, 10969 Berlin", "Er wohnt in der Lindenstraße 5."),
         Rule(t.HOME, "gezogen umgezogen", r"ich bin (?:gerade |kürzlich |vor kurzem )?nach {w} (?:um)?gezogen", "Ich bin nach Köln gezogen.",
              "Köln", "Sie ist nach Köln gezogen."),
         Rule(t.HOME, "wohne lebe", r"ich (?:wohne|lebe) nicht (?:mehr |länger )?in {v}", "Ich wohne nicht mehr in Wien.", "Wien",
@@ -210,6 +213,7 @@ GERMAN = Language(
         "user_dislike": r"\bmag ich (?:gar |überhaupt )?nicht\b|\bhasse ich\b",
         "user_diet": r"\b(?:esse|darf|kann|soll) ich\b.{0,20}(?:essen|fleisch)?|\bmeine ernährung\b|\bbin ich ve",
         "user_allergy": r"\bbin ich allergisch\b|\bmeine allergie|\b(?:darf|kann) ich\b.{0,30}\bessen\b",
+        "user_address": r"\bwohne ich\b|\bmeine adresse\b",
         "user_home": r"\b(?:wohne|lebe) ich\b|\bmein (?:wohnort|zuhause)\b|\bmeine (?:stadt|adresse)\b",
         "user_origin": r"\bkomme ich (?:ursprünglich )?her\b|\b(?:komme|stamme) ich\b|\bmeine herkunft\b",
         "user_job": r"\b(?:mein(?:en)? (?:beruf|job)|arbeite ich|mache ich beruflich)\b",
@@ -235,7 +239,7 @@ GERMAN = Language(
     keywords={
         "user_name": "Name heiße", "user_nickname": "Spitzname", "user_age": "Alter alt", "user_birthday": "Geburtstag", "user_preference": "bevorzuge lieber",
         "user_favourite": "Lieblings", "user_like": "mag gern", "user_dislike": "mag hasse", "user_diet": "Ernährung essen", "user_allergy": "Allergie allergisch",
-        "user_home": "wohne lebe Wohnort Stadt", "user_origin": "Herkunft", "user_job": "Beruf arbeite", "user_employer": "Arbeitgeber Firma arbeite",
+        "user_home": "wohne lebe Wohnort Stadt", "user_address": "wohne Adresse Straße", "user_origin": "Herkunft", "user_job": "Beruf arbeite", "user_employer": "Arbeitgeber Firma arbeite",
         "user_studies": "Studium studiere", "user_family": "Frau Mann Partner Mutter Vater", "user_kin": "Tochter Sohn Bruder Schwester Kind",
         "user_pet": "Haustier Hund Katze", "user_condition": "Krankheit Gesundheit", "user_medication": "Medikament", "user_language": "Sprache spreche",
         "user_hobby": "Hobby Freizeit", "user_possession": "Auto Handy", "user_goal": "Ziel", "user_plan": "Plan", "user_reminder": "Erinnerung erinnern",

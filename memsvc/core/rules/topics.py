@@ -80,6 +80,14 @@ HOME = Topic(
     shape="proper",
     excludes=NO_PLACE,
 )
+ADDRESS = Topic(
+    "user_address",
+    "address",
+    FactTier.L0,
+    0.92,
+    "address",
+    "live home address street",
+)
 ORIGIN = Topic(
     "user_origin",
     "origin",

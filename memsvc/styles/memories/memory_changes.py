@@ -29,6 +29,7 @@ _PHRASES: Final[Mapping[str, str]] = {
     "user_food_rule": "Eats {value}",
     "user_allergy": "Allergic to {value}",
     "user_home": "Lives in {value}",
+    "user_address": "Address is {value}",
     "user_origin": "Is from {value}",
     "user_birthplace": "Was born in {value}",
     "user_timezone": "Time zone is {value}",

@@ -174,3 +174,43 @@ def test_a_line_keeps_its_length_whatever_goes() -> None:
         assert len(redaction.line(line)) == len(line)
         assert redaction.line(line) != line
     assert changed_line(line, lambda text: text) == line
+
+
+ADDRESSES = [
+    ("I live at 12 Elm Street, Leeds. Dentist on Tuesday.", "my address", "Elm"),
+    ("Our new address is Flat 3, 22 Low Road, York.", "where I live", "Low Road"),
+    ("Ich wohne in der Lindenstraße 5, 10969 Berlin.", "meine Adresse", "Linden"),
+    ("Mon adresse est le 5 rue de la Paix, 69001 Lyon.", "mon adresse", "Paix"),
+    ("Vivo en la calle Mayor 5, Madrid.", "mi dirección", "Mayor"),
+    ("我的地址是长宁路8号。", "我的地址", "长宁路"),
+    ("私の住所は神田町3-5です。", "私の住所", "神田町"),
+]
+
+
+@pytest.mark.parametrize(("said", "query", "word"), ADDRESSES)
+async def test_an_address_is_forgotten_by_its_name_and_every_one_of_a_person(
+    door: Door, admin: asyncpg.Connection, said: str, query: str, word: str
+) -> None:
+    await say(door, "t1", said, user_id="ada")
+    await say(door, "t2", "I've moved to Bradford.", session="s2", user_id="ada")
+    done = await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
+    assert {one["key"] for one in done["facts"]} == {"address", "home"}
+    assert await cells(admin, word) == []
+    assert await cells(admin, "bradford") == []
+    assert ("Tuesday" in said) == ("Tuesday" in await told(door, "Tuesday?", user_id="ada"))
+
+
+async def test_the_sentence_that_put_a_fact_in_doubt_is_forgotten_with_what_it_says(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await say(door, "t1", "I live in Oslo.", user_id="ada")
+    await say(door, "t2", "I moved out because Okafor raised the rent.", user_id="ada")
+
+    async def doubts() -> dict[str, Any]:
+        facts = (await door(LIST, session_id="s1", user_id="ada"))["facts"]
+        return {fact["value"]: fact["doubt"] for fact in facts}
+
+    assert "Okafor" in (await doubts())["Oslo"]["text"]
+    await door(FORGET, session_id="s1", user_id="ada", query="Okafor", dry_run=False)
+    assert await cells(admin, "okafor") == []
+    assert await doubts() == {"Oslo": None}

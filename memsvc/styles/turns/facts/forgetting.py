@@ -109,17 +109,19 @@ class FactWords:
         places = {(fact.index_id, fact.entry) for fact in gone}
         rewritten = []
         for fact in known:
-            left = redaction.applied(fact.statement.statement)
-            if (fact.index_id, fact.entry) not in places and left != fact.statement.statement:
-                statement = replace(fact.statement, statement=left)
-                rewritten.append((fact, replace(fact, statement=statement)))
+            statement = redaction.applied(fact.statement.statement)
+            doubt = fact.doubt and replace(fact.doubt, text=redaction.applied(fact.doubt.text))
+            new = replace(fact, statement=replace(fact.statement, statement=statement))
+            new = replace(new, doubt=doubt if doubt and doubt.text else None)
+            if (fact.index_id, fact.entry) not in places and new != fact:
+                rewritten.append((fact, new))
         return cls(gone, rewritten)
 
 
 def without_words(fact: Fact) -> Fact:
     """Return a fact of which nothing is left but that there was one."""
     statement = replace(fact.statement, value="", slot="", keywords="", statement="", words="")
-    return replace(fact, statement=statement)
+    return replace(fact, statement=statement, doubt=None)
 
 
 def redaction_of(gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str]) -> Redaction:
