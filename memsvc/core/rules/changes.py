@@ -173,9 +173,10 @@ _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SE
 _SHARED: Final = frozenset(("love", "life"))
 """Topics of a user that others of the family may change."""
 _RESCHEDULED: Final = re.compile(
-    r"\bmoved (?:up |back )?to (?:next |the |this )?(?:\d|noon\b|morning|afternoon|evening|week|month"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:jan|febr)uary|march|april|may\b|june|july"
-    r"|august|(?:septem|octo|novem|decem)ber)"
+    r"\bmoved (?:up |back )?to (?:next |the |this |\d{1,2}(?:st|nd|rd|th)?\.? )?"
+    r"(?:\d{1,2}(?:[:.]\d\d|(?:st|nd|rd|th)\b(?! (?:ave|st|floor))| ?(?:am|pm|o clock)\b)|noon\b|morning|afternoon|evening"
+    r"|week|month|(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:jan|febr)uary|march\b|april|may\b"
+    r"|june|july|august|(?:septem|octo|novem|decem)ber)"
 )
 """An appointment moves to another time, a person to another place."""
 _MAYBE: Final = Phrases({"maybe": MAYBE})
