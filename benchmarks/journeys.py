@@ -116,7 +116,7 @@ class Journey:
         return await self.chat(turns, days_ago, user=user, session=session)
 
     async def ask(self, question: str, *, user: str = USER, session: str = "") -> dict[str, Any]:
-        """What before_turn prepares for a question in a new chat, or in this session."""
+        """Return the prompt that before_turn prepares, for a new session unless one is given."""
         return await self.call(
             "memory_before_turn",
             session_id=session or f"asking-{next(self.chats)}",
@@ -139,7 +139,7 @@ def plain(text: str) -> str:
 
 
 async def at_once(work: Iterable[Any]) -> list[Any]:
-    """Run coroutines, some at once."""
+    """Run coroutines, a limited number of them at the same time."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(coroutine: Any) -> Any:
@@ -411,7 +411,7 @@ def _figures() -> Iterator[str]:
 
 
 GOALS_WITHOUT_DAY: Final = tuple(_figures())
-"""Figures of sizes that a run may leave out."""
+"""Figures for memory sizes, which are missing from runs with fewer sizes (`--quick`)."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:

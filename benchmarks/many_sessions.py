@@ -66,7 +66,7 @@ async def at_once(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
 
 
 async def fill(client: Client, user: str, sessions: int, items: int) -> None:
-    """Give a user so many sessions of so many items, by turns of at most BATCH_ITEMS."""
+    """Store `sessions` sessions of `items` items each, in turns of at most BATCH_ITEMS items."""
 
     def turn(number: int, part: int, size: int) -> Callable[[], Awaitable[object]]:
         chatter = Chatter(seed=number * 1_000 + part)

@@ -160,7 +160,7 @@ async def _stopped(
 
 
 async def _starts(ground: Ground, **more: str) -> bool:
-    """Whether a server becomes ready; it is stopped again."""
+    """Start a server, stop it again, and return whether it became ready."""
     try:
         started = await ground.serve(**more)
     except (RuntimeError, AssertionError, TimeoutError):

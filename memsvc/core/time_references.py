@@ -1,4 +1,4 @@
-"""Time references of a question, whether it asks for the first or the latest, and a plan's end."""
+"""Dates that a text names: when a question asks about, and when a plan is over."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -103,7 +103,7 @@ def signature(term_entries: TermEntries) -> Signature:
 
 
 def _term_counts(entry: NewEntry) -> Counter[str]:
-    return Counter(terms(f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text))
+    return Counter(terms(index.indexed_text(entry.text, entry.keywords)))
 
 
 async def read_counters(tx: Tx, index_id: int, *, for_update: bool = False) -> IndexCounters | None:
@@ -331,8 +331,7 @@ def _searched(columns: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _indexed(columns: tuple[Any, ...]) -> str:
     """Return what an entry was indexed with."""
-    text, keywords = columns[_TEXTS]
-    return f"{text}\n{keywords}" if keywords else text
+    return index.indexed_text(*columns[_TEXTS])
 
 
 async def _forget_vectors(tx: Tx, index_id: int) -> None:

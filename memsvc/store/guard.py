@@ -108,7 +108,7 @@ async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
 
 
 async def set_forgotten(tx: Tx, session: str, turns: Sequence[str]) -> None:
-    """Let a retry of these turns, whatever it holds, be answered that nothing of it is stored."""
+    """Make any retry of these turns, whatever its content, return FORGOTTEN_RESULT."""
     await tx.execute(
         """
         UPDATE guards SET fingerprint = $5, result = $6
@@ -122,7 +122,10 @@ async def set_forgotten(tx: Tx, session: str, turns: Sequence[str]) -> None:
 
 
 async def accept_any_content(tx: Tx, session: str, turns: Sequence[str]) -> None:
-    """Let a retry of these turns be answered as stored, as their text is not what it was."""
+    """Make any retry of these turns return the stored result, whatever its content.
+
+    Their stored text was redacted, so a true retry would no longer match its fingerprint.
+    """
     await tx.execute(
         """
         UPDATE guards SET fingerprint = $5

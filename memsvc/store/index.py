@@ -78,9 +78,7 @@ async def add(
         for name, entries in additions.items()
         for entry in entries
     ]
-    indexed = [
-        f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text for *_, entry in named
-    ]
+    indexed = [indexed_text(entry.text, entry.keywords) for *_, entry in named]
     counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
     prepared = [
         _PreparedEntry(*positions, counts) for positions, counts in zip(named, counted, strict=True)
@@ -206,6 +204,11 @@ async def hold(tx: Tx, *index_ids: int) -> None:
         """,
         list(index_ids),
     )
+
+
+def indexed_text(text: str, keywords: str) -> str:
+    """Return the words that an entry of this text and these keywords is found by."""
+    return f"{text}\n{keywords}" if keywords else text
 
 
 def hits_of(number: int, counts: Counter[str]) -> list[tuple[str, int]]:

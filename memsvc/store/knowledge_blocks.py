@@ -215,7 +215,7 @@ async def _indexed(tx: Tx, block_id: str, text: str, keywords: str, now: datetim
 
 
 def _indexed_text(block: KnowledgeBlock) -> str:
-    return f"{block.text}\n{block.keywords}" if block.keywords else block.text
+    return index.indexed_text(block.text, block.keywords)
 
 
 async def tag(tx: Tx, block_id: str, tags: Sequence[str]) -> None:

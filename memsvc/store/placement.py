@@ -1,4 +1,4 @@
-"""Moves of an index's entries to the search index that finds them, and what withholds them.
+"""Moving entries from one search index to another, and withholding them until they are moved.
 
 What a person said in one session is found from all of them, as the items of these sessions share a
 search index. Where that is another one from now on, items are withheld from the old one at once,
@@ -51,7 +51,10 @@ async def release(tx: Tx, index_id: int) -> None:
 
 
 async def first_search_index(tx: Tx, index_id: int) -> int | None:
-    """Return the search index of the first entry of an index, which is moved last; or None."""
+    """Return the search index that holds the first entry of an index, None if there is none.
+
+    The first entry moves last, so until then a move of the index is not finished.
+    """
     found: int | None = await tx.fetchval(
         """
         SELECT search_book FROM entries WHERE tenant = $1 AND project = $2 AND book = $3

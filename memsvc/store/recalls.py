@@ -19,7 +19,7 @@ from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 
 LATEST_ITEMS: Final = 300
-"""Latest short items that are read with a small memory."""
+"""How many of the latest short items are loaded along with a small memory."""
 
 REMOVED_FIELDS: Final = {"ref": "", "session": "", "reason": "purged"}
 """Fields of a candidate in a trace that was purged since."""

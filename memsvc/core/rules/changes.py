@@ -293,9 +293,9 @@ def names(change: Change, words: frozenset[str]) -> bool:
 
 
 def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
-    """Return whether a change ends what a text is about, by its topic.
+    """Return whether a change may end what a text says, because both have the same topic.
 
-    An allergy ends only where a change speaks of one: not by an operation, say."""
+    An allergy ends only if the change mentions one: an operation alone does not end it."""
     known = TOPICS_BY_FACT.get(fact_id)
     if fact_id == t.ALLERGY.fact_id and known not in change.topics:
         return False

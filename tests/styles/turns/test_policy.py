@@ -246,7 +246,7 @@ async def test_a_policy_is_one_tenants_own(door: Door, other_scope: Scope) -> No
 
 
 def stated(rule_text: str, at: datetime = NOW) -> dict[str, datetime | None]:
-    """When the facts of a message end, by their ids."""
+    """Read a message and return when each fact in it would expire, by fact id."""
     claims = extract(
         [("i", user_message(rule_text))],
         session="s",

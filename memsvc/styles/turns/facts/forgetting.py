@@ -81,7 +81,7 @@ class Forgetting:
     items: Sequence[Place]
 
     def sentences(self) -> list[SaidSentence]:
-        """Return the sentences that go."""
+        """Return the sentences that will be removed, each with its session and turn."""
         return [
             SaidSentence(
                 item.session, file_layout.turn_of(item.event), item.text[start:stop].strip()
@@ -286,7 +286,7 @@ async def _rewrite_items(tx: Tx, session: str, left: Mapping[str, TurnItem]) -> 
         item = left[event]
         new = entry_of(event, item, (0, 0, 0), TEXT_CHARS_MAX, _ANY)
         changed[entry] = Rewritten(
-            f"{text}\n{keywords}" if keywords else text,
+            index.indexed_text(text, keywords),
             new.text if new.text.strip() else "",
             new.keywords if new.text.strip() else "",
             item.tokens,
