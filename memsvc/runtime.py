@@ -138,22 +138,6 @@ def published(services: Services) -> Published:
         styles["notebook"] = notebook_tools.published(
             database, clock, meter, settings.notebook, embedding=embedding
         )
-    if on.memory.enabled:
-        passages = {
-            source: style.passages for source, style in styles.items() if style.passages is not None
-        }
-        styles["turns"] = turn_tools.published(
-            database,
-            clock,
-            services.tokens,
-            meter,
-            options.memory,
-            embedding=embedding,
-            llm=models.turn_llm,
-            budget=budget,
-            policy=settings.policy,
-            passages=passages,
-        )
     if on.knowledge.enabled:
         styles["knowledge"] = knowledge_tools.published(
             database,
@@ -174,6 +158,22 @@ def published(services: Services) -> Published:
             embedding=embedding,
             llm=models.memories_llm,
             budget=budget,
+        )
+    if on.memory.enabled:
+        passages = {
+            source: style.passages for source, style in styles.items() if style.passages is not None
+        }
+        styles["turns"] = turn_tools.published(
+            database,
+            clock,
+            services.tokens,
+            meter,
+            options.memory,
+            embedding=embedding,
+            llm=models.turn_llm,
+            budget=budget,
+            policy=settings.policy,
+            passages=passages,
         )
     if on.admin.enabled:
         known_jobs = [job.name for style in styles.values() for job in style.jobs]

@@ -97,6 +97,59 @@ async def correct(
     )
 
 
+async def forget(
+    call: RemoteTools,
+    session: Session,
+    facts: Annotated[
+        list[str] | None, Argument(help="fact_id or record_id of facts, as `facts` lists them.")
+    ] = None,
+    user: User = None,
+    query: Annotated[str | None, Option(help="Or what to forget, in words.")] = None,
+    turn: Annotated[list[str] | None, Option(help="Or a whole turn; may be repeated.")] = None,
+    yes: Annotated[
+        bool, Option("--yes", help="Forget it; without this, only show what would be forgotten.")
+    ] = False,
+    erase: Annotated[
+        bool, Option("--erase", help="At once and for good: there is no undo.")
+    ] = False,
+    undo: Annotated[
+        str | None,
+        Option(help="Take back a forget by the forget_id that it printed; with --erase, wipe it."),
+    ] = None,
+) -> CommandOutput:
+    """Forget facts or turns, and what messages say of them."""
+    user_id = user or await _user_of(call, session)
+    targets = {"undo": undo} if undo else {"fact_ids": facts, "query": query, "turn_ids": turn}
+    body = await call(
+        "memory_forget",
+        session_id=session,
+        user_id=user_id,
+        dry_run=None if undo else not yes,
+        erase=erase,
+        **targets,
+    )
+    lines = [
+        *columns(body["facts"], "key", "value", "record_id"),
+        *columns(body["sentences"], "session_id", "turn_id", "text"),
+        *columns(body["turns"], "turn_id", "items"),
+        *(f"Also in {one['kind']}: {one['id']}" for one in body["also_in"]),
+    ]
+    return CommandOutput(body, [*lines, _forget_summary(body)])
+
+
+def _forget_summary(body: dict[str, Any]) -> str:
+    """Return a sentence on what was done, and what can be done now."""
+    if body["restored"]:
+        return "Remembered again."
+    if not (body["facts"] or body["sentences"] or body["turns"]):
+        return "Nothing found."
+    if body["dry_run"]:
+        return "Nothing was changed. Run again with --yes to forget this."
+    if body["forget_id"] is None:
+        return "Forgotten for good."
+    return f"Forgotten. Until {body['undo_until']}: --undo {body['forget_id']}"
+
+
 async def recall(
     call: RemoteTools,
     session: Session,
@@ -158,5 +211,5 @@ def _items(content: bytes) -> Iterator[dict[str, Any]]:
 
 
 commands = command_group(
-    {"ls": ls, "show": show, "facts": facts, "correct": correct, "recall": recall}
+    {"ls": ls, "show": show, "facts": facts, "correct": correct, "forget": forget, "recall": recall}
 )

@@ -93,16 +93,17 @@ async def find_by_names(
     names: Collection[str],
     session: str,
     turns: Collection[str],
+    forgotten: bool = False,
 ) -> list[Fact]:
     """Return the facts, past ones included, that have these names or were learned in these turns.
 
     A name is a fact id, a record id or a record; the turns are those of the session. Forgotten
-    facts are left out.
+    facts are left out, or with `forgotten` all others.
     """
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND NOT forgotten
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND forgotten = $7
           AND (fact_id = ANY($4::text[]) OR record = ANY($4::text[])
                OR left(md5((evidence ->> 'session') || chr(31) || record), 12) = ANY($4::text[])
                OR (evidence ->> 'session' = $5 AND evidence ->> 'turn' = ANY($6::text[])))
@@ -112,6 +113,7 @@ async def find_by_names(
         list(names),
         session,
         list(turns),
+        forgotten,
     )
     return [fact_of(row) for row in rows]
 
@@ -155,6 +157,19 @@ async def deleted_since(tx: Tx, index_ids: Sequence[int], since: datetime) -> li
         """,
         list(index_ids),
         since,
+    )
+    return [fact_of(row) for row in rows]
+
+
+async def forgotten_with_words(tx: Tx, *, limit: int) -> list[Fact]:
+    """Return some facts that were forgotten by a version that left their words."""
+    rows = await tx.fetch(
+        f"""
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND forgotten
+            AND (value <> '' OR statement <> '')
+        ORDER BY book, entry LIMIT $3
+        """,
+        limit,
     )
     return [fact_of(row) for row in rows]
 

@@ -121,6 +121,19 @@ async def set_forgotten(tx: Tx, session: str, turns: Sequence[str]) -> None:
     )
 
 
+async def forgotten_turns(tx: Tx) -> dict[str, list[str]]:
+    """Return the turns of a project that were forgotten, by session."""
+    return await tx.fetch_pairs(
+        """
+        SELECT session, array_agg(turn ORDER BY turn) FROM guards
+        WHERE tenant = $1 AND project = $2 AND session <> '' AND fingerprint = $3
+            AND result ? 'forgotten'
+        GROUP BY session ORDER BY session
+        """,
+        ANY_CONTENT,
+    )
+
+
 async def accept_any_content(tx: Tx, session: str, turns: Sequence[str]) -> None:
     """Make any retry of these turns return the stored result, whatever its content.
 

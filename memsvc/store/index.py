@@ -485,11 +485,17 @@ class IndexedTurnItem:
 
 
 async def list_visible(
-    tx: Tx, session: str, index_id: int, turns: Sequence[str], *, limit: int
+    tx: Tx,
+    session: str,
+    index_id: int,
+    turns: Sequence[str],
+    *,
+    limit: int,
+    also_hidden: bool = False,
 ) -> dict[str, list[IndexedTurnItem]]:
     """Return the items of these turns that were not hidden, by turn, of stored turns alone.
 
-    A turn has up to `limit` items.
+    A turn has up to `limit` items. With `also_hidden`, hidden ones that have words are among them.
     """
     rows = await tx.fetch(
         """
@@ -498,7 +504,8 @@ async def list_visible(
         FROM guards AS g LEFT JOIN LATERAL (
             SELECT entry, ref, text, cues FROM entries WHERE tenant = $1 AND project = $2
                 AND book = $4
-            AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6 AND length >= 0
+            AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
+            AND (length >= 0 OR $7 AND text <> '')
             AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn) AS e ON true
         WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = ANY($5::text[])
             AND g.done
@@ -508,6 +515,7 @@ async def list_visible(
         index_id,
         list(turns),
         limit,
+        also_hidden,
     )
     found: dict[str, list[IndexedTurnItem]] = {}
     for row in rows:

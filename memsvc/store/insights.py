@@ -132,6 +132,19 @@ async def list_invalid(
     return [Insight(**row) for row in rows]
 
 
+async def list_all(tx: Tx, index_ids: Sequence[int], *, limit: int) -> list[Insight]:
+    """Return the latest insights of these indexes."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[])
+        ORDER BY i.book, i.entry DESC LIMIT $4
+        """,
+        list(index_ids),
+        limit,
+    )
+    return [Insight(**row) for row in rows]
+
+
 async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
     """Return which of these insights an index has."""
     found = await tx.fetch_column(

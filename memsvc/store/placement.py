@@ -19,12 +19,17 @@ from memsvc.store.sessions import ENTRY_MAX
 
 @frozen
 class Rewritten:
-    """What an entry was indexed with, and its text, keywords and tokens (None: as before) now."""
+    """What an entry was indexed with, and its text, keywords, tokens and digest now.
+
+    Tokens and digest that are None stay as they are. An entry that was hidden is found again if it
+    `is_shown`."""
 
     indexed: str
     text: str
     keywords: str = ""
     tokens: int | None = None
+    digest: int | None = None
+    is_shown: bool = False
 
 
 async def withhold(tx: Tx, search_id: int, index_id: int) -> None:
@@ -150,10 +155,10 @@ async def rewrite(tx: Tx, index_id: int, target: str, changed: Mapping[int, Rewr
     await tx.execute(
         """
         UPDATE entries AS e SET text = w.text, cues = w.cues, asks = w.asks,
-            tokens = coalesce(w.tokens, e.tokens),
-            length = CASE WHEN w.text = '' THEN -1 ELSE e.length END
-        FROM unnest($4::int4[], $5::text[], $6::text[], $7::int4[], $8::bool[])
-            AS w (entry, text, cues, tokens, asks)
+            tokens = coalesce(w.tokens, e.tokens), digest = coalesce(w.digest, e.digest),
+            length = CASE WHEN w.text = '' THEN -1 WHEN w.is_shown THEN 0 ELSE e.length END
+        FROM unnest($4::int4[], $5::text[], $6::text[], $7::int4[], $8::bool[], $9::int8[],
+            $10::bool[]) AS w (entry, text, cues, tokens, asks, digest, is_shown)
         WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = w.entry
         """,
         index_id,
@@ -162,6 +167,8 @@ async def rewrite(tx: Tx, index_id: int, target: str, changed: Mapping[int, Rewr
         [one.keywords for one in changed.values()],
         [one.tokens for one in changed.values()],
         [is_question(one.text) for one in changed.values()],
+        [one.digest for one in changed.values()],
+        [one.is_shown for one in changed.values()],
     )
     below: int | None = max(changed) + 1
     while below is not None:

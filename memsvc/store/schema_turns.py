@@ -163,6 +163,19 @@ tenant_table(
     told=JSONB,
 )
 
+# Words that were forgotten, kept apart from all that is read until the forget can no longer be
+# taken back. `undo` is compressed JSON.
+tenant_table(
+    "forgets",
+    tenant_index("forgets_by_id", "forget"),
+    session=Name,
+    forget=Name,
+    user_id=Text,
+    forgotten_at=Timestamp,
+    until=Timestamp,
+    undo=LargeBinary,
+)
+
 # What several facts come to: each is an entry of its index too. `insight` is a hash of what it says
 # of which facts, so that it is never made twice; `evidence` names the session, the facts and the
 # turns.

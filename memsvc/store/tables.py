@@ -160,6 +160,11 @@ TABLES: Final[Mapping[str, TenantTable]] = {
         owners="session user_id",
         usage=_derived(f"count(*) * {TRACE_BYTES}"),
     ),
+    "forgets": TenantTable(
+        key="project session forget",
+        owners="session",
+        archive="what may still be taken back in this database, and is in no other",
+    ),
     "posting_lists": _of_index("term segment", archive=Archive.DERIVED, derived_from="entries"),
     "fresh_terms": _of_index("entry", archive=Archive.DERIVED, derived_from="entries"),
     "embeddings": _of_index(

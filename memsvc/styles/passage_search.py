@@ -11,14 +11,16 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import CitedPassage, Meter
 from memsvc.core.ranking import merge_scores
 from memsvc.core.scope import Scope
-from memsvc.store import passages
+from memsvc.store import index, passages
 from memsvc.store.database import Database, Tx
+from memsvc.store.index import index_id_of
 from memsvc.store.passages import PassageKey, SearchRange
-from memsvc.store.search import QueryEmbedding
+from memsvc.store.search import IndexQuery, QueryEmbedding, search
 from memsvc.styles.embedding import Embedding, embed_query
 
 CANDIDATES: Final = 100
 VECTOR_WEIGHT: Final = 0.3
+ENTRY_CHARS_MAX: Final = 100_000
 
 
 async def scores(
@@ -82,4 +84,32 @@ class CitationSearch:
             CitedPassage(one.path, one.start, one.end, one.text, found[place], one.updated_at)
             for place in best
             if (one := read.get(place)) is not None
+        ]
+
+
+@frozen
+class EntrySearch:
+    """The port `PassageSearch` over an index without files, by words; a path is an entry's id.
+
+    `name_of` returns the name of the index that a user may read."""
+
+    database: Database
+    name_of: Callable[[str], str]
+
+    async def __call__(
+        self, scope: Scope, question: str, limit: int, *, user: str = ""
+    ) -> Sequence[CitedPassage]:
+        """Return the best entries for a question, best first; none for a blank one."""
+        number, query = index_id_of(self.name_of(user)), query_terms(question)
+        if not query:
+            return []
+        async with self.database.begin_read(scope) as tx:
+            matches = (await search(tx, [IndexQuery(number, limit)], query)).get(number)
+            best = [one for one in matches.candidates if one.term_scores] if matches else []
+            entries = [one.entry for one in best]
+            read = await index.texts(tx, number, entries, chars_max=ENTRY_CHARS_MAX)
+        return [
+            CitedPassage(text.ref, 0, 0, text.text, sum(one.term_scores.values()), text.message_at)
+            for one in best
+            if (text := read.get(one.entry)) is not None
         ]

@@ -31,6 +31,9 @@ async def filled(call: Door, other_call: Door) -> None:
     await call.work()
     await talk(call, "ashs1", "ashu", "ashBen", turn="t2")
     await talk(call, "ashs10", "ashu2", "ashBen", turn="t3")
+    for door in (call, other_call):
+        await talk(door, "ashs1", "ashu", "ashBen", turn="t4")
+        await door("memory_forget", session_id="ashs1", user_id="ashu", turn_ids=["t4"])
 
 
 async def test_every_table_of_a_tenant_has_rows_to_purge(

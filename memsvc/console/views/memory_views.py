@@ -107,6 +107,8 @@ async def facts(page: Page) -> Response:
         states=STATES,
         reaches=SCOPES,
         profile=profile,
+        undo=page.given_text("undo"),
+        elsewhere=page.given_text("elsewhere"),
         **params,
     )
 
@@ -140,17 +142,20 @@ async def fact_history(page: Page) -> Response:
 
 
 async def forget_fact(page: Page) -> Response:
-    """Forget a fact with every value that it had, for good."""
+    """Forget a fact with every value that it had, or take such a forget back."""
     form = await page.form()
-    session, user = form["session"], form["user"]
-    await page.call(
-        "memory_forget",
-        session_id=session,
-        user_id=user,
-        fact_ids=[form["fact"]],
-        dry_run=False,
+    session, user, undo = form["session"], form["user"], form["undo"]
+    targets: dict[str, Any] = {"fact_ids": [form["fact"]], "dry_run": False}
+    if undo:
+        targets = {"undo": undo, "erase": form["erase"] == "1"}
+    done = await page.call("memory_forget", session_id=session, user_id=user, **targets)
+    return page.go(
+        "facts",
+        session=session,
+        user=user,
+        undo=done["forget_id"] or "",
+        elsewhere=len(done["also_in"]) or "",
     )
-    return page.go("facts", session=session, user=user)
 
 
 async def correct_fact(page: Page) -> Response:

@@ -8,6 +8,7 @@ from memsvc.core.resources import Guide
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
+from memsvc.store.knowledge_blocks import INDEX_NAME
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.knowledge.block_edges import EdgeEditor
 from memsvc.styles.knowledge.block_index import CONSOLIDATION_JOB, BlockIndex, BlockStore
@@ -18,6 +19,7 @@ from memsvc.styles.knowledge.dream import DreamService
 from memsvc.styles.knowledge.judge import JudgeService
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.passage_search import EntrySearch
 
 GUIDE: Final = Guide(
     name="memsvc:knowledge",
@@ -60,4 +62,5 @@ def published(
         ],
         jobs=[Job(name=CONSOLIDATION_JOB, run=dream_service.run_job)],
         guides=(GUIDE,),
+        passages=EntrySearch(database, lambda _: INDEX_NAME),
     )

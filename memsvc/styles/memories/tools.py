@@ -6,11 +6,12 @@ from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.memories.memory_extraction import MemoryExtraction
-from memsvc.styles.memories.memory_writer import MemoryEvents, MemoryWriter
+from memsvc.styles.memories.memory_writer import MemoryEvents, MemoryWriter, index_for
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import ProjectSettings
 from memsvc.styles.memories.user_memories import MemorySearch, UserMemories
 from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.passage_search import EntrySearch
 
 
 def published(
@@ -45,4 +46,5 @@ def published(
         ],
         jobs=[],
         events=MemoryEvents(database),
+        passages=EntrySearch(database, lambda user: index_for(user).name),
     )

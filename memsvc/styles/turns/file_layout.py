@@ -147,13 +147,35 @@ def event_line(
 def redacted_line(event: str, digest: int, now: datetime) -> bytes:
     """Return the event line that says of an item that something of it was forgotten.
 
-    `digest` is that of the whole item, by which it is known when it is sent again."""
+    `digest` is the keyed digest of the whole item, by which it is known when it is sent again."""
     record = {
         "id": f"{event}-redacted",
         "ts": exact_timestamp(now),
         "type": "item_redacted",
         "of": event,
         "digest": digest,
+    }
+    return orjson.dumps(record) + b"\n"
+
+
+def restored_item_line(event: str, now: datetime) -> bytes:
+    """Return the event line that says of an item that all of it is remembered again."""
+    record = {
+        "id": f"{event}-restored",
+        "ts": exact_timestamp(now),
+        "type": "item_restored",
+        "of": event,
+    }
+    return orjson.dumps(record) + b"\n"
+
+
+def restored_turn_line(turn: str, now: datetime) -> bytes:
+    """Return the event line that marks a forgotten turn as remembered from there on."""
+    record = {
+        "id": f"{turn}-restored",
+        "ts": exact_timestamp(now),
+        "type": "turn_restored",
+        "turn_id": turn,
     }
     return orjson.dumps(record) + b"\n"
 
@@ -250,6 +272,20 @@ def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes
         deleted_at=now,
         forgotten=forgotten,
     )
+
+
+def restored_line(fact: Fact, now: datetime) -> bytes:
+    """Return the record of a forgotten fact that is remembered again, for the file of the fact."""
+    statement = fact.statement
+    record = fact_fields(statement, fact.state.value, fact.expires_at) | {
+        "ts": exact_timestamp(now),
+        "type": "fact_restore",
+        "id": f"{statement.record}-fact_restore",
+        "of": statement.record,
+        "superseded_by": fact.superseded_by,
+        "valid_to": exact_timestamp(fact.valid_to) if fact.valid_to else None,
+    }
+    return orjson.dumps(record) + b"\n"
 
 
 def _fact_record(

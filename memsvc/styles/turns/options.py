@@ -135,6 +135,12 @@ class TurnOptions(Options):
     summary_refresh_interval_minutes: int = Field(
         60, ge=1, description="directory summaries are renewed no more often"
     )
+    forget_grace_hours: int = Field(
+        24,
+        ge=0,
+        le=8760,
+        description="hours in which a forget can be taken back; 0: it is for good at once",
+    )
     maintenance_every_hours: int = Field(
         0, ge=0, le=8760, description="how often every session is maintained; 0: only when asked to"
     )

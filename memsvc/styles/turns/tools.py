@@ -164,6 +164,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
     removal = FactRemoval(database, clock, costs, options, recall)
     correction = FactCorrection(database, clock, options, embeds=embeds)
+    fact_tools = FactTools(removal, correction, clock, passages or {})
     rereading = FactRereading(database, clock, options)
     return Published(
         tools=[
@@ -175,14 +176,14 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
                 {"memory_list_dir_with_abstract": session_resource(database)},
             ),
             *tools_of(OperationTools(functions, memory, operations, clock, options)),
-            *tools_of(FactTools(removal, correction, clock), {"memory_list_facts": FACTS}),
+            *tools_of(fact_tools, {"memory_list_facts": FACTS}),
             *tools_of(InspectionTools(database, traces)),
             *tools_of(ImportTools(session_import)),
             *(tools_of(shadow) if options.shadow.enabled else []),
         ],
         jobs=[
             *(*follow_up.jobs, *placement.jobs, *maintenance.jobs()),
-            *(*model_jobs, traces.job, rereading.job),
+            *(*model_jobs, traces.job, rereading.job, *removal.jobs),
         ],
         guides=(guide(),),
         completions=completions(database),

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from memsvc.core.analysis import query_terms
@@ -16,7 +17,17 @@ from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
-from memsvc.store import facts, file_gc, files, guard, index, ownership, placement, tenant_purge
+from memsvc.store import (
+    facts,
+    file_gc,
+    files,
+    forgets,
+    guard,
+    index,
+    ownership,
+    placement,
+    tenant_purge,
+)
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.index import index_id_of
@@ -118,8 +129,9 @@ class TurnOwners:
         shared = await ownership.sessions_of(self.database, scope, user, shared=True)
         yield OwnerData(
             locks=tuple(index_lock(index.name) for index in user_indexes),
-            purge_steps=tuple(
-                _user_facts(fact_index.name, session, self.clock) for session in shared
+            purge_steps=(
+                *(_user_facts(fact_index.name, session, self.clock) for session in shared),
+                *(_forgets(session, user) for session in shared),
             ),
             index_names=tuple(index.name for index in user_indexes),
             owners=(("user_id", user),),
@@ -209,6 +221,13 @@ def _user_facts(name: str, session: str, clock: Clock) -> PurgeStep:
         return Counter({"facts": len(gone), "entries": len(gone), LINES: lines})
 
     return PurgeStep((session_lock(session),), count, step)
+
+
+def _forgets(session: str, user: str) -> PurgeStep:
+    """Return the step for what a user may still take back in a session that stays."""
+    counted_rows = partial(forgets.count_of, session=session, user=user)
+    removed_rows = partial(forgets.remove_of, session=session, user=user)
+    return counted(("forgets",), (), counted_rows, removed_rows)
 
 
 async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list[PurgeStep]:

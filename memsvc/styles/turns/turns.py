@@ -31,6 +31,11 @@ from memsvc.styles.turns.facts.extraction import (
 )
 from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
+from memsvc.styles.turns.forgotten_digests import (
+    ForgottenDigests,
+    KeyDigest,
+    with_plain_digests,
+)
 from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
@@ -69,6 +74,7 @@ class TurnMemory:
         recall: TurnRecall,
         policy: PolicyOptions,
     ) -> None:
+        self._digests = ForgottenDigests(database, clock)
         self._database = database
         self._clock = clock
         self._costs = budget.Costs(tokens, options)
@@ -112,6 +118,7 @@ class TurnMemory:
         kept = history_line.kept(capacity)
         known = {item.digest for item in [*before[len(before) - kept :], *current]}
         question = question_of(current)
+        keyed = await self._digests.key(scope)
         lookup = await self._recall.look_up(scope, session, user, question, recall_options.sources)
         async with self._database.begin_read(scope) as tx:
             request = RecallRequest(
@@ -127,7 +134,9 @@ class TurnMemory:
                 kind=kind_of(question),
             )
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
-            recent = _recent(context_read, turn, conversation, self._options.recent_context_items)
+            recent = _recent(
+                context_read, turn, conversation, self._options.recent_context_items, keyed
+            )
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
             in_prompt = self._in_prompt(recent, capacity - history_line.cost(kept), summary_cost)
@@ -200,6 +209,7 @@ class TurnMemory:
         target_index = turn_index.turns(session)
         await read_statements([*inputs, *new_output_items])
         await self._costs.count([*inputs, *new_output_items])
+        keyed = await self._digests.key(scope)
         locks = [session_lock(session)]
         if may_change_facts([*inputs, *new_output_items]):
             locks += [index_lock(fact_index.name) for fact_index in turn_index.facts(session, user)]
@@ -213,7 +223,7 @@ class TurnMemory:
                 window = self._options.recent_context_items
                 inputs = history.delta(
                     inputs,
-                    status.digests,
+                    with_plain_digests(status.digests, inputs, keyed),
                     window=window,
                     block_found=block_found,
                     has_more=has_more,
@@ -351,14 +361,18 @@ async def _all_masked(items: Sequence[TurnItem]) -> list[TurnItem]:
 
 
 def _recent(
-    context_read: context.Context, turn: str, conversation: Conversation, limit: int
+    context_read: context.Context,
+    turn: str,
+    conversation: Conversation,
+    limit: int,
+    keyed: KeyDigest,
 ) -> RecentContext:
     """Return the last items of a session that are neither of this turn nor sent by the caller."""
     stored = [item for item in context_read.items if file_layout.turn_of(item.ref) != turn]
     items_loaded = history.load_items(stored)
-    places, older = history.new_positions(
-        items_loaded, [item.digest for item in stored], conversation
-    )
+    sent = [*conversation.history, *conversation.current, *conversation.trailing]
+    digests = with_plain_digests([item.digest for item in stored], sent, keyed)
+    places, older = history.new_positions(items_loaded, digests, conversation)
     new_items, items = [stored[at] for at in places], [items_loaded[at] for at in places]
     truncated = len(context_read.items) == limit or not all(item.line for item in stored)
     start_positions = history.start_positions(items, truncated=truncated)

@@ -29,6 +29,7 @@ ENCODING = tiktoken.Encoding(
     special_tokens=tokens.SPECIAL_TOKENS,
 )
 _LEAD_IN = re.compile(r"^(?:my name is|i'm allergic to|i'm|[\w ]+:) ", re.IGNORECASE)
+APART = frozenset({"calls", "alembic_version", "server_secrets"})
 ROLES = ("user", "assistant", "tool", "system", "developer")
 AT = datetime(2026, 1, 5, 12, 0, 30, tzinfo=UTC)
 OPEN, CLOSE = "<memory_reference>\n", "\n</memory_reference>"
@@ -230,14 +231,14 @@ async def events(door: Door, session: str = "s1", day: str = "2026/01/05") -> li
 
 
 async def row_counts(admin: asyncpg.Connection) -> dict[str, int]:
-    """How many rows each table has, the call log apart."""
-    names = sorted(name for name in metadata.tables if name not in {"calls", "alembic_version"})
+    """How many rows each table has, as `snapshot`."""
+    names = sorted(name for name in metadata.tables if name not in APART)
     return {name: await admin.fetchval(f"SELECT count(*) FROM {name}") for name in names}
 
 
 async def snapshot(admin: asyncpg.Connection) -> dict[str, list[str]]:
-    """Every row of every table, the call log apart."""
-    names = sorted(name for name in metadata.tables if name not in {"calls", "alembic_version"})
+    """Every row of every table, but for the call log and what servers share to sign with."""
+    names = sorted(name for name in metadata.tables if name not in APART)
     return {
         name: sorted(str(row) for row in await admin.fetch(f"SELECT * FROM {name}"))
         for name in names

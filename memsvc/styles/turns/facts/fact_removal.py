@@ -1,17 +1,32 @@
 """Removal of facts and turns from recall, and the lookup of what can be removed."""
 
+import secrets
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from memsvc.core.analysis import query_terms, terms
+from memsvc.core.call_context import step_done
+from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.facts import Fact, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.redaction import comparable
 from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
-from memsvc.store import fact_history, facts, guard, index, sessions
+from memsvc.core.tools import Job
+from memsvc.store import (
+    fact_history,
+    facts,
+    forgets,
+    guard,
+    index,
+    insights,
+    jobs,
+    sessions,
+)
 from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.index import IndexedTurnItem
@@ -19,22 +34,34 @@ from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.facts import restoring
 from memsvc.styles.turns.facts.forgetting import (
     FactWords,
+    FileWiper,
     Forgetting,
     find_items,
     named_sentences,
-    redact_lines,
     redaction_of,
-    wipe_files,
     wipe_index,
+    without_words,
+    words_hash,
 )
+from memsvc.styles.turns.facts.restoring import Restored
+from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
-from memsvc.styles.turns.maintenance.compaction import remove_from_summary
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest
 from memsvc.styles.turns.turn_index import TurnIndex
+
+WIPE_JOB: Final = "turns.wipe"
+EARLIER_JOB: Final = "turns.forget_earlier"
+EARLIER_INTERVAL_S: Final = 30 * 24 * 60 * 60
+"""Once after an upgrade would do: an archive of an older version may be restored later."""
+FORGET_ID_BYTES: Final = 8
+EARLIER_FACTS: Final = 100
+INSIGHTS_MAX: Final = 1000
+"""Insights of an index that are looked through for forgotten words."""
 
 
 @frozen
@@ -59,24 +86,29 @@ class FactOwner:
 class RemovalTargets:
     """Targets to forget: facts by id, facts matching a question, and whole turns.
 
-    A name is a fact id, a record id or, as in the session's files, a record."""
+    A name is a fact id, a record id or, as in the session's files, a record. `earlier` ones are
+    forgotten already, by a version that left their words."""
 
     names: Sequence[str]
     question: str
     turns: Sequence[str]
+    earlier: bool = False
 
 
 @frozen
 class RemovedFacts:
     """Facts and items that were or would be forgotten; `unknown` are the ids without a match.
 
-    `forgetting` is what goes of messages that say the facts, or that a query named."""
+    `forgetting` is what goes of messages that say the facts, or that a query named. `forget` is the
+    id by which it can be taken back `until` a time."""
 
     facts: list[Fact]
     items_by_turn: dict[str, list[IndexedTurnItem]]
     unknown: list[str]
     known: list[Fact]
     forgetting: Forgetting
+    forget: str | None = None
+    until: datetime | None = None
 
 
 class FactRemoval:
@@ -92,6 +124,11 @@ class FactRemoval:
         options: TurnOptions,
         recall: TurnRecall,
     ) -> None:
+        self._digests = ForgottenDigests(database, clock)
+        self.jobs = (
+            Job(name=WIPE_JOB, run=self.wipe),
+            Job(name=EARLIER_JOB, run=self.forget_earlier, interval_s=EARLIER_INTERVAL_S),
+        )
         self._costs = costs
         self._database = database
         self._clock = clock
@@ -124,13 +161,17 @@ class FactRemoval:
             speakers = await _speakers(tx, owner, targets)
             return await self._found(tx, owner, targets, names, speakers)
 
-    async def forget(self, scope: Scope, owner: FactOwner, targets: RemovalTargets) -> RemovedFacts:
-        """Forget facts and turns for good, all or nothing.
+    async def forget(
+        self, scope: Scope, owner: FactOwner, targets: RemovalTargets, *, erase: bool = False
+    ) -> RemovedFacts:
+        """Forget facts and turns, all or nothing.
 
         Past values of the facts go too, and so do the facts that were learned in the turns, about
         any user, and the sentences that say them, in every session of the user. Stating them again
-        makes new facts. RESOURCE_BUSY when a session's writer takes too long."""
+        makes new facts. Unless it is to `erase` them, `undo` takes it back while the grace lasts.
+        RESOURCE_BUSY when a session's writer takes too long."""
         now = self._clock.now()
+        keyed = await self._digests.key(scope)
         async with self._database.begin_read(scope) as tx:
             names = await self._names(tx, owner, targets)
             speakers = await _speakers(tx, owner, targets)
@@ -153,12 +194,10 @@ class FactRemoval:
                 latest = await _speakers(tx, owner, targets)
                 found = await self._found(tx, owner, targets, names, speakers)
                 if latest <= speakers and session_names.issuperset(found.forgetting.sessions):
-                    await self._remove(tx, owner, found, now)
-                    while await consolidation.remove_invalid(
-                        tx, owner.session, insight_indexes, now=now
-                    ):
-                        pass
-                    return found
+                    wiper = FileWiper(tx, now, keyed)
+                    await self._remove(wiper, owner, found)
+                    await self._withdraw(wiper, owner, insight_indexes, found)
+                    return found if erase else await self._keep_undo(wiper, owner, found)
             # said or found meanwhile, in another session or about another user: retry with these
             speakers |= latest
             session_names.update(found.forgetting.sessions)
@@ -196,11 +235,16 @@ class FactRemoval:
         if targets.turns:
             limit = self._options.items_max * 3
             items = await index.list_visible(
-                tx, owner.session, index_id, targets.turns, limit=limit
+                tx,
+                owner.session,
+                index_id,
+                targets.turns,
+                limit=limit,
+                also_hidden=targets.earlier,
             )
         index_ids = [target_index.number for target_index in owner.indexes()]
         matching = await fact_history.find_by_names(
-            tx, index_ids, names=names, session=owner.session, turns=()
+            tx, index_ids, names=names, session=owner.session, turns=(), forgotten=targets.earlier
         )
         if targets.turns:
             turn_index_ids = [
@@ -242,7 +286,8 @@ class FactRemoval:
             Forgetting(redaction, places),
         )
 
-    async def _remove(self, tx: Tx, owner: FactOwner, found: RemovedFacts, now: datetime) -> None:
+    async def _remove(self, wiper: FileWiper, owner: FactOwner, found: RemovedFacts) -> None:
+        tx, now, undo = wiper.tx, wiper.now, wiper.undo
         merge = Merge((), (), 0, deleted=tuple(found.facts))
         lines = file_layout.fact_lines(merge, [], now, forgotten=True)
         for turn in found.items_by_turn:
@@ -252,21 +297,140 @@ class FactRemoval:
         words = FactWords.of(found.facts, found.known, found.forgetting.redaction)
         if not lines and not found.forgetting.items:
             return
+        await self._note_rows(wiper, owner, found, words)
         if lines:
             await append(tx, lines, owner=file_layout.OWNER, now=now)
         items = [item for items in found.items_by_turn.values() for item in items]
-        left = await wipe_files(tx, found.forgetting, words, now)
-        events = {item.ref for item in items}
-        whole = await redact_lines(tx, owner.session, events, lambda _: "", now)
-        left[owner.session] = left.get(owner.session, {}) | whole
-        texts = [item.indexed for item in items]
-        values = [fact.statement.value for fact in found.facts]
-        await remove_from_summary(tx, owner.session, texts, values, now=now)
+        left = await wiper.wipe(found.forgetting, words, {owner.session: items})
         if found.facts:
             await facts.apply(tx, found.facts[0].index_id, 0, merge, [], now)
             await fact_history.forget(tx, found.facts)
-        await wipe_index(tx, left, words, self._costs)
+        await wipe_index(tx, left, words, self._costs, wiper.digests)
         await guard.set_forgotten(tx, owner.session, list(found.items_by_turn))
+        undo[owner.session].turns.extend(found.items_by_turn)
+
+    async def _note_rows(
+        self, wiper: FileWiper, owner: FactOwner, found: RemovedFacts, words: FactWords
+    ) -> None:
+        """Note the rows of facts and guards as they are before they are changed."""
+        changed = [(fact, without_words(fact)) for fact in words.gone] + [*words.rewritten]
+        by_place = {(old.index_id, old.entry): new for old, new in changed}
+        for row in await forgets.fact_rows(wiper.tx, [old for old, _ in changed]):
+            undo = wiper.undo[row["evidence"]["session"]]
+            undo.facts.append(row)
+            undo.fact_words.append(words_hash(by_place[row["book"], row["entry"]]))
+        turns: dict[str, set[str]] = {owner.session: {*found.items_by_turn}}
+        for item in found.forgetting.items:
+            turns.setdefault(item.session, set()).add(file_layout.turn_of(item.event))
+        for session, names in turns.items():
+            rows = await forgets.guard_rows(wiper.tx, session, sorted(names))
+            wiper.undo[session].guards.extend(rows)
+
+    async def _withdraw(
+        self,
+        wiper: FileWiper,
+        owner: FactOwner,
+        indexes: Sequence[TurnIndex],
+        found: RemovedFacts,
+    ) -> None:
+        """Remove the insights that rest on what was forgotten, or say it, with their words."""
+        numbers = [one.number for one in indexes]
+        stored = await insights.list_all(wiper.tx, numbers, limit=INSIGHTS_MAX)
+        redaction = found.forgetting.redaction
+        saying = [one for one in stored if redaction.ranges(one.summary)]
+        await wiper.wipe_insights(saying)
+        await insights.remove(wiper.tx, saying)
+        while invalid := await consolidation.remove_invalid(
+            wiper.tx, owner.session, indexes, now=wiper.now
+        ):
+            await wiper.wipe_insights(invalid)
+
+    async def _keep_undo(
+        self, wiper: FileWiper, owner: FactOwner, found: RemovedFacts
+    ) -> RemovedFacts:
+        """Store what brings it all back until the grace ends, and queue the end of it."""
+        grace = timedelta(hours=self._options.forget_grace_hours)
+        if not grace or not any(one.lines or one.facts for one in wiper.undo.values()):
+            return found
+        forget, until = secrets.token_hex(FORGET_ID_BYTES), wiper.now + grace
+        await forgets.save(wiper.tx, forget, owner.user, wiper.undo, now=wiper.now, until=until)
+        await jobs.enqueue(wiper.tx, WIPE_JOB, forget, now=wiper.now, delay_s=grace.total_seconds())
+        return replace(found, forget=forget, until=until)
+
+    async def undo(self, scope: Scope, owner: FactOwner, forget: str) -> Restored:
+        """Bring back what a forget took, and return it; all or nothing.
+
+        What was forgotten once more, said anew or purged since stays as it is. NOT_FOUND for an id
+        that is unknown, of another user, erased, or past its grace."""
+        async with self._database.begin_read(scope) as tx:
+            undo = await forgets.find(tx, forget, owner.user, self._clock.now())
+            names = await restoring.index_names(tx, undo)
+        locks = [*map(session_lock, sorted(undo)), *map(index_lock, names)]
+        async with self._database.begin(
+            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
+        ) as tx:
+            still = await forgets.find(tx, forget, owner.user, self._clock.now())
+            if not still:
+                raise _no_forget()
+            restored = await restoring.restore(tx, still, self._costs, self._clock.now())
+            await forgets.remove(tx, forget)
+        return restored
+
+    async def erase(self, scope: Scope, owner: FactOwner, forget: str) -> None:
+        """Make a forget one for good now. NOT_FOUND as `undo`."""
+        async with self._database.begin(scope) as tx:
+            if not await forgets.find(tx, forget, owner.user, self._clock.now()):
+                raise _no_forget()
+            await forgets.remove(tx, forget)
+
+    async def forget_earlier(self, scope: Scope, subject: str) -> None:
+        """Job: remove the words of what older versions forgot, which only hid it."""
+        del subject
+        while True:
+            async with self._database.begin_read(scope) as tx:
+                page = await fact_history.forgotten_with_words(tx, limit=EARLIER_FACTS)
+            if not page:
+                break
+            owners: dict[tuple[str, str], list[str]] = {}
+            for fact in page:
+                evidence = fact.statement.evidence
+                place = (evidence.session, evidence.user)
+                owners.setdefault(place, []).append(fact.statement.record_id)
+            for (session, user), names in owners.items():
+                targets = RemovalTargets(names, "", [], earlier=True)
+                await self.forget(scope, FactOwner(session, user), targets, erase=True)
+                step_done()
+        async with self._database.begin_read(scope) as tx:
+            forgotten = await guard.forgotten_turns(tx)
+        for session, turns in forgotten.items():
+            await self._forget_earlier_turns(scope, session, turns)
+
+    async def _forget_earlier_turns(self, scope: Scope, session: str, turns: Sequence[str]) -> None:
+        async with self._database.begin_read(scope) as tx:
+            number, limit = turn_index.turns(session).number, self._options.items_max * 3
+            items = await index.list_visible(
+                tx, session, number, turns, limit=limit, also_hidden=True
+            )
+            row = await sessions.find(tx, session)
+        with_words = [turn for turn, found in items.items() if any(one.indexed for one in found)]
+        if with_words:
+            owner = FactOwner(session, row.user_id if row else "")
+            targets = RemovalTargets([], "", with_words, earlier=True)
+            await self.forget(scope, owner, targets, erase=True)
+            step_done()
+
+    async def wipe(self, scope: Scope, subject: str) -> None:
+        """Job: delete what brings back the words of a forget, whose grace is over."""
+        async with self._database.begin(scope) as tx:
+            await forgets.remove(tx, subject)
+
+
+def _no_forget() -> MemsvcError:
+    return not_found(
+        "there is nothing to take back under this forget_id",
+        recovery="it belongs to another person, was erased or taken back already, or its time is"
+        " over",
+    )
 
 
 def _named_by(question: str, found: Sequence[Fact]) -> list[Fact]:

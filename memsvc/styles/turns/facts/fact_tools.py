@@ -1,6 +1,7 @@
 """The tools that list, correct and forget facts, and tell who a person is."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -22,7 +23,7 @@ from memsvc.core.facts import (
 )
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_identifier
-from memsvc.core.ports import Clock
+from memsvc.core.ports import Clock, PassageSearch
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.store.database import Database
@@ -30,6 +31,7 @@ from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.facts import CurrentFact, latest_facts
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import COUNT_FACTOR, Costs
+from memsvc.styles.turns.facts.elsewhere import held_elsewhere
 from memsvc.styles.turns.facts.fact_correction import (
     Correction,
     FactCorrection,
@@ -54,6 +56,9 @@ Reach = Annotated[
 CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
 fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
+BACKUPS_NOTE: Final = (
+    "backups and archives that were made before still have it, until they are deleted"
+)
 _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
 FACTS_MAX: Final = 500
@@ -150,6 +155,12 @@ class ForgottenSentence:
 
 
 @result
+class HeldElsewhere:
+    kind: Annotated[str, "files, whiteboard, notebook, knowledge or memories"]
+    id: Annotated[str, "path or id there"]
+
+
+@result
 class ForgottenFacts:
     dry_run: Annotated[bool, "true: nothing was changed"]
     facts: Annotated[
@@ -160,6 +171,13 @@ class ForgottenFacts:
         list[ForgottenSentence], "what messages say of it, forgotten too, or would be"
     ]
     not_found: Annotated[list[str], "ids that nothing was found under"]
+    forget_id: Annotated[str | None, "for undo, until undo_until"] = None
+    undo_until: Annotated[datetime | None, "when it is wiped for good"] = None
+    also_in: Annotated[
+        list[HeldElsewhere], "where else it is, which forgetting leaves: delete it there"
+    ] = field(default_factory=list)
+    restored: Annotated[bool, "true: these were brought back by undo"] = False
+    note: Annotated[str | None, "what forgetting does not reach"] = None
 
 
 @result
@@ -175,6 +193,7 @@ class FactTools:
     fact_removal: FactRemoval
     fact_correction: FactCorrection
     clock: Clock
+    passages: Mapping[str, PassageSearch]
 
     @fact_tool("memory_list_facts", title="List facts", needs=Permission.READ)
     async def list_facts(  # noqa: PLR0913 - one for each argument
@@ -297,7 +316,7 @@ class FactTools:
         destructive=True,
         removes=lambda args: not _is_dry_run(args.dry_run, args.query),
     )
-    async def forget(
+    async def forget(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,
         *,
@@ -317,21 +336,36 @@ class FactTools:
         ],
         dry_run: Annotated[
             bool | None,
-            "only list them; if not given, true with a query",
+            "only list; if not given, true with a query",
         ] = None,
+        erase: Annotated[bool, "without undo"] = False,
+        undo: Annotated[str, "or a forget_id to take back"] = "",
     ) -> ForgottenFacts:
-        """Call when the user wants something forgotten for good: facts, or whole turns.
+        """Call when the user wants something forgotten: facts, or whole turns.
 
         What messages say of it goes too. A query is a dry run unless dry_run is false."""
         targets = RemovalTargets(fact_ids, query, turn_ids)
-        if not (targets.names or targets.question.strip() or targets.turns):
-            raise invalid("say what to forget: fact_ids, a query or turn_ids")
-        dry_run = _is_dry_run(dry_run, query)
-        removal = self.fact_removal
-        found = await (removal.would_forget if dry_run else removal.forget)(
-            scope, FactOwner(session_id, user_id, reach), targets
+        is_named = bool(targets.names or targets.question.strip() or targets.turns)
+        if is_named is bool(undo):
+            raise invalid("say what to forget: fact_ids, a query or turn_ids; or undo alone")
+        owner, removal, now = (
+            FactOwner(session_id, user_id, reach),
+            self.fact_removal,
+            self.clock.now(),
         )
-        now = self.clock.now()
+        if undo and erase:
+            await removal.erase(scope, owner, undo)
+            return ForgottenFacts(False, [], [], [], [], note=BACKUPS_NOTE)
+        if undo:
+            restored = await removal.undo(scope, owner, undo)
+            facts = [_listed(fact, now) for fact in restored.facts]
+            turns = [ForgottenTurn(turn, items) for turn, items in restored.turns.items()]
+            return ForgottenFacts(False, facts, turns, [], [], restored=True)
+        dry_run = _is_dry_run(dry_run, query)
+        if dry_run:
+            found = await removal.would_forget(scope, owner, targets)
+        else:
+            found = await removal.forget(scope, owner, targets, erase=erase)
         return ForgottenFacts(
             dry_run,
             [_listed(fact, now) for fact in found.facts],
@@ -341,6 +375,15 @@ class FactTools:
                 for said in found.forgetting.sentences()
             ],
             found.unknown,
+            found.forget,
+            found.until,
+            [
+                HeldElsewhere(kind, name)
+                for kind, name in await held_elsewhere(
+                    self.passages, scope, user_id, found.forgetting.redaction
+                )
+            ],
+            note=BACKUPS_NOTE if erase and not dry_run else None,
         )
 
 

@@ -2,10 +2,12 @@
 
 Sentences that say it, and those in which the same value stands, in all sessions of the person, are
 blanked in the files, in every version of them, and leave the index. Facts that stand in the same
-sentence stay, without the value."""
+sentence stay, without the value. What the files held before is noted for an undo."""
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
@@ -16,7 +18,7 @@ from memsvc.core.analysis import query_terms, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import bm25_idf
-from memsvc.core.redaction import Redaction, changed_line, comparable, sentences
+from memsvc.core.redaction import Redaction, changed_line, comparable, holds, sentences
 from memsvc.store import (
     facts,
     file_gc,
@@ -26,18 +28,25 @@ from memsvc.store import (
     placement,
     sessions,
     style_files,
+    tree,
 )
 from memsvc.store.database import Tx
+from memsvc.store.forgets import Undo
+from memsvc.store.index import IndexedTurnItem
+from memsvc.store.insights import Insight
 from memsvc.store.placement import Rewritten
 from memsvc.store.search import IndexMatches, IndexQuery, search
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.extraction import read_changes
-from memsvc.styles.turns.maintenance.compaction import remove_from_summary
+from memsvc.styles.turns.forgotten_digests import KeyDigest
+from memsvc.styles.turns.maintenance.compaction import sentence_of
 from memsvc.styles.turns.maintenance.raw_archive import (
+    ARCHIVE_SUFFIX,
     CONTENT_BYTES_MAX,
     decompress,
     event_files,
+    redacted_items,
 )
 from memsvc.styles.turns.turn_items import TurnItem, entry_of
 
@@ -122,6 +131,13 @@ def without_words(fact: Fact) -> Fact:
     """Return a fact of which nothing is left but that there was one."""
     statement = replace(fact.statement, value="", slot="", keywords="", statement="", words="")
     return replace(fact, statement=statement, doubt=None)
+
+
+def words_hash(fact: Fact) -> str:
+    """Return a hash of the words of a fact, by which it is seen whether they were changed since."""
+    statement = fact.statement
+    words = [statement.value, statement.slot, statement.keywords, statement.statement]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
 def redaction_of(gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str]) -> Redaction:
@@ -225,40 +241,187 @@ async def named_sentences(tx: Tx, session: str, user: str, question: str) -> lis
 
 Left = dict[str, dict[str, TurnItem]]
 """What is left of changed items, by session and event."""
+Digests = defaultdict[str, dict[str, int]]
+"""Digests of changed items from now on, by session and event."""
 
 
-async def wipe_files(tx: Tx, forgetting: Forgetting, changed: FactWords, now: datetime) -> Left:
-    """Remove what is forgotten from the files of sessions and facts, and from summaries."""
-    redaction, left = forgetting.redaction, Left()
-    for session in forgetting.sessions:
-        events = {item.event for item in forgetting.items if item.session == session}
-        left[session] = await redact_lines(tx, session, events, redaction.applied, now)
-        said = [one.text for one in forgetting.sentences() if one.session == session]
-        await remove_from_summary(tx, session, said, redaction.searched, now=now)
-    for fact in changed.gone:
-        await change_lines(tx, *_fact_lines(fact, lambda line: changed_line(line, lambda _: "")))
-    for fact, _ in changed.rewritten:
-        await change_lines(tx, *_fact_lines(fact, redaction.line))
-    return left
+@dataclass(slots=True)
+class FileWiper:
+    """Changes lines of files in one transaction, and notes what they were, by session."""
+
+    tx: Tx
+    now: datetime
+    keyed: KeyDigest
+    undo: defaultdict[str, Undo] = field(default_factory=lambda: defaultdict(Undo))
+    digests: Digests = field(default_factory=lambda: defaultdict(dict))
+
+    async def wipe(
+        self,
+        forgetting: Forgetting,
+        changed: FactWords,
+        whole: Mapping[str, Sequence[IndexedTurnItem]],
+    ) -> Left:
+        """Remove what is forgotten from the files of sessions and facts, and from summaries.
+
+        `whole` are the items by session of which nothing stays."""
+        redaction, left = forgetting.redaction, Left()
+        for session in sorted({*forgetting.sessions, *whole}):
+            items = [item for item in forgetting.items if item.session == session]
+            changes = {item.event: redaction.applied for item in items}
+            changes |= {item.ref: _no_text for item in whole.get(session, ())}
+            left[session] = await self._redact(session, changes)
+            said = [one.text for one in forgetting.sentences() if one.session == session]
+            said += [item.indexed for item in whole.get(session, ())]
+            await self._wipe_summaries(session, said, redaction.searched)
+        for fact in changed.gone:
+            await self._change_fact(fact, lambda line: changed_line(line, _no_text))
+        for fact, _ in changed.rewritten:
+            await self._change_fact(fact, redaction.line)
+        return left
+
+    async def _redact(
+        self, session: str, changes: Mapping[str, Callable[[str], str]]
+    ) -> dict[str, TurnItem]:
+        """Change the texts of items in the event files of a session, in all versions of them.
+
+        `changes` are by event. Return what is left of each. A keyed digest of what each was is
+        noted in the files, so that it is known when it is sent again."""
+        left: dict[str, TurnItem] = {}
+        notes = b""
+        found = await event_files(self.tx, session) if changes else []
+        redacted = await redacted_items(self.tx, found)
+
+        def changed(line: bytes) -> bytes:
+            nonlocal notes
+            if not any(f'"{event}"'.encode() in line for event in changes):
+                return line
+            body = orjson.loads(line)
+            if body["id"] not in changes or "item" not in body:
+                return line
+            new = changed_line(line, changes[body["id"]])
+            left[body["id"]] = TurnItem(orjson.loads(new)["item"])
+            digest = redacted.get(body["id"]) or self.keyed(TurnItem(body["item"]).digest)
+            self.digests[session][body["id"]] = digest
+            if new != line:
+                notes += file_layout.redacted_line(body["id"], digest, self.now)
+            return new
+
+        for file in found:
+            self.undo[session].lines.update(await change_lines(self.tx, file.path, changed))
+        if notes:
+            path = file_layout.raw_events(session, self.now)
+            await style_files.append(self.tx, {path: notes}, owner=file_layout.OWNER, now=self.now)
+        return left
+
+    async def _wipe_summaries(
+        self, session: str, texts: Sequence[str], values: Sequence[str]
+    ) -> None:
+        """Remove what these texts say, and lines with these values, from a session's summaries.
+
+        A model's text cannot be separated, and goes as a whole."""
+        if not (texts or values):
+            return
+        said = [" ".join(text.split()) for text in texts]
+
+        def changed(line: bytes) -> bytes:
+            summary = orjson.loads(line)
+            lines = [] if summary.get("worded_by") else summary["summary"].splitlines()
+            kept = [
+                one
+                for one in lines
+                if not any(sentence_of(one) in text for text in said)
+                and not any(holds(comparable(one), value) for value in values)
+            ]
+            return changed_line(line, lambda _: "\n".join(kept))
+
+        for path in await summary_files(self.tx, session):
+            self.undo[session].lines.update(await change_lines(self.tx, path, changed))
+
+    async def wipe_insights(self, gone: Sequence[Insight]) -> None:
+        """Remove the words of insights from the files of the sessions that they are of."""
+        for one in gone:
+            for session in sorted({said["session"] for said in one.evidence["turns"]}):
+                path = file_layout.insights_file(session, one.made_at)
+                await change_lines(
+                    self.tx,
+                    path,
+                    _of_record(one.insight, lambda line: changed_line(line, _no_text)),
+                )
+
+    async def _change_fact(self, fact: Fact, change: Callable[[bytes], bytes]) -> None:
+        """Change the lines about a fact in its file."""
+        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        undo = self.undo[fact.statement.evidence.session]
+        change = _of_record(fact.statement.record, change)
+        undo.lines.update(await change_lines(self.tx, path, change))
+        if path not in undo.paths:
+            undo.paths.append(path)
 
 
-def _fact_lines(
-    fact: Fact, change: Callable[[bytes], bytes]
-) -> tuple[str, Callable[[bytes], bytes]]:
-    """Return the file of a fact, and the change of the lines that are about it."""
-    record = fact.statement.record
-    path = file_layout.fact_file(fact.statement, fact.valid_from)
-    return path, lambda line: change(line) if file_layout.is_of(line, {record}) else line
+async def summary_files(tx: Tx, session: str) -> list[str]:
+    """Return the files with the summaries of a session."""
+    directory = f"{file_layout.session_root(session)}/events/compact"
+    return [path async for path in tree.all_files_at(tx, directory) if path.endswith(".jsonl")]
 
 
-async def wipe_index(tx: Tx, left: Left, changed: FactWords, costs: Costs) -> None:
+def _no_text(text: str) -> str:
+    del text
+    return ""
+
+
+def _of_record(record: str, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return a change of lines that leaves those of other records as they are."""
+    return lambda line: change(line) if file_layout.is_of(line, {record}) else line
+
+
+async def change_lines(tx: Tx, path: str, change: Callable[[bytes], bytes]) -> dict[str, str]:
+    """Change lines of a file, none in length, in all versions of it; an archive is packed anew.
+
+    Return what the changed lines were, by a hash of what each is now."""
+    is_archive = path.endswith(ARCHIVE_SUFFIX)
+    file = await files.find(tx, path, for_update=True)
+    if file is None:
+        return {}
+    content = await files.read(tx, file)
+    if is_archive:
+        content = decompress(content, bytes_max=CONTENT_BYTES_MAX)
+    changed, starts, before, start = bytearray(content), dict[int, bytes](), dict[str, str](), 0
+    for line in content.splitlines(keepends=True):
+        new = change(line)
+        if new != line:
+            starts[start] = changed[start : start + len(line)] = new
+            before[line_hash(new)] = line.decode()
+        start += len(line)
+    if starts and not is_archive:
+        await style_files.overwrite(tx, file, starts)
+    elif starts:
+        await _repack(tx, file, bytes(changed))
+    return before
+
+
+async def _repack(tx: Tx, file: files.File, content: bytes) -> None:
+    """Replace an archive, of which no other version is left."""
+    packed, now = zstandard.ZstdCompressor().compress(content), file.updated_at
+    await files.rewrite(tx, file, packed, is_text=False, now=now)
+    keep = file_gc.FileRetention(cutoff=now, past_states=0, deleted_before=now)
+    await file_gc.hide_old(tx, file.incarnation, keep)
+    while not await file_gc.sweep(tx, file.incarnation, limit=_BLOCKS_A_SWEEP):
+        pass
+
+
+def line_hash(line: bytes) -> str:
+    """Return a hash of what is left of a line."""
+    return hashlib.sha256(line).hexdigest()
+
+
+async def wipe_index(
+    tx: Tx, left: Left, changed: FactWords, costs: Costs, digests: Digests
+) -> None:
     """Rewrite or hide the entries of items and facts; a retry of their turns is accepted.
 
     The caller holds the sessions, and the indexes of facts, and has hidden what is gone."""
     for session, items in left.items():
-        await costs.count(list(items.values()))
-        await read_changes(list(items.values()))
-        await _rewrite_items(tx, session, items)
+        await rewrite_items(tx, session, items, costs, digests[session])
         turns = {file_layout.turn_of(event) for event in items}
         await guard.accept_any_content(tx, session, sorted(turns))
     await facts.set_words(tx, [without_words(fact) for fact in changed.gone])
@@ -271,86 +434,37 @@ async def wipe_index(tx: Tx, left: Left, changed: FactWords, costs: Costs) -> No
         await placement.rewrite(tx, old.index_id, name, {old.entry: rewritten})
 
 
-async def _rewrite_items(tx: Tx, session: str, left: Mapping[str, TurnItem]) -> None:
-    """Give the entries of items the words that their lines have left; hide those without any."""
+async def rewrite_items(
+    tx: Tx,
+    session: str,
+    left: Mapping[str, TurnItem],
+    costs: Costs,
+    digests: Mapping[str, int],
+    *,
+    is_shown: bool = False,
+) -> None:
+    """Give the entries of items the words that their lines have; hide those without any.
+
+    They get these digests, by event. With `is_shown`, hidden ones are found again."""
+    await costs.count(list(left.values()))
+    await read_changes(list(left.values()))
     row = await sessions.find(tx, session)
     target = turn_index.searched(
         session, row.user_id if row else "", shared=row is not None and row.shared
     )
     index_id = turn_index.turns(session).number
     entries = await index.entries_of(tx, index_id, list(left))
-    stored = await index.indexed_texts(tx, index_id, list(entries.values()))
+    indexed = await index.indexed_texts(tx, index_id, list(entries.values()))
     changed = {}
     for event, entry in entries.items():
-        text, keywords = stored[entry]
         item = left[event]
-        new = entry_of(event, item, (0, 0, 0), TEXT_CHARS_MAX, _ANY)
+        new = entry_of(event, item, (0, 0, 0), costs.text_chars_max, _ANY)
         changed[entry] = Rewritten(
-            index.indexed_text(text, keywords),
+            index.indexed_text(*indexed[entry]),
             new.text if new.text.strip() else "",
             new.keywords if new.text.strip() else "",
             item.tokens,
+            digests.get(event),
+            is_shown=is_shown,
         )
     await placement.rewrite(tx, index_id, target.name, changed)
-
-
-async def redact_lines(
-    tx: Tx,
-    session: str,
-    events: Collection[str],
-    change: Callable[[str], str],
-    now: datetime,
-) -> dict[str, TurnItem]:
-    """Change the texts of items in the event files of a session, in all versions of them.
-
-    Return what is left of each, by event. What they were is noted as a hash, so that it is known
-    when it is sent again."""
-    left: dict[str, TurnItem] = {}
-    notes = b""
-
-    def changed(line: bytes) -> bytes:
-        nonlocal notes
-        if not any(f'"{event}"'.encode() in line for event in events):
-            return line
-        body = orjson.loads(line)
-        if body["id"] not in events or "item" not in body:
-            return line
-        new = changed_line(line, change)
-        left[body["id"]] = TurnItem(orjson.loads(new)["item"])
-        notes += file_layout.redacted_line(body["id"], TurnItem(body["item"]).digest, now)
-        return new
-
-    for file in await event_files(tx, session):
-        await change_lines(tx, file.path, changed, is_archive=file.is_archive)
-    if notes:
-        path = file_layout.raw_events(session, now)
-        await style_files.append(tx, {path: notes}, owner=file_layout.OWNER, now=now)
-    return left
-
-
-async def change_lines(
-    tx: Tx, path: str, change: Callable[[bytes], bytes], *, is_archive: bool = False
-) -> None:
-    """Change lines of a file, none in length, in all versions of it; an archive is packed anew."""
-    file = await files.find(tx, path, for_update=True)
-    if file is None:
-        return
-    content = await files.read(tx, file)
-    if is_archive:
-        content = decompress(content, bytes_max=CONTENT_BYTES_MAX)
-    changed, starts, start = bytearray(content), dict[int, bytes](), 0
-    for line in content.splitlines(keepends=True):
-        new = change(line)
-        if new != line:
-            starts[start] = changed[start : start + len(line)] = new
-        start += len(line)
-    if starts and not is_archive:
-        await style_files.overwrite(tx, file, starts)
-    elif starts:
-        packed = zstandard.ZstdCompressor().compress(bytes(changed))
-        now = file.updated_at
-        await files.rewrite(tx, file, packed, is_text=False, now=now)
-        keep = file_gc.FileRetention(cutoff=now, past_states=0, deleted_before=now)
-        await file_gc.hide_old(tx, file.incarnation, keep)
-        while not await file_gc.sweep(tx, file.incarnation, limit=_BLOCKS_A_SWEEP):
-            pass

@@ -356,29 +356,6 @@ async def replace_summary(
     return await context.replace_summary(tx, session, place)
 
 
-async def remove_from_summary(
-    tx: Tx, session: str, texts: Sequence[str], values: Sequence[str], *, now: datetime
-) -> None:
-    """Remove items with these texts or values from the summary of a session.
-
-    A model's text cannot be separated, and is removed as a whole. The caller holds the session's
-    lock."""
-    current = await current_summary(tx, session)
-    if current is None or not (texts or values):
-        return
-    removed_texts = [" ".join(text.split()) for text in texts]
-    removed_values = [value.casefold() for value in values if value]
-    lines = current.text.splitlines()
-    kept = [
-        line
-        for line in ([] if current.model else lines)
-        if not any(sentence_of(line) in text for text in removed_texts)
-        and not any(one in line.casefold() for one in removed_values)
-    ]
-    if kept != lines:
-        await replace_summary(tx, session, current.event, "\n".join(kept), now=now)
-
-
 def summary_tok_max(policy: SessionPolicy) -> int:
     """Return the token limit of a summary."""
     return min(SUMMARY_TOK_MAX, max(SUMMARY_TOK_MIN, policy.max_input_tok // 10))

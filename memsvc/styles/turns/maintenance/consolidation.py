@@ -312,11 +312,11 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
 
 async def remove_invalid(
     tx: Tx, session: str, indexes: Sequence[TurnIndex], *, now: datetime
-) -> int:
+) -> list[Insight]:
     """Remove some insights of these indexes whose facts were replaced, deleted or have expired.
 
-    Returns how many. Recall does not show them even before that. The caller holds the locks of the
-    session and the indexes, and calls again until it is 0."""
+    Return them. Recall does not show them even before that. The caller holds the locks of the
+    session and the indexes, and calls again until there are none."""
     invalid = await insights.list_invalid(
         tx, [index.number for index in indexes], now, limit=INVALID_A_STEP
     )
@@ -325,7 +325,7 @@ async def remove_invalid(
         lines = b"".join(_record(one, now, "withdrawn") for one in invalid)
         await append(tx, {insights_file(session, now): lines}, owner=OWNER, now=now)
         await sessions.count(tx, session, {"insights_withdrawn": len(invalid)})
-    return len(invalid)
+    return invalid
 
 
 async def _of_facts(

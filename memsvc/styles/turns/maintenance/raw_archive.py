@@ -29,6 +29,7 @@ SHARDS_MAX: Final = 1000
 
 _SHARD = re.compile(r"/events/raw/(\d{4})/(\d\d)/(\d\d)/log-\d{8}\.jsonl\Z")
 
+ARCHIVE_SUFFIX: Final = ".jsonl.zst"
 FILES_A_PAGE: Final = 1000
 CONTENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
@@ -206,31 +207,38 @@ async def lines_of(tx: Tx, file: EventFile) -> list[EventLine]:
 
 
 async def forgotten_turns(tx: Tx, event_file_list: list[EventFile]) -> set[str]:
-    """Return the turns that these files mark as forgotten."""
-    turns = set()
-    for file in event_file_list:
-        _, content = await _content(tx, file)
-        for text in content.splitlines():
-            if (
-                b'"turn_forgotten"' in text
-                and (body := orjson.loads(text)).get("type") == "turn_forgotten"
-            ):
-                turns.add(body["turn_id"])
+    """Return the turns that these files mark as forgotten, and not as restored after that."""
+    turns = set[str]()
+    for kind, body in await _marks(tx, event_file_list, "turn_forgotten", "turn_restored"):
+        (turns.add if kind == "turn_forgotten" else turns.discard)(body["turn_id"])
     return turns
 
 
 async def redacted_items(tx: Tx, event_file_list: list[EventFile]) -> dict[str, int]:
-    """Return the items of which something was forgotten, with the digest that each had first."""
-    digests: dict[str, int] = {}
+    """Return the items of which something is forgotten, with the digest that each had first."""
+    digests: dict[str, list[int]] = {}
+    for kind, body in await _marks(tx, event_file_list, "item_redacted", "item_restored"):
+        known = digests.setdefault(body["of"], [])
+        if kind == "item_redacted":
+            known.append(body["digest"])
+        else:
+            del known[-1:]
+    return {event: known[0] for event, known in digests.items() if known}
+
+
+async def _marks(
+    tx: Tx, event_file_list: list[EventFile], *kinds: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the lines of these files that are of some types, in order, each with its type."""
+    found = []
+    words = [f'"{kind}"'.encode() for kind in kinds]
     for file in event_file_list:
         _, content = await _content(tx, file)
         for text in content.splitlines():
-            if (
-                b'"item_redacted"' in text
-                and (body := orjson.loads(text)).get("type") == "item_redacted"
-            ):
-                digests.setdefault(body["of"], body["digest"])
-    return digests
+            if any(word in text for word in words):
+                body = orjson.loads(text)
+                found += [(body["type"], body)] if body.get("type") in kinds else []
+    return found
 
 
 async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:

@@ -294,7 +294,7 @@ class SessionMaintenance:
                 removed = await consolidation.remove_invalid(
                     tx, run.found.session, indexes, now=self.compaction.clock.now()
                 )
-            run.done["insights_withdrawn"] += removed
+            run.done["insights_withdrawn"] += len(removed)
             if not removed:
                 break
             step_done()

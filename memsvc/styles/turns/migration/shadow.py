@@ -43,7 +43,7 @@ CLIENT_ITEMS_MAX = 2000
 class ClientFile(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
-    path: str = Field(max_length=1024, description="its path, from the session on or from the root")
+    path: str = Field(max_length=1024, description="its path")
     size: int | None = Field(None, ge=0, description="its bytes")
     lines: int | None = Field(None, ge=0, description="its lines")
 
@@ -186,24 +186,18 @@ class ClientFact(BaseModel):
 
     id: str = Field(max_length=256, description="its fact_id")
     value: str | None = Field(
-        None, max_length=4096, description="its value; compared by its words, never kept"
+        None, max_length=4096, description="its value, compared and never kept"
     )
 
 
 class ShadowArguments(BeforeTurnArguments):
-    own_input_items: Items = Field(
-        default_factory=list, description="what your own memory prepared for the model"
-    )
+    own_input_items: Items = Field(default_factory=list, description="what yours prepared")
     own_facts: list[ClientFact] = Field(
-        default_factory=list, description="the facts that your own memory recalled"
+        default_factory=list, description="facts that yours recalled"
     )
-    own_fact_ids: list[str] = Field(
-        default_factory=list, description="the same by id alone, without values"
-    )
-    own_token_count: int | None = Field(None, ge=0, description="tokens as your side counted them")
-    own_files: list[ClientFile] | None = Field(
-        None, description="the files of the session on your side"
-    )
+    own_fact_ids: list[str] = Field(default_factory=list, description="or ids alone")
+    own_token_count: int | None = Field(None, ge=0, description="tokens, as you count")
+    own_files: list[ClientFile] | None = Field(None, description="your files of the session")
 
     @field_validator("own_facts", "own_fact_ids", "own_files")
     @classmethod

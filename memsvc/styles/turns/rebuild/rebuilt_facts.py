@@ -170,7 +170,8 @@ async def _file_facts(
         if name not in found:
             continue
         fact = _changed(found[name].fact, record)
-        found[name] = FileFact(fact, found[name].forgotten or bool(record.get("forgotten")))
+        forgotten = found[name].forgotten or bool(record.get("forgotten"))
+        found[name] = FileFact(fact, forgotten and record["type"] != "fact_restore")
     return dict(sorted(found.items(), key=lambda one: one[1].fact.valid_from))
 
 
@@ -182,6 +183,10 @@ def _changed(fact: Fact, record: dict[str, Any]) -> Fact:
             return replace(fact, doubt=facts.doubt_of(record["doubt"])) if is_active else fact
         case "fact_reread":
             return replace(fact, statement=_statement(record))
+        case "fact_restore":
+            end = _parse_time(record["valid_to"]) if record["valid_to"] else None
+            state, by = FactState(record["state"]), record["superseded_by"]
+            return replace(fact, state=state, valid_to=end, superseded_by=by)
         case "fact_delete":  # also of one that was replaced, and is forgotten too
             state, by = FactState.DELETED, record.get("superseded_by") if is_active else None
         case _ if is_active:
