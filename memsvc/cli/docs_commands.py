@@ -49,7 +49,7 @@ For whoever calls the tools: each with its arguments and result, then the resour
 
 A tool answers with a JSON object, as text and as structured content; a failure has `isError` and an
 [error](errors.md). Arguments that are null count as not given, unknown ones are refused. An argument has a default, is
-required, or is optional. Timestamps are RFC 3339 in UTC.
+required, or is optional. Timestamps are RFC 3339, in UTC but where a caller gave another offset.
 
 `/mcp` and `memsvc stdio` list `agent`, `/sse` `whiteboard`, unless told otherwise: `/mcp?tools=agent,files`, the header
 `X-Memsvc-Tools: all`, `memsvc stdio --tools all`, the key's `toolsets`, `settings.mcp.toolset`. Every tool can be called

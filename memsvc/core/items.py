@@ -1,14 +1,14 @@
 """Response items: messages, calls and outputs of a conversation, and access to their fields."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import orjson
 
 from memsvc.core.errors import invalid
-from memsvc.core.timestamp import utc
+from memsvc.core.timestamp import read_time, unreadable_time
 
 Item = dict[str, Any]
 
@@ -16,7 +16,9 @@ LEVELS_MAX = 100
 _MEDIA_WORDS = ("image", "file", "audio")
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
-_MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", "created_at"})
+_TIMES = ("timestamp", "created_at", "create_time")
+"""Fields beside the content of a message in which clients and their exports keep its time."""
+_MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", *_TIMES})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summary_text"})
 
 
@@ -46,6 +48,7 @@ def normalize_item(item: Any, where: str) -> Item:
         normalized["content"] = [{"type": part, "text": content}]
     elif content is not None:
         normalized["content"] = _checked_parts(content, where)
+    _check_times(item, where)
     _check_plain(normalized, where)
     return normalized
 
@@ -190,11 +193,28 @@ def fingerprint(groups: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def message_at(item: Item) -> datetime | None:
-    """Return the client's time of a message: `metadata.occurred_at`, RFC 3339, default UTC."""
+    """Return the client's time of a message, with its offset: `metadata.occurred_at`.
+
+    Else the first of the fields beside the content in which exports keep it. None where there is
+    none, or it cannot be read, which `normalize_item` refuses."""
+    for _, value in _times(item):
+        try:
+            return read_time(value)
+        except (ValueError, OverflowError):
+            return None
+    return None
+
+
+def _times(item: Item) -> Iterator[tuple[str, Any]]:
+    """Yield the times that an item gives, with the names of their fields, the main one first."""
     occurred_at = (item.get("metadata") or {}).get("occurred_at")
-    if not isinstance(occurred_at, str):
-        return None
-    try:
-        return utc(occurred_at)
-    except (ValueError, OverflowError):
-        return None
+    named = [("metadata.occurred_at", occurred_at), *((name, item.get(name)) for name in _TIMES)]
+    return ((name, value) for name, value in named if value not in (None, ""))
+
+
+def _check_times(item: Item, where: str) -> None:
+    for name, value in _times(item):
+        try:
+            read_time(value)
+        except (ValueError, OverflowError):
+            raise unreadable_time(f"{where}.{name}") from None

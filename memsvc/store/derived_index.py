@@ -16,6 +16,7 @@ import anyio.to_thread
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.core.errors import invalid_content
 from memsvc.core.frozen import frozen
+from memsvc.core.timestamp import offset_of
 from memsvc.store import index, vectors
 from memsvc.store.database import Tx
 from memsvc.store.derived import same_value
@@ -38,6 +39,7 @@ _ENTRY = {
     "size_bytes": "int4",
     "text": "text",
     "cues": "text",
+    "utc_offset": "int2",
 }
 _LENGTH_AT = 6
 _POSITION = slice(8, 11)
@@ -79,6 +81,7 @@ def expected_row(entry: NewEntry, *, hidden: bool = False) -> tuple[Any, ...]:
         entry.size_bytes,
         entry.text.replace("\x00", " "),
         entry.keywords.replace("\x00", " "),
+        offset_of(entry.message_at),
     )
 
 

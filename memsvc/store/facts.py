@@ -20,6 +20,7 @@ from memsvc.core.facts import (
     words_of,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.timestamp import offset_of, with_offset
 from memsvc.store import index
 from memsvc.store.database import Row, Tx, columns_of
 
@@ -27,6 +28,9 @@ COLUMNS: Final = (
     "entry, record, fact_id, key, slot, value, cues, tier, confidence, state, valid_from, valid_to,"
     " expires_at, superseded_by, evidence, statement, doubt"
 )
+
+UTC_OFFSET: Final = "utc_offset"
+"""Member of the evidence: by how many minutes the time was given ahead of UTC."""
 
 # What a person replaced by a correction: no model and no import brings it back.
 CORRECTED = "(state = 'superseded' AND superseded_by ~ '-person-[0-9a-f]{12}$')"
@@ -103,6 +107,8 @@ OUTDATED = """
 
 def fact_of(row: Row) -> Fact:
     """Return the fact in a row of its index and COLUMNS."""
+    evidence = dict(row["evidence"])
+    valid_from = with_offset(row["valid_from"], evidence.pop(UTC_OFFSET, None))
     statement = Statement(
         record=row["record"],
         fact_id=row["fact_id"],
@@ -112,14 +118,14 @@ def fact_of(row: Row) -> Fact:
         tier=FactTier(row["tier"]),
         confidence=row["confidence"],
         keywords=row["cues"],
-        evidence=Evidence(**row["evidence"]),
+        evidence=Evidence(**evidence),
         statement=row["statement"],
     )
     return Fact(
         row["entry"],
         statement,
         FactState(row["state"]),
-        row["valid_from"],
+        valid_from,
         row["valid_to"],
         row["expires_at"],
         row["superseded_by"],
@@ -315,7 +321,7 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
                 fact.valid_to,
                 fact.expires_at,
                 fact.superseded_by,
-                evidence_of(fact.statement),
+                evidence_of(fact),
                 fact.statement.statement,
                 doubt_fields_of(fact.doubt),
             )
@@ -485,7 +491,8 @@ async def latest_facts(
         SELECT (SELECT count(*) FROM facts WHERE {active})
             - (SELECT count(*) FROM facts WHERE {active} AND expires_at <= $4) AS total,
             entry, fact_id, key, value, statement, valid_from, record,
-            evidence ->> 'session' AS session, doubt ->> 'text' AS doubt
+            evidence ->> 'session' AS session, (evidence ->> '{UTC_OFFSET}')::int4 AS utc_offset,
+            doubt ->> 'text' AS doubt
         FROM (
             (SELECT true AS first, {columns} FROM facts
             WHERE {active} AND (expires_at IS NULL OR expires_at > $4) AND fact_id = ANY($5::text[])
@@ -508,7 +515,7 @@ async def latest_facts(
             row["fact_id"],
             row["key"],
             words_of(row["statement"], row["key"], row["value"]),
-            row["valid_from"],
+            with_offset(row["valid_from"], row["utc_offset"]),
             row["doubt"],
             row["session"],
             row["record"],
@@ -536,6 +543,7 @@ def indexed_text(statement: Statement) -> str:
     return f"{text_of(statement)}\n{statement.keywords}"
 
 
-def evidence_of(statement: Statement) -> dict[str, str]:
-    """Return the evidence of a statement as JSON."""
-    return asdict(statement.evidence)
+def evidence_of(fact: Fact) -> dict[str, Any]:
+    """Return the evidence of a fact as JSON, with the offset of its time unless that is UTC."""
+    offset = offset_of(fact.valid_from)
+    return asdict(fact.statement.evidence) | ({UTC_OFFSET: offset} if offset is not None else {})

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
 from memsvc.core.frozen import frozen
+from memsvc.core.timestamp import offset_of, with_offset
 from memsvc.store.database import Tx, columns_of
 
 LENGTH_MAX = 32767
@@ -35,6 +36,7 @@ class NewEntry:
     """New entry, with the position of its source in the file store.
 
     Without words it is never found. `text` is displayed, `keywords` are further words that find it.
+    The offset of `message_at` is kept.
     """
 
     ref: str
@@ -91,10 +93,32 @@ async def add(
             first_entries.setdefault(one.name, added[index_id_of(one.name)][0])
             search_id = index_id_of(one.search_name)
             fresh[search_id] = added[search_id][1]
+    await _set_offsets(tx, first_entries, additions)
     for search_id in sorted(fresh):
         if fresh[search_id] >= FRESH_MAX:
             await merge_fresh(tx, search_id)
     return first_entries
+
+
+async def _set_offsets(
+    tx: Tx, first_entries: Mapping[str, int], additions: Mapping[str, Sequence[NewEntry]]
+) -> None:
+    """Store the offsets of added entries whose times were not given in UTC, which few are."""
+    offsets = [
+        (index_id_of(name), first_entries[name] + at, offset)
+        for name, entries in additions.items()
+        for at, entry in enumerate(entries)
+        if (offset := offset_of(entry.message_at)) is not None
+    ]
+    if offsets:
+        await tx.execute(
+            """
+            UPDATE entries SET utc_offset = o.utc_offset
+            FROM unnest($3::int8[], $4::int4[], $5::int2[]) AS o (book, entry, utc_offset)
+            WHERE tenant = $1 AND project = $2 AND entries.book = o.book AND entries.entry = o.entry
+            """,
+            *columns_of(offsets, 3),
+        )
 
 
 @frozen
@@ -422,6 +446,12 @@ class Text(NamedTuple):
     digest: int
     tokens: int
 
+    @classmethod
+    def of(cls, *columns: Any) -> "Text":
+        """Return the entry in its columns and, as the last one, the offset of its time."""
+        text = cls(*columns[:-1])
+        return text._replace(message_at=with_offset(text.message_at, columns[-1]))
+
 
 async def texts(
     tx: Tx, index_id: int, entries: Sequence[int], *, chars_max: int
@@ -429,15 +459,16 @@ async def texts(
     """Return these entries of an index by number, with texts cut to `chars_max` characters."""
     rows = await tx.fetch(
         """
-        SELECT entry, ref, left(text, $5) AS text, role, speaker, said_at, digest, tokens
-            FROM entries
+        SELECT entry, ref, left(text, $5) AS text, role, speaker, said_at, digest, tokens,
+            utc_offset
+        FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])
         """,
         index_id,
         list(entries),
         chars_max,
     )
-    return {row["entry"]: Text(*row.values()) for row in rows}
+    return {row["entry"]: Text.of(*row.values()) for row in rows}
 
 
 async def name_of(tx: Tx, index_id: int) -> str:

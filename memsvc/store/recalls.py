@@ -126,9 +126,12 @@ async def read(
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
     columns = (
         row[name] or ()
-        for name in ("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens")
+        for name in (
+            *("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"),
+            "utc_offset",
+        )
     )
-    items = map(Text._make, zip(*columns, strict=True))
+    items = map(Text.of, *columns)
     return RecallContent(
         [
             facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at"))
@@ -182,8 +185,9 @@ _READ: Final = f"""
                 ORDER BY search_entry DESC LIMIT {LATEST_ITEMS}) AS latest
                 LIMIT {LATEST_ITEMS})
         ) AS place (book, entry) CROSS JOIN LATERAL (
-            SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens
-                FROM entries
+            SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens,
+                utc_offset
+            FROM entries
             WHERE tenant = $1 AND project = $2 AND book = place.book
                 AND entry = place.entry AND length >= 0 OFFSET 0) AS one
     )
@@ -200,7 +204,7 @@ _READ: Final = f"""
         SELECT array_agg(book) AS book, array_agg(entry) AS entry, array_agg(ref) AS ref,
                array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
                array_agg(said_at) AS said_at, array_agg(digest) AS digest,
-                   array_agg(tokens) AS tokens
+               array_agg(tokens) AS tokens, array_agg(utc_offset) AS utc_offset
         FROM said
     ) AS items
 """

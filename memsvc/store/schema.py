@@ -175,7 +175,8 @@ tenant_table(
 # One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
 # A chunk of a document has the role `document` and the document's name as `ref`; `cues` are words
 # beside the text that find it; `feedback` is 1 where it helped and -1 where it was wrong. Its terms
-# and vectors are in its search index, under the number that it has there.
+# and vectors are in its search index, under the number that it has there. `utc_offset` is the
+# offset in minutes of a time that was not given in UTC.
 tenant_table(
     "entries",
     tenant_index("entries_documents", "book", "ref", "start", where="role = 'document'"),
@@ -205,6 +206,7 @@ tenant_table(
     feedback=with_default(SmallInteger, "0"),
     search_book=Column(BigInteger),
     search_entry=Column(Integer),
+    utc_offset=Column(SmallInteger),
 )
 
 # The terms of an index's newest entries, from `folded_entry` on, which its postings do not have

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, Final
 
 import orjson
 
 from memsvc.core.items import Item, text_parts
+from memsvc.core.timestamp import short_time
 from memsvc.core.untrusted import BLOCK_START, escaped
 from memsvc.styles.turns.recall.recalled import Kind, RecalledChunk
 from memsvc.styles.turns.turn_items import TurnItem
@@ -122,13 +122,14 @@ def _speaker(fields: dict[str, Any]) -> str:
 
 
 def _time(time: datetime, last: datetime) -> dict[str, str]:
-    """Return the time in UTC, to the minute, as far as it differs from the last one."""
+    """Return the time, to the minute, as far as it differs from the last one."""
     if time is last:
         return {}
     told, before = short_time(time), short_time(last)
-    if told[:10] != before[:10]:
+    day, minute, offset = told[:10], told[11:16], told[16:]
+    if day != before[:10] or offset != before[16:]:
         return {"time": told}
-    return {} if told == before else {"time": told[11:]}
+    return {} if told == before else {"time": minute}
 
 
 def _with_changed_since(
@@ -139,12 +140,6 @@ def _with_changed_since(
         since = fields.get("since", "")
         yield {name: value for name, value in fields.items() if name != "since" or value != last}
         last = since
-
-
-@lru_cache(4096)  # the last blocks that are tried for a prompt tell the same times
-def short_time(time: datetime) -> str:
-    """Return date and minute of a time in UTC."""
-    return time.isoformat(" ", "minutes")[:16]  # a format string takes ten times as long
 
 
 def split_summary(data: Item) -> tuple[str, str]:

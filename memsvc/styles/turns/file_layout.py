@@ -41,6 +41,7 @@ def raw_events(session: str, now: datetime) -> str:
 def tier_file(session: str, tier: FactTier, now: datetime) -> str:
     """Return the file of a fact's records: by month for L0, by day for L1, by ISO week for L2."""
     directory = f"{session_root(session)}/memory_tiers/{tier}"
+    now = now.astimezone(UTC)
     match tier:
         case FactTier.L0:
             return f"{directory}/{now:%Y/%m}/facts-{now:%Y%m}.jsonl"
@@ -349,8 +350,8 @@ def is_of(line: bytes, records: Collection[str]) -> bool:
 
 
 def exact_timestamp(time: datetime) -> str:
-    """Return RFC 3339 in UTC with fractional seconds, so that derived data keeps the exact time."""
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    """Return RFC 3339 with fractional seconds and offset: derived data keeps the exact time."""
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def timestamp(time: datetime) -> str:

@@ -98,7 +98,7 @@ class SessionPolicy(BaseModel):
 
         What somebody likes, and what has no date, lasts. A plan or reminder ends when the last day
         is over that it names, a task of the day or the week after the days of its tier, at midnight
-        UTC."""
+        by the offset of `now`."""
         tier = statement.tier
         if statement.fact_id in LASTING_IDS:
             return None

@@ -139,7 +139,7 @@ def _by_role(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _at(said: dict[str, Any], before: str) -> str:
     """The time of a turn or item, of which only what changes is said."""
     time: str = said.get("time", before)
-    return time if len(time) > 5 else before[:-5] + time
+    return time if len(time) > 5 else before[:11] + time + before[16:]
 
 
 def values(prepared: dict[str, Any]) -> list[str]:

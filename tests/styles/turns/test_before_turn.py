@@ -152,7 +152,7 @@ async def test_the_order_is_memory_then_history_then_recent_then_the_input(opene
         "Bees, how nice.",
     ]
     assert {(one["session"], one["turn"], one["time"]) for one in shown} == {
-        ("s1", "t1", "2026-01-05 12:00")
+        ("s1", "t1", "2026-01-05 12:00Z")
     }
 
 
@@ -388,7 +388,7 @@ async def test_a_turn_says_when_it_was_said_and_by_whom(opened: Opened) -> None:
     items = [user("The pottery class in Zanzibar was fun.", metadata=meta)]
     await door("memory_after_turn", session_id="s1", turn_id="t1", input_items=items)
     [shown] = memory(await ask(door, "How was the pottery class in Zanzibar?"))["turns"]
-    assert (shown["speaker"], shown["time"]) == ("Caroline", "2023-05-07 08:00")
+    assert (shown["speaker"], shown["time"]) == ("Caroline", "2023-05-07 10:00+02:00")
 
 
 @pytest.mark.parametrize("levels", [50, 120, 200, 240])

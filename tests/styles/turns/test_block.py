@@ -80,7 +80,7 @@ def test_no_recalled_text_can_leave_its_block(text: str) -> None:
     [conversation] = body["turns"]
     assert conversation["session"] == text
     assert conversation.get("speakers", {}) == ({"user": text} if text else {})
-    assert conversation["time"] == "2026-01-05 12:00"
+    assert conversation["time"] == "2026-01-05 12:00Z"
     assert conversation["said"] == {text: {"items": [{"user": text}, {"role": text, "text": text}]}}
 
 
@@ -158,7 +158,7 @@ def test_items_stand_by_turn_in_the_order_in_which_they_were_said() -> None:
     told = [
         (
             "s",
-            "2026-01-05 12:00",
+            "2026-01-05 12:00Z",
             {
                 "t": {
                     "items": [
@@ -168,10 +168,10 @@ def test_items_stand_by_turn_in_the_order_in_which_they_were_said() -> None:
                 }
             },
         ),
-        ("s2", "2026-01-05 12:02", {"t2": {"user": "And goats."}}),
+        ("s2", "2026-01-05 12:02Z", {"t2": {"user": "And goats."}}),
         (
             "s",
-            "2026-01-06 12:00",
+            "2026-01-06 12:00Z",
             {"t3": {"user": "Honey."}, "t4": {"time": "12:02", "assistant": "Which bees?"}},
         ),
     ]

@@ -287,6 +287,20 @@ async def test_an_event_without_turn_time_or_item_is_broken_and_the_rest_is_not(
     assert (done["counts"]["turns"], done["broken_count"]) == (1, 3)
 
 
+async def test_imported_item_with_an_unreadable_time_is_left_out_and_named(door: Door) -> None:
+    dated = event("t1", "in", "dated")
+    wrong = event("t2", "in", "wrong")
+    wrong["item"] |= {"metadata": {"occurred_at": "14/11/2023"}}
+    epoch = event("t3", "in", "epoch") | {"ts": 1700000000}
+    torn = event("t4", "in", "torn") | {"ts": "last Tuesday"}
+    done = await bring(door, {"log.jsonl": jsonl([dated, wrong, epoch, torn])})
+    assert done["counts"]["items"] == 2
+    assert [(one["line"], one["why"].split(" must")[0]) for one in done["broken"]] == [
+        (2, "not a response item: item.metadata.occurred_at"),
+        (4, "unreadable ts"),
+    ]
+
+
 async def test_a_crash_that_wrote_a_turn_twice_leaves_it_once(door: Door) -> None:
     files = {
         "log.jsonl": jsonl(

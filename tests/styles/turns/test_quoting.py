@@ -103,8 +103,8 @@ async def test_a_passage_says_which_source_and_file_it_is_of_and_since_when(
     door = quoting(both)
     quoted = memory(await as_ada(door, QUESTION, sources=["whiteboard", "notebook"]))["chunks"]
     assert sorted((one["source"], one["path"], one["time"]) for one in quoted) == [
-        ("notebook", NOTES, "2026-01-05 13:00"),
-        ("whiteboard", BOARDS, "2026-01-05 12:00"),
+        ("notebook", NOTES, "2026-01-05 13:00Z"),
+        ("whiteboard", BOARDS, "2026-01-05 12:00Z"),
     ]
     [board] = memory(await as_ada(door, QUESTION, sources=["whiteboard"]))["chunks"]
     assert board == {
@@ -112,7 +112,7 @@ async def test_a_passage_says_which_source_and_file_it_is_of_and_since_when(
         "path": BOARDS,
         "start_bytes": 0,
         "end_bytes": 48,
-        "time": "2026-01-05 12:00",
+        "time": "2026-01-05 12:00Z",
         "text": "The bees in Zanzibar need sugar water in winter.",
     }
 

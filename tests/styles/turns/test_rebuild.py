@@ -2,6 +2,7 @@
 any difference."""
 
 from collections import Counter
+from datetime import timedelta, timezone
 from typing import Any
 
 import asyncpg
@@ -20,6 +21,7 @@ from tests.styles.turns.conftest import Opened
 from tests.styles.turns.folders import jsonl, turn
 from tests.styles.turns.steps import meanwhile
 from tests.styles.turns.talk import ask, file_paths, say, values
+from tests.styles.turns.talk import user as user_item
 
 pytestmark = pytest.mark.slow
 
@@ -69,6 +71,11 @@ async def live(door: Door, clock: FakeClock) -> None:
     archives = await file_paths(door, "/memory/s1/events/archive")
     assert any(path.endswith(".zst") for path in archives)
     clock.advance(minutes=5)
+    just_now = (clock.now() - timedelta(seconds=1)).astimezone(timezone(timedelta(hours=8)))
+    abroad = user_item("I live in Oslo.", metadata={"occurred_at": just_now.isoformat()})
+    await door(
+        "memory_after_turn", session_id="s1", turn_id="abroad", user_id="u3", input_items=[abroad]
+    )
     await say(door, "last", "One more thing.", user_id="u1")
 
 
@@ -85,7 +92,7 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
             f.state, f.valid_from,
                f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.forgotten, f.statement,
                f.doubt,
-               e.ref, e.text, e.said_at, e.length, e.cues AS found_by
+               e.ref, e.text, e.said_at, e.utc_offset, e.length, e.cues AS found_by
         FROM facts AS f JOIN books AS b USING (tenant, project, book)
         JOIN entries AS e USING (tenant, project, book, entry)
         ORDER BY b.name, f.entry
@@ -95,7 +102,7 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
         """
         SELECT b.name, s.name AS searched, e.tenant, e.project, e.book, e.entry, e.ref, e.role,
             e.speaker, e.said_at, e.digest, e.asks, e.length, e.tokens, e.stream, e.start,
-            e.size_bytes, e.text, e.cues, e.feedback
+            e.size_bytes, e.text, e.cues, e.feedback, e.utc_offset
         FROM entries AS e JOIN books AS b USING (tenant, project, book)
         LEFT JOIN books AS s ON (s.tenant, s.project, s.book) = (e.tenant, e.project, e.search_book)
         WHERE b.name LIKE 'turns/%'

@@ -19,6 +19,7 @@ from memsvc.core.errors import MemsvcError, invalid_path
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, canonical, normalize_item, text_parts
 from memsvc.core.paths import check_identifier
+from memsvc.core.timestamp import read_time
 from memsvc.core.tool_methods import result
 from memsvc.store import guard
 from memsvc.store.derived import DoneTurn
@@ -123,13 +124,10 @@ def read(files: Mapping[str, bytes]) -> LegacyRecords:
     return result
 
 
-def record_timestamp(text: Any, now: datetime) -> datetime | None:
-    """Return the timestamp of a record, not later than now; None where it has none."""
-    if not isinstance(text, str):
-        return None
+def record_timestamp(value: Any, now: datetime) -> datetime | None:
+    """Return the timestamp of a record, not later than now; None where it cannot be read."""
     try:
-        found = datetime.fromisoformat(text)
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        found = read_time(value)
     except (ValueError, OverflowError):
         return None
     return min(found, now) if found >= _EPOCH else None
@@ -354,15 +352,15 @@ def _event(
     direction, event = _DIRECTION_BY_TYPE[body["type"]], body.get("id")
     event = event if isinstance(event, str) else ""
     turn = body.get("turn_id") or (file_layout.turn_of(event) if event.count("-") > 1 else "")
-    message_at = record_timestamp(body.get("ts"), now) or latest
+    message_at = latest if body.get("ts") is None else record_timestamp(body["ts"], now)
     if not isinstance(turn, str) or not turn:
         return InvalidRecord(*place, "no turn_id")
     if message_at is None:
-        return InvalidRecord(*place, "no time")
+        return InvalidRecord(*place, "no time" if body.get("ts") is None else "unreadable ts")
     try:
         item = normalize_item(body["item"], "item")
-    except MemsvcError:
-        return InvalidRecord(*place, "not a response item")
+    except MemsvcError as error:
+        return InvalidRecord(*place, f"not a response item: {error.message}")
     item_id = body.get("item_id")
     return turn, OldEvent(
         event, item_id if isinstance(item_id, str) else "", direction, item, message_at

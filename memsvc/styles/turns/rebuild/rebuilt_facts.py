@@ -24,6 +24,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
+from memsvc.core.timestamp import offset_of
 from memsvc.core.tools import Job
 from memsvc.store import derived, derived_index, facts, files, index, tree
 from memsvc.store.database import Database, Tx
@@ -231,7 +232,7 @@ def _name(fact: Fact) -> tuple[str, str]:
 
 
 def _parse_time(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    return datetime.fromisoformat(text)
 
 
 def _same(stored: Fact, expected: Fact) -> bool:
@@ -254,6 +255,7 @@ def _same(stored: Fact, expected: Fact) -> bool:
         and (stored.state, stored.superseded_by, stored.doubt)
         == (expected.state, expected.superseded_by, expected.doubt)
         and same_value(stored.valid_from, expected.valid_from)
+        and offset_of(stored.valid_from) == offset_of(expected.valid_from)
         and same_value(stored.valid_to, expected.valid_to)
         and stored.expires_at == expected.expires_at
     )

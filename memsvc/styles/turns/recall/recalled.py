@@ -11,6 +11,7 @@ import orjson
 from memsvc.core.facts import Fact, ProfileClass, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Ranked
+from memsvc.core.timestamp import short_time
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 from memsvc.store.recalls import EntryPlace
@@ -218,7 +219,7 @@ def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) ->
         "type": insight.kind,
         "summary": insight.summary,
         "confidence": f"{insight.confidence:.2f}",
-        "time": f"{insight.made_at:%Y-%m-%d %H:%M}",
+        "time": short_time(insight.made_at),
     }
     tokens = len(insight.summary) // 3 + budget.CHUNK_TOKENS
     place = EntryPlace(insight.index_id, insight.entry)
@@ -272,7 +273,7 @@ def passage_chunk(quote: Quote, quote_finder: QuoteFinder, *, chars_max: int) ->
         "path": cited.path,
         "start_bytes": cited.start_bytes,
         "end_bytes": cited.end_bytes,
-        "time": f"{cited.updated_at:%Y-%m-%d %H:%M}",
+        "time": short_time(cited.updated_at),
         "text": text,
     }
     tokens = len(text) // 3 + budget.CHUNK_TOKENS
