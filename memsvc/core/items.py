@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -16,6 +16,13 @@ LEVELS_MAX = 100
 _MEDIA_WORDS = ("image", "file", "audio")
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
+_ROLE_BY_NAME: Final = {role: role for role in _ROLES if role != "tool"} | {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+}
+"""Roles by the names that other APIs have for them, as a role or as the type of a message."""
+_CALLS: Final = frozenset({"tool_calls", "function_call", "tool_call_id"})
 _TIMES = ("timestamp", "created_at", "create_time")
 """Fields beside the content of a message in which clients and their exports keep its time."""
 _MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", *_TIMES})
@@ -24,6 +31,9 @@ _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summar
 
 def normalize_item(item: Any, where: str) -> Item:
     """Return the item with string content as one text part and `type` filled in, else unchanged.
+
+    A message of another API becomes one of these: its role (`model`), its type in place of a role
+    (`human`), its `parts` or `text` in place of content.
 
     INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a
     wrong type."""
@@ -35,6 +45,7 @@ def normalize_item(item: Any, where: str) -> Item:
     metadata = item.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise invalid(f"{where}.metadata must be an object")
+    item = _of_other_api(item)
     content = item.get("content")
     kind = item.get("type")
     if kind is None and ("role" in item or "content" in item):
@@ -51,6 +62,38 @@ def normalize_item(item: Any, where: str) -> Item:
     _check_times(item, where)
     _check_plain(normalized, where)
     return normalized
+
+
+def _of_other_api(item: Item) -> Item:
+    """Return a message as this API has it, if it has another form; else the item itself."""
+    role, kind = item.get("role"), item.get("type")
+    if role is None and kind != "tool" and (named := _ROLE_BY_NAME.get(kind or "")):
+        item = item | {"type": "message", "role": named}
+    elif role is not None and (named := _ROLE_BY_NAME.get(role.casefold())) and named != role:
+        item = item | {"role": named}
+    if item.get("content") is not None or item.get("role") is None:
+        return item
+    parts, text = item.get("parts"), item.get("text")
+    if isinstance(parts, list):
+        content: Any = [{"text": part} if isinstance(part, str) else part for part in parts]
+        return {name: item[name] for name in item if name != "parts"} | {"content": content}
+    if isinstance(text, str):
+        return {name: item[name] for name in item if name != "text"} | {"content": text}
+    return item
+
+
+def unread_fields(item: Item) -> list[str]:
+    """Return the fields of an item in which it may say what memory does not read, if it has none.
+
+    These are a role that memory does not know, and the unknown fields of a message without content
+    and without calls."""
+    if text_of(item).strip():
+        return ["role"] if role_of(item) == "other" else []
+    if item["type"] != "message":
+        return ["text"] if item.get("text") else []
+    if item.get("content") is not None or not _CALLS.isdisjoint(item):
+        return []
+    return [name for name, value in item.items() if name not in _MESSAGE_FIELDS and value]
 
 
 def is_empty_message(item: Item) -> bool:

@@ -12,6 +12,7 @@ from memsvc.core.items import (
     normalize_item,
     role_of,
     text_of,
+    unread_fields,
 )
 
 
@@ -61,6 +62,55 @@ def test_what_is_no_item_is_refused_by_its_place(item: Any) -> None:
     with pytest.raises(MemsvcError, match=r"^input_items\[3\]") as refused:
         normalize_item(item, "input_items[3]")
     assert refused.value.code is Code.INVALID_ARGUMENT
+
+
+SAID = "I am allergic to nuts."
+GEMINI = {"role": "user", "parts": [{"text": "I am allergic"}, {"text": "to nuts."}]}
+
+
+@pytest.mark.parametrize(
+    ("item", "role", "text"),
+    [
+        (GEMINI, "user", "I am allergic\nto nuts."),
+        ({"role": "model", "parts": [{"text": SAID}]}, "assistant", SAID),
+        ({"role": "user", "parts": [SAID]}, "user", SAID),
+        ({"role": "user", "text": SAID}, "user", SAID),
+        ({"role": "User", "content": SAID}, "user", SAID),
+        ({"role": "human", "content": SAID}, "user", SAID),
+        ({"type": "human", "content": SAID}, "user", SAID),
+        ({"type": "ai", "content": [{"type": "text", "text": SAID}]}, "assistant", SAID),
+        ({"type": "user", "text": SAID}, "user", SAID),
+        ({"type": "system", "content": SAID}, "system", SAID),
+        ({"type": "tool", "content": [{"type": "text", "text": SAID}]}, "tool", SAID),
+        ({"role": "user", "content": SAID, "text": "other"}, "user", SAID),
+        ({"type": "function_call", "name": "model", "parts": [SAID]}, "tool", ""),
+    ],
+)
+def test_message_of_another_api_is_read(item: Any, role: str, text: str) -> None:
+    read = normalize_item(item, "x")
+    assert (role_of(read), text_of(read)) == (role, text)
+
+
+@pytest.mark.parametrize(
+    ("item", "unread"),
+    [
+        ({"role": "user", "message": SAID}, ["message"]),
+        ({"type": "human", "data": {"content": SAID}}, ["data"]),
+        ({"role": "bot", "content": SAID}, ["role"]),
+        ({"type": "input_text", "text": SAID}, ["text"]),
+        ({"role": "user", "content": SAID, "message": SAID}, []),
+        ({"role": "user", "content": ""}, []),
+        ({"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}, []),
+        ({"role": "system", "content": SAID}, []),
+        ({"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}, []),
+        ({"role": "model", "parts": [{"functionCall": {"name": "f"}}]}, []),
+        ({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}, []),
+        ({"type": "reasoning", "summary": []}, []),
+        (GEMINI, []),
+    ],
+)
+def test_unread_fields_are_those_that_may_hold_text(item: Any, unread: list[str]) -> None:
+    assert unread_fields(normalize_item(item, "x")) == unread
 
 
 def test_fingerprints_tell_content_and_order_apart_but_not_the_order_of_fields() -> None:

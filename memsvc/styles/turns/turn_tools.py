@@ -17,7 +17,13 @@ from pydantic import Field
 from memsvc.core.background import others_first
 from memsvc.core.errors import invalid, payload_too_large, permission_denied
 from memsvc.core.frozen import frozen
-from memsvc.core.items import Item, is_empty_message, normalize_item, user_message
+from memsvc.core.items import (
+    Item,
+    is_empty_message,
+    normalize_item,
+    unread_fields,
+    user_message,
+)
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
@@ -42,6 +48,8 @@ NO_TURN_ID_NOTE = (
     "no turn_id was given, so one was made: sending this call again would store the"
     " turn a second time"
 )
+NAMED_MAX: Final = 5
+"""Fields that a note names."""
 
 SIGNED_AS: Final = "turns.operations"
 _VERSION: Final = b"\x01"
@@ -106,6 +114,22 @@ def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Conversa
     if not values:
         raise invalid("current_input is required when conversation_items is empty")
     return Conversation([], items_of(values, "current_input", options))
+
+
+def unread_note(**items_by_name: Sequence[TurnItem]) -> list[str]:
+    """Return a note that names items with text in a place that memory does not read, if any."""
+    unread = [
+        f"{name}[{index}].{field}"
+        for name, items in items_by_name.items()
+        for index, item in enumerate(items)
+        for field in unread_fields(item.item)
+    ]
+    if not unread:
+        return []
+    named = ", ".join(unread[:NAMED_MAX])
+    more = f" and {len(unread) - NAMED_MAX} more" if len(unread) > NAMED_MAX else ""
+    advice = "send text as content, with the role user or assistant"
+    return [f"memory does not read {named}{more}: {advice}"]
 
 
 def new_turn_id(now: datetime) -> str:
@@ -198,7 +222,11 @@ class TurnTools:
             exact=current is not None,
             output_items=output_items,
         )
-        return AfterTurnResult(ok=True, note=None if args.turn_id else NO_TURN_ID_NOTE, **stored)
+        notes = [] if args.turn_id else [NO_TURN_ID_NOTE]
+        notes += unread_note(
+            input_items=inputs, conversation_items=conversation, output_items=output_items
+        )
+        return AfterTurnResult(ok=True, note="; ".join(notes) or None, **stored)
 
 
 @frozen
@@ -373,4 +401,5 @@ class OperationTools:
             exact=True,
             output_items=answer,
         )
-        return AfterTurnResult(ok=True, **stored)
+        notes = unread_note(output_items=answer)
+        return AfterTurnResult(ok=True, note=notes[0] if notes else None, **stored)

@@ -455,3 +455,27 @@ async def test_callers_cannot_write_where_memory_keeps_its_files_even_before_it_
     assert refused.value.code is Code.PERMISSION_DENIED
     await say(door, "t1", "My name is Ada.")
     assert len(await events(door)) == 1
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user", "parts": [{"text": "I am allergic to nuts."}]},
+        {"role": "user", "text": "I am allergic to nuts."},
+        {"type": "human", "content": "I am allergic to nuts."},
+    ],
+)
+async def test_message_of_another_api_is_learned_from(door: Door, item: dict[str, Any]) -> None:
+    stored = await door("memory_after_turn", session_id="s1", turn_id="t1", input_items=[item])
+    assert (stored["fact_ids"], stored["note"]) == (["user_allergy"], None)
+
+
+async def test_text_that_is_not_read_is_named_in_the_note(door: Door) -> None:
+    items = [{"role": "user", "content": "Hi."}, {"role": "user", "message": "I am a baker."}]
+    said = {"session_id": "s1", "turn_id": "t1", "input_items": items}
+    stored = await door("memory_after_turn", **said)
+    assert (stored["stored_items"], stored["fact_ids"]) == (2, [])
+    assert "input_items[1].message" in stored["note"]
+    many = [{"role": "user", "message": "I am a baker."}] * 9
+    stored = await door("memory_after_turn", session_id="s1", turn_id="t2", input_items=many)
+    assert "input_items[4].message and 4 more" in stored["note"]
