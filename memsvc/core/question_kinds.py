@@ -1,6 +1,7 @@
 """Kinds of questions, their topics in everyday words, and courtesies that ask nothing."""
 
 import re
+from collections.abc import Collection
 from enum import Enum
 from functools import cache
 from importlib.resources import files
@@ -282,8 +283,14 @@ _SHARED: Final = _words(
     r"we|our|us|wir|unser(?:e[nmrs]?)?|nous|notre|nos|nuestr[oa]s?|tenemos", r"我们|我們|咱们|うち"
 )
 """A project is spoken of in the plural: its faults are in memory."""
+_ORDERS: Final = (
+    "explain|describe|define|summari[sz]e|translate|convert|write|name the|list"
+    "|erklar|nenne|beschreib|explica|explique"
+)
+_ORDER: Final = re.compile(rf"^\W*(?:{_ORDERS})")
+"""Verbs that ask for a text: of general knowledge, unless it is about somebody who is known."""
 _KNOWLEDGE: Final = re.compile(
-    r"^\W*(?:explain|describe|define|summari[sz]e|translate|convert|write|name the|list"
+    rf"^\W*(?:{_ORDERS}"
     r"|how (?:does|do|is|are|can|many|long|far|tall|old|much)\b"
     r"|what(?:'s| is| are| does| do| causes?| makes?| year|s)\b"
     r"|who (?:was|is|wrote|painted|invented|discovered|founded|composed|created|won|made)\b"
@@ -293,18 +300,19 @@ _KNOWLEDGE: Final = re.compile(
     r"|was (?:ist|sind|macht|bedeutet|versteht)\b|wer (?:hat|war|ist|schrieb|erfand)\b"
     r"|warum (?:ist|sind|hat)\b|wie (?:heisst|heissen) d(?:ie|er|as)\b"
     r"|wie (?:viele?|lautet|funktioniert|lange|hoch|weit)\b|in welchem jahr\b|aus welche\w*\b"
-    r"|welche\w* \w+ (?:hat|haben)\b|erklar|nenne|beschreib"
+    r"|welche\w* \w+ (?:hat|haben)\b"
     r"|(?:que|quien(?:es)?|cual(?:es)?) (?:es|son|significa|quiere|fue|pinto|escribio|invento)\b"
-    r"|cuant[oa]s?\b|de donde viene|como se\b|explica|por que (?:es|son|se)\b|en que ano\b"
+    r"|cuant[oa]s?\b|de donde viene|como se\b|por que (?:es|son|se)\b|en que ano\b"
     r"|qui (?:a|est|etait|fut)\b|que (?:signifie|veut)\b|qu'est|c'est quoi\b|quelle? est\b"
-    r"|combien\b|explique"
-    r"|pourquoi\b|comment (?:fonctionne|dit|calcul)|en quelle annee\b)"
+    r"|combien\b|pourquoi\b|comment (?:fonctionne|dit|calcul)|en quelle annee\b)"
     r"|(?:capital|capitale|hauptstadt) (?:of|de|du|von|der)\b"
     r"|什么是|是什么|是谁|是誰|谁[写发画拍]|首都|最[高大长長快小深古]"
     r"|一番|いちばん|かける|反対語|多少|哪一?年|出自|差在|等於|等于|怎么写|って何|は誰|とは|教えて|あげて|何度|何年"
 )
 
 
+_NEXT_WORD: Final = re.compile(r"(?<=\w[\s,:(])[^\W\d_]\w*")
+"""A word that does not begin a sentence."""
 _TECHNICAL: Final = re.compile(
     r"`|\b[\w-]+\.(?:py|[jt]sx?|go|rs|md|ya?ml|json|toml|sql|java|kt|swift|c|h|cpp|cs"
     r"|rb|php|sh|css|html|ini|cfg|conf|env|lock|txt|csv|ipynb|tf|proto)\b"
@@ -336,6 +344,20 @@ def kind_of(question: str) -> QuestionKind:
         return QuestionKind.PERSONAL
     is_general = _REQUEST.search(text) or _KNOWLEDGE.search(text)
     return QuestionKind.GENERAL if is_general else QuestionKind.OPEN
+
+
+def kind_in_memory(question: str, kind: QuestionKind, known: Collection[str]) -> QuestionKind:
+    """Return the kind of a question in a memory of these terms.
+
+    A request for a text ("write", "list", "tell me") is no general knowledge where it names
+    something of the memory: "Write a card for Halina."."""
+    text = normalized_text(question)
+    is_request = _ORDER.search(text) or _REQUEST.search(text)
+    if kind is not QuestionKind.GENERAL or not is_request or _is_task(text, _voice(text)):
+        return kind
+    names = [word for word in _NEXT_WORD.findall(question) if word[0].isupper()]
+    is_known = any(term in known for term in terms(" ".join(names)))
+    return QuestionKind.OPEN if is_known else kind
 
 
 def _voice(text: str) -> str:

@@ -1,6 +1,12 @@
 """Which questions are about the person who asks, and which about the world or the text in hand."""
 
-from memsvc.core.question_kinds import QuestionKind, is_technical, kind_of, topics_in
+from memsvc.core.question_kinds import (
+    QuestionKind,
+    is_technical,
+    kind_in_memory,
+    kind_of,
+    topics_in,
+)
 from memsvc.core.ranking import content_terms
 
 PERSONAL = """
@@ -99,3 +105,18 @@ def test_a_long_word_has_the_topics_of_what_it_begins_or_ends_with() -> None:
     assert "database" in topics_in("Schemaänderungen")
     assert "licence" in topics_in("die Lizenzbedingungen")
     assert topics_in("a description of abstractions") == topics_in("of a")
+
+
+def test_request_that_names_a_term_of_the_memory_is_no_general_knowledge() -> None:
+    known = {"halina", "spring", "pari"}
+    for question, kind in (
+        ("Write a card for Halina.", QuestionKind.OPEN),
+        ("Give me three facts about Halina", QuestionKind.OPEN),
+        ("Write a card for Boris.", QuestionKind.GENERAL),
+        ("Write a poem about spring.", QuestionKind.GENERAL),
+        ("Spring is near. Write about autumn.", QuestionKind.GENERAL),
+        ("Translate Halina into Greek.", QuestionKind.GENERAL),
+        ("What is the capital of Paris?", QuestionKind.GENERAL),
+    ):
+        assert kind_in_memory(question, QuestionKind.GENERAL, known) is kind, question
+    assert kind_in_memory("My Halina", QuestionKind.PERSONAL, known) is QuestionKind.PERSONAL

@@ -13,7 +13,7 @@ from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter, PassageSearch
-from memsvc.core.question_kinds import QuestionKind
+from memsvc.core.question_kinds import QuestionKind, kind_in_memory
 from memsvc.core.scope import Scope
 from memsvc.store import recalls as stored
 from memsvc.store import search
@@ -201,9 +201,12 @@ class TurnRecall:
     ) -> RankedMatches:
         """Rank the matches; pure computation, done while the database works on the next query."""
         found = matches.others
+        searched = [*matches.items, *found.values()]
+        known = {term for one in searched for term in one.counts_by_term}
+        request = replace(request, kind=kind_in_memory(request.question, request.kind, known))
         self._meter.add(
             "memsvc_recall_candidates",
-            sum(len(one.candidates) for one in (*matches.items, *found.values())),
+            sum(len(one.candidates) for one in searched),
         )
         pool = recall_request.pool_matches(
             matches.items,
