@@ -398,7 +398,10 @@ def in_use(connection: Connection) -> frozenset[str]:
 
 
 _DERIVED: Final = frozenset(
-    {"posting_lists", "books.withheld", "entries.search_book", "entries.search_entry"}
+    {
+        *("posting_lists", "books.withheld"),
+        *("entries.search_book", "entries.search_entry", "entries.utc_offset"),
+    }
 )
 """Tables and columns whose content an older revision has in another form."""
 

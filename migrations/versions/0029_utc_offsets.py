@@ -17,3 +17,11 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_column("entries", "utc_offset")
+    bind = op.get_bind()
+    for tenant in (
+        bind.exec_driver_sql("SELECT tenant FROM tenants ORDER BY tenant").scalars().all()
+    ):
+        bind.exec_driver_sql("SELECT set_tenant($1, 0, 0)", (tenant,))
+        bind.exec_driver_sql(
+            "UPDATE facts SET evidence = evidence - 'utc_offset' WHERE tenant = $1", (tenant,)
+        )
