@@ -1,7 +1,7 @@
 """Text analysis into index terms, the same for stored text and for queries."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import islice, pairwise
 from typing import Final
 from unicodedata import category, normalize
@@ -11,7 +11,7 @@ import Stemmer
 
 from memsvc.core.frozen import frozen
 
-TERMS_VERSION: Final = 1
+TERMS_VERSION: Final = 2
 TERMS_MAX: Final = 4000
 QUERY_TERMS_MAX: Final = 64
 TERM_SIZE_BYTES_MAX: Final = 64
@@ -53,13 +53,18 @@ _VERB_VARIANTS: Final = """
     spend spent; stand stood; steal stole stolen; stick stuck; strike struck; swim swam swum; take took taken;
     teach taught; tear tore torn; tell told; think thought; throw threw thrown; understand understood; wake woke
     woken; wear wore worn; win won; write wrote written; child children; man men; woman women; person people;
-    foot feet; tooth teeth; mouse mice; wife wives; life lives; good better best; bad worse worst
+    foot feet; tooth teeth; mouse mice; wife wives; life lives; good better best; bad worse worst;
+    haus hauser hausern; kind kinder kindern; buch bucher buchern; bild bilder bildern; mann manner mannern;
+    land lander landern; blatt blatter blattern; rad rader radern; wort worter wortern; kleid kleider kleidern;
+    travail travaux
 """
 _BASE_BY_VARIANT: Final = {
     form: forms.split()[0] for forms in _VERB_VARIANTS.split(";") for form in forms.split()[1:]
 }
 
 _SUFFIXES: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
+_LAST: Final = frozenset("enrx")
+"""Last letters of the endings of stems."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _ASCII: Final = frozenset(map(chr, range(128)))
 _RUN: Final = re.compile(r"\w+")
@@ -74,6 +79,10 @@ _WORD: Final = regex.compile(
     rf"(?V1)(?P<unspaced>[{_CJK_LIKE}]+)"
     rf"|[[\p{{L}}\p{{N}}]--[{_CJK_LIKE}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_CJK_LIKE}]]*(?:'[[\p{{L}}]--[{_CJK_LIKE}]]+)?"
 )
+_KANA: Final = re.compile("[\u3041-\u30fa]")
+_HANGUL: Final = regex.compile(r"\p{Hangul}")
+HANGUL_WORD_MAX: Final = 3
+"""Syllables of a Korean word of one with its particle."""
 _MARK_RUN: Final = regex.compile(r"(\p{M}{8})\p{M}+")
 _ACCENTS: Final = regex.compile(r"(?<=\p{Latin})\p{M}+")
 _CHARACTER_MAP: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans(
@@ -89,6 +98,14 @@ _STEM_BY_SCRIPT: Final = (
     (0x0600, 0x06FF, Stemmer.Stemmer("arabic", 0)),
     (0x0900, 0x097F, Stemmer.Stemmer("hindi", 0)),
 )
+
+_ENDING: Final = re.compile(r"(?<=\w{4})(?:e|en)$|(?<=e[au]u)x$|(?<=\weu)x$")
+"""Endings of stems that German and French plurals have beside those of English."""
+_PLURAL: Final = re.compile(r"(?<=\w[^\We])aux$")
+"""The French plural of words in "al"."""
+CHINESE_GRAMMAR: Final = "的了是我你您他她它们們这這那哪么麼什怎吗嗎呢吧啊呀把被给給跟和与與或就都也还還很不没沒个個里裡之请請问問谁誰为為说說讲講多少几幾"
+"""Chinese words of one character that are grammar; other words stand between them."""
+_IDEOGRAPHS: Final = regex.compile(rf"(?V1)[\p{{Han}}--[{CHINESE_GRAMMAR}]]+")
 
 _MONTH_NAMES: Final = """
     january januar janvier enero; february februar fevrier febrero; march marz mars marzo; april avril abril;
@@ -116,12 +133,17 @@ def terms(text: str) -> list[str]:
     Takes any string, even lone surrogates and NUL. Case, compatibility forms and the diacritics of
     Latin letters are folded; stop words are left out; words are stemmed by script (Latin as
     English, whatever the language, so that question and text always agree; Cyrillic as Russian;
-    Greek; Arabic; Devanagari as Hindi); scripts written without spaces, and Hangul, become
-    overlapping pairs of characters."""
+    Greek; Arabic; Devanagari as Hindi); German and French plurals lose their endings. Scripts
+    written without spaces, and Hangul, become overlapping pairs of characters, and those single
+    characters that may be words."""
+    return _terms_of(text, asks=False)
+
+
+def _terms_of(text: str, *, asks: bool) -> list[str]:
     text_normalized = normalized_text(text)
     if text_normalized.isascii():
         return _ascii_terms(text_normalized)[:TERMS_MAX]
-    return list(islice(_terms(text_normalized), TERMS_MAX))
+    return list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
 
 
 def prefixes_of(wanted: Iterable[str]) -> frozenset[str]:
@@ -169,16 +191,16 @@ def words_with_terms(
         elif (low := word.lower()) not in STOP_WORDS:
             ascii_words.append(word)
             bases.append(_truncate(_BASE_BY_VARIANT.get(low, low)))
-    stems = zip(ascii_words, _ENGLISH.stemWords(bases), strict=True)  # all at once: quicker
+    stems = zip(ascii_words, _latin_stems(bases), strict=True)  # all at once: quicker
     return found | {word: frozenset((stem,)) for word, stem in stems if stem in wanted}
 
 
 def query_terms(text: str) -> list[str]:
     """Return the distinct terms of a question in order, at most QUERY_TERMS_MAX.
 
-    Of a longer one the first and the last half: people put their question before or after what they
+    Its terms are those of a text, but no character of a longer word by itself. Of a longer one the first and the last half: people put their question before or after what they
     paste."""
-    distinct = list(dict.fromkeys(terms(text)))
+    distinct = list(dict.fromkeys(_terms_of(text, asks=True)))
     side_count = QUERY_TERMS_MAX // 2
     return (
         distinct
@@ -271,24 +293,54 @@ def _ascii_terms(text_normalized: str) -> list[str]:
     if "'" in text_normalized:
         words = [part for word in words for part in (_parts(word) if "'" in word else (word,))]
     bases = [_BASE_BY_VARIANT.get(word, word) for word in words if word not in STOP_WORDS]
-    stems: list[str] = _ENGLISH.stemWords(
+    return _latin_stems(
         [base if len(base) <= WORD_CHARS_MAX else _truncate(base) for base in bases]
     )
-    return stems
 
 
-def _terms(text_normalized: str) -> Iterator[str]:
+def _latin_stems(words: Sequence[str]) -> list[str]:
+    """Return the stems of Latin words: English ones, and German and French singulars.
+
+    The German plural in "er" is left to the list of variants: English has too many such words."""
+    singular = [_PLURAL.sub("al", word) if word[-1:] == "x" else word for word in words]
+    return [
+        _ENDING.sub("", stem) if stem[-1:] in _LAST else stem
+        for stem in _ENGLISH.stemWords(singular)
+    ]
+
+
+def _terms(text_normalized: str, *, asks: bool) -> Iterator[str]:
     for match in _WORD.finditer(text_normalized):
         word = match[0]
         if match["unspaced"] is None:
             for part in _parts(word):
                 if part not in STOP_WORDS:
                     yield _stem(_truncate(_BASE_BY_VARIANT.get(part, part)))
-        elif len(word) == 1:
-            yield word
         else:
+            yield from _single_characters(word, asks=asks)
             for first, second in pairwise(word):
                 yield first + second
+
+
+def _single_characters(run: str, *, asks: bool) -> Iterator[str]:
+    """Yield the characters of an unspaced run that may be words by themselves.
+
+    These are the Chinese characters alone between words of grammar or kana; of a text also the
+    first and the last of several (a verb and its noun), unless kana beside them show where words
+    end, and the first of a short Korean word, which may have a particle."""
+    if len(run) == 1:
+        yield run
+    elif _HANGUL.match(run):
+        if len(run) <= HANGUL_WORD_MAX and not asks:
+            yield run[0]
+    else:
+        only_alone = asks or _KANA.search(run)
+        for part in _IDEOGRAPHS.findall(run):
+            if len(part) == 1:
+                yield part
+            elif not only_alone:
+                yield part[0]
+                yield part[-1]
 
 
 def _parts(word: str) -> tuple[str, ...]:
@@ -308,8 +360,7 @@ def _truncate(word: str) -> str:
 def _stem(word: str) -> str:
     code = ord(word[0])
     if code < 0x0370:
-        stem: str = _ENGLISH.stemWord(word)
-        return stem
+        return _latin_stems([word])[0]
     for first, last, script_stem in _STEM_BY_SCRIPT:
         if first <= code <= last:
             other: str = script_stem.stemWord(word)

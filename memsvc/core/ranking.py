@@ -12,7 +12,14 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from memsvc.core.analysis import NamedDate, normalized_text, parse_date_names, query_terms, terms
+from memsvc.core.analysis import (
+    CHINESE_GRAMMAR,
+    NamedDate,
+    normalized_text,
+    parse_date_names,
+    query_terms,
+    terms,
+)
 from memsvc.core.frozen import frozen
 from memsvc.core.time_references import FIRST, NEVER, TimeReferences
 
@@ -153,9 +160,7 @@ WORDS_FILE: Final = "common_words.txt"
 _WORD: Final = re.compile(r"[a-z]+")
 _KANA: Final = re.compile(r"[\u3040-\u30ff]")
 _JAPANESE: Final = re.compile(r"[\u3041-\u309f]|.[はがをにでともの]|.?[何誰言]")
-_CHINESE: Final = re.compile(
-    r".?[的了是我你您他她它们們这這那哪么麼什怎吗嗎呢吧啊呀呗把被给給跟和与與或就都也还還很不没沒个個里裡之请請问問谁誰为為说說讲講多少几幾]"
-)
+_CHINESE: Final = re.compile(rf".?[{CHINESE_GRAMMAR}]")
 """Pairs of characters that are grammar, or across the border of two words."""
 
 

@@ -149,6 +149,36 @@ async def test_items_are_indexed_by_user_though_interrupted_and_by_session_again
     finally:
         await connection.close()
     assert {tuple(row)[1:] for row in counts} == {(ITEMS - 1, ITEMS - 1)}
-    assert len(counts) == SESSIONS
+    assert len(counts) == SESSIONS + 1  # the shared one has been indexed anew by itself
     await migrate(empty_urls.admin, server.app)
+    await check(empty_urls)
+
+
+async def test_indexes_of_other_terms_are_made_anew_though_interrupted(
+    empty_urls: DatabaseUrls, server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(empty_urls.admin, server.app, "0024")
+    await filled(empty_urls)
+    await migrate(empty_urls.admin, server.app, "0029")
+    connection = await asyncpg.connect(empty_urls.admin)
+    await connection.execute(f"SET memsvc.tenant = '\\x{SCOPE.tenant.hex()}'")
+    await connection.execute("UPDATE books SET analyser = 1, entries = 7, folded_entry = 0")
+    await connection.execute("UPDATE entries SET length = 3 WHERE length > 0")
+    await connection.execute("UPDATE posting_lists SET term = 'old' || term")
+    await connection.close()
+    read, terms = 0, analysis.terms
+
+    def killed(text: str) -> list[str]:
+        nonlocal read
+        read += 1
+        if read == 20:
+            raise RuntimeError("killed")
+        return terms(text)
+
+    monkeypatch.setattr(analysis, "terms", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        await migrate(empty_urls.admin, server.app)
+    assert await current_revision(empty_urls.admin) == "0029"
+    await migrate(empty_urls.admin, server.app)
+    assert read < 19 + SESSIONS * ITEMS  # what was done before is not done again
     await check(empty_urls)

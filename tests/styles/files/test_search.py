@@ -227,6 +227,28 @@ async def test_a_very_long_query_is_answered_by_its_first_and_last_words(files: 
     assert sorted(await found(files, f"walrus {pasted} zeppelin")) == ["/a", "/b"]
 
 
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("我养了一只猫，也喜欢喝茶。", "猫"),
+        ("我养了一只猫，也喜欢喝茶。", "茶"),
+        ("我养了一只猫，也喜欢喝茶。", "我的猫"),
+        ("犬を飼っている。", "犬"),
+        ("本を読む。", "本"),
+        ("저는 차를 좋아해요.", "차"),
+        ("Die Wohnung in Linz kostet 900 Euro.", "Was kosten die Wohnungen?"),
+        ("Wir haben zwei Häuser.", "Haus"),
+        ("Elle monte à cheval.", "les chevaux"),
+    ],
+)
+async def test_word_of_one_character_or_in_its_plural_is_found(
+    files: FileDoor, text: str, query: str
+) -> None:
+    await files.write("/a", text)
+    await files.write("/b", "北京的天气 東京の天気 날씨가 좋다 the weather")
+    assert await found(files, query) == ["/a"]
+
+
 async def test_all_projects_are_searched_at_once_and_named(
     files: FileDoor, in_project: Callable[[str], FileDoor], other_call: Door
 ) -> None:
