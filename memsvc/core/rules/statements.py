@@ -26,7 +26,7 @@ from memsvc.core.rules.sentence_model import (
 )
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
-from memsvc.core.rules.word_groups import WORD, health_topics
+from memsvc.core.rules.word_groups import WORD, health_topics, is_health_of_others, is_of_others
 from memsvc.core.secrets import is_secret
 
 _GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
@@ -82,15 +82,6 @@ _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
 _NAME_IDS = frozenset((t.NAME.fact_id, t.NICKNAME.fact_id))
 _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
-_RELATIVE = re.compile(
-    r"(?:my (?:\w+ )?(?:brother|sister|mother|mum|mom|father|dad|parents?|aunt|uncle|cousin|nephew|niece|grand\w+|gran|nan|\w+-in-law|(?:flat|room|house)mate|colleague|co-?worker|neighbou?r|boss)"
-    r"|meine? (?:\w+ )?(?:bruder|schwester|mutter|vater|eltern|tante|onkel|cousine?|neffe|nichte|oma|opa|groß\w+|schwieger\w+|mitbewohner(?:in)?|kolleg(?:e|in)|nachbar(?:in)?|chef(?:in)?)"
-    r"|mi (?:\w+ )?(?:herman[oa]|madre|padre|tí[oa]|prim[oa]|sobrin[oa]|abuel[oa]|suegr[oa]|cuñad[oa]|compañer[oa]|colega|vecin[oa]|jef[ea])"
-    r"|m(?:on|a) (?:\w+ )?(?:frère|sœur|mère|père|tante|oncle|cousine?|neveu|nièce|grand\W\w+|beau\W\w+|belle\W\w+|coloc\w*|collègue|voisine?|patronn?e?))\b"
-    r"(?!.*\b(?:i|i'm|i've|we|me|us|ich|wir|mir|uns|yo|nos|me|je|j|moi|nous)\b)"
-    r"|我?的?(?:哥|弟|姐|妹|爸|妈|父|母|爷|奶|叔|姑|舅|姨|表|室友|同事|邻居|老板|同学)[^我]*$|(?:母|父|兄|弟|姉|妹|両親|祖母|祖父|叔父|叔母|従兄弟|いとこ|同僚|上司|友達)[はがに](?!.*[私僕俺])"
-)
-"""How a sentence begins about people with whom few live: what they may not eat is no diet here."""
 _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
@@ -371,7 +362,9 @@ def _statements(
     if asks_oneself(low) or (is_conditional(low) and judged.orders < ORDERS_MIN):
         return
     read: list[Found] = []
-    for grammar in grammars_for(low, words):
+    grammars = grammars_for(low, words)
+    is_others = any(is_health_of_others(grammar.language, low) for grammar in grammars)
+    for grammar in grammars:
         start, end = _told_part(low, grammar, judged)
         body = low[start:end].strip(_TRIM)
         if not body:
@@ -382,6 +375,11 @@ def _statements(
             else judged_in(sentence[:end], message).within(judged, MESSAGE_SHARE)
         )
         topics = _topics_of(sentence, body, words, grammar, told, is_request=is_request)
+        if is_others:
+            others = [topic for topic in topics if topic not in _HEALTH]
+            topics = others or [t.STATEMENT] * (bool(topics) or told.most > ALWAYS_MIN)
+        elif topics == [t.CONDITION] == [_topic_of(told)] and is_of_others(grammar.language, low):
+            topics = [t.STATEMENT]
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
             if not known.isdisjoint(_NAME_IDS) and judge(_NAMING.sub("", body)).orders < ORDERS_MIN:
@@ -466,8 +464,6 @@ def _topics_of(
     is_order = judged.orders > ORDERS_MIN and not is_request and not is_greeting_phrase(sentence)
     if is_order and t.ANSWER_LANGUAGE not in topics:
         topics.append(t.INSTRUCTION)
-    if topics and _RELATIVE.match(body) and not set(topics).isdisjoint(_HEALTH):
-        return [t.STATEMENT] if judged.lasts > LASTS_MIN else []
     lasts = judged.lasts
     if lasts < LASTS_MIN and not _BODILY.isdisjoint(topics_in(sentence)):
         lasts = max(lasts, judge(sentence).lasts)

@@ -1,11 +1,12 @@
 """Everyday words of six languages by group, from a data file, and what they say of health and food."""
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import product
+from itertools import pairwise, product
 from typing import Final
 from unicodedata import normalize
 
@@ -27,6 +28,8 @@ WORD: Final = re.compile(r"[^\W_]+")
 
 Hits = Mapping[str, Sequence[int]]
 """Places of words by group, counted in words, in scripts without spaces in characters."""
+Person = tuple[int, bool]
+"""The place where a sentence names somebody, and whether that is not the speaker."""
 Entries = dict[str, list[tuple[str, str]]]
 
 NEAR: Final = 4
@@ -37,6 +40,13 @@ FAR: Final = 9
 """Words between a food and what it does to somebody."""
 PHRASE_WORDS: Final = 6
 """Words of a sentence without a subject that names an illness and hardly anything else."""
+SUBJECT_WORDS: Final = 6
+"""Words of a clause among which the verb of its subject stands."""
+_BREAK: Final = re.compile(r"[,;:.!?()—–]|\s-\s|[，、；：。（）]")
+_JOINING: Final = re.compile(
+    "and|but|so|because|while|und|aber|weil|denn|y|pero|porque|et|mais|car"
+)
+_POSSESSIVE: Final = re.compile(r"my|our|mein\w*|unser\w*|mis?|nuestr\w+|mon|ma|mes|notre|nos")
 _PREDICATES: Final = re.compile(
     r"was|were|can|may|affects?|means|ist|sind|kann|es|son|puede|est|sont|peut"
 )
@@ -131,8 +141,28 @@ def _plain(word: str) -> str:
 def health_topics(language: str, sentence: str, *, is_personal: bool = False) -> list[Topic]:
     """Return what a sentence, in lower case, says of the speaker's health and food.
 
-    `is_personal` says that it is known to be about the speaker."""
-    hits = word_hits(language, sentence)
+    What it says of somebody else is none of it. `is_personal` says that it is known to be about
+    the speaker."""
+    return _topics_in(language, sentence, _told(language, sentence)[2], is_personal=is_personal)
+
+
+def is_health_of_others(language: str, sentence: str) -> bool:
+    """Return whether a sentence, in lower case, tells of the health or food of others alone."""
+    hits, _, own = _told(language, sentence)
+    if own is hits or _topics_in(language, sentence, own):
+        return False
+    return bool(_topics_in(language, sentence, {**hits, "topic": ()}, is_personal=True))
+
+
+def is_of_others(language: str, sentence: str) -> bool:
+    """Return whether a sentence, in lower case, names others and not the speaker."""
+    _, persons, _ = _told(language, sentence)
+    return bool(persons) and all(is_other for _, is_other in persons)
+
+
+def _topics_in(
+    language: str, sentence: str, hits: Hits, *, is_personal: bool = False
+) -> list[Topic]:
     subjects = [place for group in _SUBJECTS for place in hits.get(group, ())]
     if not subjects:
         return []
@@ -149,6 +179,67 @@ _SUBJECTS: Final = (
     *("allergic", "food", "substance", "diet", "regimen"),
     *("condition", "drug", "drugend", "medicine"),
 )
+_NO_PERSON: Final = (*_SUBJECTS, "ill", "avoid", "not", "self", "it")
+"""Groups of words that are not the subject of a person's clause."""
+
+
+def _told(language: str, sentence: str) -> tuple[Hits, Sequence[Person], Hits]:
+    """Return the places of words, whom a sentence names, and the places of what is said of oneself.
+
+    A word is said of whom its clause names before it, or else behind it, or else of whom the
+    clauses before name last. A clause with a subject and a verb in the third person names somebody
+    too, unless the speaker is in it: "Tomasz is allergic", but "peanuts would kill me"."""
+    hits = word_hits(language, sentence)
+    words = [] if language in CJK_LANGUAGES else [*WORD.finditer(sentence)]
+    starts = _clause_starts(sentence, words)
+    persons = _persons(hits, starts, [word[0] for word in words])
+    if not any(is_other for _, is_other in persons):
+        return hits, persons, hits
+    own = {
+        group: [at for at in places if group == "me" or not _is_others(at, persons, starts)]
+        for group, places in hits.items()
+    }
+    return hits, persons, {group: places for group, places in own.items() if places}
+
+
+def _clause_starts(sentence: str, words: Sequence[re.Match[str]]) -> list[int]:
+    """Return the places at which clauses begin, in order; those of words are counted in words."""
+    if not words:
+        return [0, *(mark.end() for mark in _BREAK.finditer(sentence))]
+    return [0] + [
+        at
+        for at, (before, word) in enumerate(pairwise(words), 1)
+        if _JOINING.fullmatch(word[0]) or _BREAK.search(sentence, before.end(), word.start())
+    ]
+
+
+def _persons(hits: Hits, starts: Sequence[int], words: Sequence[str]) -> list[Person]:
+    """Return the places where a sentence names somebody, in order, and whether it is another."""
+    others, me = hits.get("them", ()), hits.get("me", ())
+    near = NEAR if words else NEAR_OWN
+    whose = [at for at in me if not words or _POSSESSIVE.fullmatch(words[at])]
+    theirs = [at for at in whose if any(at < place < at + near for place in others)]
+    found = [(at, False) for at in me if at not in theirs] + [(at, True) for at in others]
+    for start, end in pairwise([*starts, len(words)]) if words else ():
+        clause = range(start, min(end, start + SUBJECT_WORDS))
+        verbs = [at for at in hits.get("has", ()) if at in clause]
+        verbs += [at for at in hits.get("may", ()) if at in clause and at > start]
+        if verbs and all(at in whose for at in me if start <= at < end):
+            subject = range(start, min(verbs))
+            named = [at for group in _NO_PERSON for at in hits.get(group, ())]
+            if not any(at in subject for at in named) and min(verbs) not in hits.get("it", ()):
+                found.append((min(verbs), True))
+    return sorted(found)
+
+
+def _is_others(at: int, persons: Sequence[Person], starts: Sequence[int]) -> bool:
+    clause = bisect_right(starts, at) - 1
+    start = starts[clause]
+    end = starts[clause + 1] if clause + 1 < len(starts) else at + FAR * FAR
+    before = [is_other for place, is_other in persons if start <= place <= at]
+    behind = [is_other for place, is_other in persons if at < place < end]
+    earlier = [is_other for place, is_other in persons if place < start]
+    return before[-1] if before else all(behind) if behind else earlier[-1:] == [True]
 
 
 def _topics(hits: Hits, far: int, near: int, *, is_phrase: bool) -> Iterator[Topic]:

@@ -1,5 +1,7 @@
 """Statements that no rule reads, instructions and classes; and what is none of them."""
 
+import pytest
+
 from memsvc.core.facts import STATEMENT_CHARS_MAX, Statement
 from tests.styles.turns.test_rules import RULES, claims
 
@@ -605,3 +607,90 @@ def test_a_path_is_no_value() -> None:
 
 def test_what_somebody_likes_behind_a_number_is_no_instruction() -> None:
     assert [one.fact_id for one in found("Question 3. I like thing 3.")] == ["user_like"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The patient is diabetic. He takes metformin.",
+        "She needs crutches for six weeks.",
+        "He's allergic to penicillin.",
+        "Tomasz is allergic to pollen.",
+        "Ben has asthma and Ilka is a vegetarian.",
+        "My daughter is allergic to eggs",
+        "dad's had a stroke",
+        "My son can't eat gluten.",
+        "My trainee has epilepsy, so no flashing slides.",
+        "Karim keeps halal.",
+        "My wife is vegan, but I eat everything.",
+        "Our dog is on insulin.",
+        "Der Patient ist Diabetiker. Er nimmt Metformin.",
+        "Sie ist gegen Penicillin allergisch.",
+        "Mein Sohn darf kein Gluten essen.",
+        "Lena ist Vegetarierin.",
+        "Il prend de la metformine.",
+        "Ma fille est allergique aux œufs.",
+        "L'entraîneur des petits, Mickaël, est daltonien.",
+        "Él es alérgico a la penicilina.",
+        "Necesita muletas seis semanas.",
+        "Lucía tiene asma y Pablo es vegetariano.",
+        "viene a cenar mi sobrino Joel, que es celíaco",
+        "我女儿对鸡蛋过敏。",
+        "他有糖尿病。",
+        "小王对花生过敏。",
+        "彼は糖尿病です。",
+        "田中さんはピーナッツアレルギーです。",
+        "息子はグルテンが食べられません。",
+    ],
+)
+def test_health_of_another_is_not_the_users(text: str) -> None:
+    assert ids(text) <= {"user_statement"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tomasz is allergic to pollen.",
+        "He's allergic to penicillin.",
+        "My daughter is allergic to eggs",
+        "Our dog is on insulin.",
+        "Mein Sohn darf kein Gluten essen.",
+        "Ma fille est allergique aux œufs.",
+        "Mi hijo no puede comer gluten.",
+        "我女儿对鸡蛋过敏。",
+        "息子はグルテンが食べられません。",
+    ],
+)
+def test_health_of_another_is_a_statement(text: str) -> None:
+    assert [(one.fact_id, one.statement) for one in found(text)] == [("user_statement", text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Allergic to nuts here",
+        "Been on sertraline since September",
+        "peanuts would kill me",
+        "Cats make my eyes swell.",
+        "They diagnosed me with lupus in May.",
+        "The doctor put me on ramipril.",
+        "My wife and I are vegan.",
+        "My sister cooks, but I'm coeliac.",
+        "Ben is vegan, but I'm coeliac.",
+        "I have asthma like my mother.",
+        "Mir wurde Metformin verschrieben.",
+        "Ich habe Asthma wie mein Vater.",
+        "Mon médecin m'a mis sous Levothyrox.",
+        "J'ai de l'asthme comme mon père.",
+        "Tengo asma, como mi madre.",
+        "Mi médico me recetó metformina.",
+        "医生说我有高血压。",
+        "从小就有哮喘。",
+        "私は卵アレルギーです。",
+        "妻も私もベジタリアンです。",
+    ],
+)
+def test_health_of_the_speaker_is_the_users_whoever_else_is_named(text: str) -> None:
+    assert ids(text) & {
+        *("user_allergy", "user_condition", "user_medication", "user_diet", "user_food_rule")
+    }
