@@ -8,7 +8,7 @@ from itertools import islice, zip_longest
 from typing import Final
 from unicodedata import is_normalized, normalize
 
-from memsvc.core.analysis import terms
+from memsvc.core.analysis import find_date_names, normalized_text, terms
 from memsvc.core.facts import (
     Claim,
     Evidence,
@@ -33,17 +33,21 @@ from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
     VALUE_BYTES_MAX,
+    clause_beside,
     clause_of,
     conditional_starts,
     message_until,
     statements_in,
+    value_of,
 )
 from memsvc.core.rules.topics import (
     CONTACT,
+    HOME,
     INSTRUCTION,
     NAME,
     PLAN,
     REMINDER,
+    STATEMENT,
     TASK_TODAY,
     TASK_WEEK,
 )
@@ -83,6 +87,10 @@ _RELATION = re.compile(
 _ARTICLE = re.compile(
     r"^(?:the|an?|my|der|die|das|den|ein|eine|einen|le|la|les|du|des|el|los|las|un|une|una) |^l'"
 )
+_AND = ("and", "und", "y", "et")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_SMALL_WORDS = re.compile(r"(?:\s+[a-zà-ÿ]+)*\s*$")
+"""Words before a date that lead to it."""
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
@@ -211,7 +219,7 @@ def _matches_in(text: str) -> "ItemMatches":
     by_grammar = [
         _Match(
             found.at,
-            found.at,
+            found.end,
             found.topic,
             found.topic.key,
             (found.value,),
@@ -219,7 +227,25 @@ def _matches_in(text: str) -> "ItemMatches":
         )
         for found in statements_in(text, pasted, read_already)
     ]
-    return tuple(sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at))
+    found = sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at)
+    clauses = [_with_own_clause(text, match, found) for match in found]
+    told = {match.statement for match in clauses if match.topic is not STATEMENT}
+    return tuple(
+        match for match in clauses if match.topic is not STATEMENT or match.statement not in told
+    )
+
+
+def _with_own_clause(text: str, match: "_Match", found: "Iterable[_Match]") -> "_Match":
+    """Return a match whose statement is without the clauses that state other matches."""
+    start = text.find(match.statement, max(0, match.at - len(match.statement)))
+    others = [(other.at - start, other.end - start) for other in found if other.at < other.end]
+    if match.at == match.end or start < 0:
+        return match
+    clause = clause_beside(match.statement, match.at - start, match.end - start, others)
+    is_whole = match.values == (value_of(match.statement),)
+    return replace(
+        match, statement=clause, values=(value_of(clause),) if is_whole else match.values
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +321,7 @@ def _read(
             return None
     return _Match(
         at,
-        match.end(),
+        _end(match, values[-1], rule),
         rule.topic,
         key,
         values,
@@ -305,6 +331,13 @@ def _read(
         rule.tier,
         rule.deletes,
     )
+
+
+def _end(match: re.Match[str], last: str, rule: Rule) -> int:
+    """Return where a match ends: behind the last member of a list, which may be followed by more."""
+    if rule.topic.shape == "list" and last and (place := match["v"].rfind(last)) >= 0:
+        return match.start("v") + place + len(last)
+    return match.end()
 
 
 def _words(match: re.Match[str], value: str) -> str:
@@ -351,7 +384,11 @@ def _values(value_text: str, match: re.Match[str], reader: RuleReader, rule: Rul
     if not rule.plain and rule.topic.fact_id not in ("user_plan", "user_reminder", "user_contact"):
         remaining = reader.value_end.sub("", remaining)
     parts = (
-        reader.joins.split(remaining)[:LISTED_MAX] if rule.topic.shape == "list" else [remaining]
+        _listed(remaining, reader)[:LISTED_MAX]
+        if rule.topic.shape == "list"
+        else [_last_place(remaining, match, reader)]
+        if rule.topic is HOME and reader.language.whole_words
+        else [remaining]
     )
     for number, part in enumerate(parts):
         value = (
@@ -363,6 +400,38 @@ def _values(value_text: str, match: re.Match[str], reader: RuleReader, rule: Rul
             return
         if _is_value(value, match, reader, rule):
             yield value
+
+
+def _listed(text: str, reader: RuleReader) -> list[str]:
+    """Return the members of a list, up to where another clause begins.
+
+    That is behind a comma that follows an "and", or where its first words begin a clause."""
+    parts, start, is_closed = [], 0, False
+    joining = _AND if reader.language.whole_words else ()
+    for joint in reader.joins.finditer(text):
+        parts.append(text[start : joint.start()])
+        start = joint.end()
+        is_comma = joint[0].strip() == ","
+        if (is_closed and is_comma) or any(
+            reader.value_end.match(f" {word} {text[start:]}") for word in joining
+        ):
+            return parts
+        is_closed = is_closed or not is_comma
+    return [*parts, text[start:]]
+
+
+def _last_place(text: str, match: re.Match[str], reader: RuleReader) -> str:
+    """Return the last place to which somebody moved, without its date: "to Graz and to Wels"."""
+    to = match.string[: match.start("v")].split()[-1] + " "
+    for part in reader.joins.split(text)[1:]:
+        if part.startswith(to) and not part[len(to) :][:1].islower():
+            text = part[len(to) :]
+    folded = normalized_text(text)
+    dates = [start for start, _, _ in find_date_names(folded)]
+    dates += [year.start() for year in _YEAR.finditer(folded)]
+    if not dates or len(folded) != len(text):
+        return text
+    return _SMALL_WORDS.sub("", text[: min(dates)]) or text
 
 
 def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) -> bool:

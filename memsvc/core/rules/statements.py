@@ -26,7 +26,13 @@ from memsvc.core.rules.sentence_model import (
 )
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
-from memsvc.core.rules.word_groups import WORD, health_topics, is_health_of_others, is_of_others
+from memsvc.core.rules.word_groups import (
+    WORD,
+    HealthPlaces,
+    health_places,
+    health_topics,
+    is_of_others,
+)
 from memsvc.core.secrets import is_secret
 
 _GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
@@ -130,9 +136,12 @@ _TRIM = ' \t\n(（"“”„«»*_`#>-–—•:,'
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A statement found by the grammar: where, of which topic, its value and its clause."""
+    """A statement found by the grammar: where, of which topic, its value and its clause.
+
+    From `at` to `end` stands what tells it; they are the same where no word alone does."""
 
     at: int
+    end: int
     topic: Topic
     value: str
     statement: str
@@ -220,6 +229,16 @@ def _cut(sentence: str, at: int, end: int) -> str:
             start = max(start, min(at, until - STATEMENT_CHARS_MAX))
             until = start + STATEMENT_CHARS_MAX
             break
+    return sentence[start:until].strip(_TRIM).strip()
+
+
+def clause_beside(sentence: str, at: int, end: int, others: Iterable[tuple[int, int]]) -> str:
+    """Return the part of a sentence around some words that leaves out the clauses of other words."""
+    places = [(boundary.start(), boundary.end()) for boundary in _CLAUSE_END.finditer(sentence)]
+    before = max((until for _, until in others if until <= at), default=-1)
+    after = min((start for start, _ in others if start >= end), default=-1)
+    start = max((right for left, right in places if 0 <= before <= left and right <= at), default=0)
+    until = max((left for left, right in places if end <= left and right <= after), default=None)
     return sentence[start:until].strip(_TRIM).strip()
 
 
@@ -324,7 +343,7 @@ def _joined(before: str, found: Found) -> Found | None:
         or is_secret(longer, longer)
     ):
         return None
-    return replace(found, value=_value_of(longer), statement=longer)
+    return replace(found, value=value_of(longer), statement=longer)
 
 
 def _is_read(text: str, start: int, end: int, sentence_end: int) -> bool:
@@ -363,10 +382,12 @@ def _statements(
         return
     read: list[Found] = []
     grammars = grammars_for(low, words)
-    is_others = any(is_health_of_others(grammar.language, low) for grammar in grammars)
+    places = [health_places(grammar.language, low) for grammar in grammars]
+    told_end = len(low)
     for grammar in grammars:
         start, end = _told_part(low, grammar, judged)
         body = low[start:end].strip(_TRIM)
+        told_end = end
         if not body:
             continue
         told = (
@@ -375,24 +396,50 @@ def _statements(
             else judged_in(sentence[:end], message).within(judged, MESSAGE_SHARE)
         )
         topics = _topics_of(sentence, body, words, grammar, told, is_request=is_request)
-        if is_others:
-            others = [topic for topic in topics if topic not in _HEALTH]
-            topics = others or [t.STATEMENT] * (bool(topics) or told.most > ALWAYS_MIN)
-        elif topics == [t.CONDITION] == [_topic_of(told)] and is_of_others(grammar.language, low):
-            topics = [t.STATEMENT]
+        if _is_of_others(places):
+            is_told = bool(topics) or told.most > ALWAYS_MIN
+            topics = [topic for topic in topics if topic not in _HEALTH]
+            topics = topics or [t.STATEMENT] * is_told
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
             if not known.isdisjoint(_NAME_IDS) and judge(_NAMING.sub("", body)).orders < ORDERS_MIN:
                 topics = [topic for topic in topics if topic is not t.INSTRUCTION]
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
         statement = _cut(sentence[:end], start, start)
-        value = _value_of(statement)
+        value = value_of(statement)
         by_model = [_topic_of(told)]  # by no word of the language, which may be another one
         if topics and not is_secret(value, sentence) and (not read or topics != by_model):
-            read = [Found(at, topic, value, statement) for topic in topics]
+            read = [Found(at, at, topic, value, statement) for topic in topics]
             if topics != by_model:
                 break
-    yield from read
+    yield from _placed(read, sentence[:told_end], at, places, is_known=bool(known))
+
+
+def _is_of_others(places: Iterable[HealthPlaces]) -> bool:
+    """Return whether in some language a sentence tells of the health of others alone."""
+    return any(not own and others is not None for own, others in places)
+
+
+def _placed(
+    read: Sequence[Found],
+    sentence: str,
+    at: int,
+    places: Sequence[HealthPlaces],
+    *,
+    is_known: bool,
+) -> Iterator[Found]:
+    """Yield what a sentence tells with its place, and what it tells of others' health beside it."""
+    others = next((place for _, place in places if place), (0, 0))
+    is_others = _is_of_others(places)
+    for found in read:
+        own = next((told[found.topic] for told, _ in places if found.topic in told), (0, 0))
+        start, end = others if is_others else own
+        yield replace(found, at=at + start, end=at + end)
+    start, end = others
+    statement = _cut(sentence, start, end)
+    is_beside = is_known or (bool(read) and not is_others)
+    if is_beside and 0 < end <= len(sentence) and not is_secret(statement, sentence):
+        yield Found(at + start, at + end, t.STATEMENT, value_of(statement), statement)
 
 
 def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]:
@@ -417,7 +464,7 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     return start, max((end.start() for end in _CLAUSE_END.finditer(low, start)), default=0)
 
 
-def _value_of(statement: str) -> str:
+def value_of(statement: str) -> str:
     """Return as much of a statement as a value may hold, in whole words."""
     value = statement.strip(" .!。！")
     if len(value.encode()) <= VALUE_BYTES_MAX:
@@ -475,7 +522,10 @@ def _topics_of(
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
         return topics
-    return health_topics(grammar.language, body, is_personal=True) or [_topic_of(judged)]
+    topic = _topic_of(judged)
+    if topic is t.CONDITION and is_of_others(grammar.language, body):
+        topic = t.STATEMENT
+    return health_topics(grammar.language, body, is_personal=True) or [topic]
 
 
 def _topic_of(judged: Judgement) -> Topic:

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise, product
@@ -30,6 +30,10 @@ Hits = Mapping[str, Sequence[int]]
 """Places of words by group, counted in words, in scripts without spaces in characters."""
 Person = tuple[int, bool]
 """The place where a sentence names somebody, and whether that is not the speaker."""
+Place = tuple[int, int]
+"""Where a clause begins that tells something, and where the word ends that tells it."""
+HealthPlaces = tuple[Mapping[Topic, Place], Place | None]
+"""Where a sentence tells of the speaker's health, by topic, and of others'."""
 Entries = dict[str, list[tuple[str, str]]]
 
 NEAR: Final = 4
@@ -146,12 +150,37 @@ def health_topics(language: str, sentence: str, *, is_personal: bool = False) ->
     return _topics_in(language, sentence, _told(language, sentence)[2], is_personal=is_personal)
 
 
-def is_health_of_others(language: str, sentence: str) -> bool:
-    """Return whether a sentence, in lower case, tells of the health or food of others alone."""
-    hits, _, own = _told(language, sentence)
-    if own is hits or _topics_in(language, sentence, own):
-        return False
-    return bool(_topics_in(language, sentence, {**hits, "topic": ()}, is_personal=True))
+def health_places(language: str, sentence: str) -> HealthPlaces:
+    """Return where a sentence, in lower case, tells of the speaker's health, by topic, and of others'.
+
+    Where no clause names the speaker before, the place is empty."""
+    hits, persons, own = _told(language, sentence)
+    others = {
+        group: left
+        for group, places in hits.items()
+        if group != "topic" and (left := [at for at in places if at not in own.get(group, ())])
+    }
+    is_others = bool(_topics_in(language, sentence, others, is_personal=True))
+    told = {
+        topic: _place(language, sentence, own, _GROUPS[topic], persons)
+        for topic in _topics_in(language, sentence, own, is_personal=not is_others)
+    }
+    return told, _place(language, sentence, others, _SUBJECTS, persons) if is_others else None
+
+
+def _place(
+    language: str, sentence: str, hits: Hits, groups: Iterable[str], persons: Sequence[Person]
+) -> Place:
+    """Return where the clause begins that names whom a word is said of, and where the word ends."""
+    words = [] if language in CJK_LANGUAGES else [*WORD.finditer(sentence)]
+    first = min(at for group in groups for at in hits.get(group, ()))
+    start = max(at for at in _clause_starts(sentence, words) if at <= first)
+    if not any(start <= at <= first for at, _ in persons):
+        return 0, 0
+    if not words:
+        return start, first + 1
+    start += _JOINING.fullmatch(words[start][0]) is not None and start < first
+    return words[start].start(), words[first].end()
 
 
 def is_of_others(language: str, sentence: str) -> bool:
@@ -179,6 +208,14 @@ _SUBJECTS: Final = (
     *("allergic", "food", "substance", "diet", "regimen"),
     *("condition", "drug", "drugend", "medicine"),
 )
+_GROUPS: Final = {
+    t.ALLERGY: ("allergic", "food", "substance"),
+    t.FOOD_RULE: ("regimen", "food"),
+    t.DIET: ("diet",),
+    t.MEDICATION: ("drug", "drugend", "medicine"),
+    t.CONDITION: ("condition",),
+}
+"""Groups of the words that tell a topic."""
 _NO_PERSON: Final = (*_SUBJECTS, "ill", "avoid", "not", "self", "it")
 """Groups of words that are not the subject of a person's clause."""
 
@@ -221,6 +258,7 @@ def _persons(hits: Hits, starts: Sequence[int], words: Sequence[str]) -> list[Pe
     theirs = [at for at in whose if any(at < place < at + near for place in others)]
     found = [(at, False) for at in me if at not in theirs] + [(at, True) for at in others]
     for start, end in pairwise([*starts, len(words)]) if words else ():
+        start += _JOINING.fullmatch(words[start]) is not None  # noqa: PLW2901
         clause = range(start, min(end, start + SUBJECT_WORDS))
         verbs = [at for at in hits.get("has", ()) if at in clause]
         verbs += [at for at in hits.get("may", ()) if at in clause and at > start]

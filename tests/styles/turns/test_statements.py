@@ -582,9 +582,10 @@ def test_what_becomes_of_the_other_forms_of_each_rule() -> None:
         ):
             fact = (rule.topic.fact_id, rule.value)
             wrong += [form for one in found(form) if (one.fact_id, one.value) == fact]
-        [*_, stated] = found(f"Hello there. {rule.example}")
-        if rule.value.casefold() not in stated.told.casefold() and not rule.fixed:
-            wrong.append(f"{rule.example}: told as {stated.told}")
+        # another fact of the example is told by its own clause
+        told = [one.told for one in found(f"Hello there. {rule.example}")]
+        if not any(rule.value.casefold() in each.casefold() for each in told) and not rule.fixed:
+            wrong.append(f"{rule.example}: told as {told}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -694,3 +695,82 @@ def test_health_of_the_speaker_is_the_users_whoever_else_is_named(text: str) -> 
     assert ids(text) & {
         *("user_allergy", "user_condition", "user_medication", "user_diet", "user_food_rule")
     }
+
+
+CLAUSES = {
+    "My name is Zoe, I'm allergic to peanuts and I moved from Berlin to Graz in May.": {
+        ("user_name", "Zoe", "My name is Zoe"),
+        ("user_allergy", "peanuts", "I'm allergic to peanuts"),
+        ("user_home", "Graz", "I moved from Berlin to Graz in May."),
+    },
+    "I live at 9 Harbour Lane and I am coeliac": {
+        ("user_address", "9 Harbour Lane", "I live at 9 Harbour Lane"),
+        ("user_diet", "I am coeliac", "I am coeliac"),
+        ("user_condition", "I am coeliac", "I am coeliac"),
+    },
+    "I have asthma, and I never take aspirin.": {
+        ("user_condition", "asthma", "I have asthma"),
+        ("user_medication", "I never take aspirin", "I never take aspirin."),
+    },
+    "My name is Zoe and my son is allergic to nuts.": {
+        ("user_name", "Zoe", "My name is Zoe"),
+        ("user_statement", "my son is allergic to nuts", "my son is allergic to nuts."),
+    },
+    "I'm allergic to cats and my wife is allergic to dogs.": {
+        ("user_allergy", "cats", "I'm allergic to cats"),
+        ("user_statement", "my wife is allergic to dogs", "my wife is allergic to dogs."),
+    },
+    "I live in Leeds, I think, and I love sushi.": {
+        ("user_home", "Leeds", "I live in Leeds, I think"),
+        ("user_like", "sushi", "I love sushi."),
+    },
+    "I'm allergic to shellfish and latex, I speak Dutch, Arabic and French": {
+        ("user_allergy", "shellfish", "I'm allergic to shellfish and latex"),
+        ("user_allergy", "latex", "I'm allergic to shellfish and latex"),
+        ("user_language", "Dutch", "I speak Dutch, Arabic and French"),
+        ("user_language", "Arabic", "I speak Dutch, Arabic and French"),
+        ("user_language", "French", "I speak Dutch, Arabic and French"),
+    },
+    "Soy alérgica a las nueces y al polen, hablo francés.": {
+        ("user_allergy", "nueces", "Soy alérgica a las nueces y al polen"),
+        ("user_allergy", "polen", "Soy alérgica a las nueces y al polen"),
+        ("user_language", "francés", "hablo francés."),
+    },
+    "Je suis allergique aux noix, je parle danois.": {
+        ("user_allergy", "noix", "Je suis allergique aux noix"),
+        ("user_language", "danois", "je parle danois."),
+    },
+    "Ich heiße Zoe, ich wohne in Graz.": {
+        ("user_name", "Zoe", "Ich heiße Zoe"),
+        ("user_home", "Graz", "ich wohne in Graz."),
+    },
+    "我叫小美，我住在上海。": {
+        ("user_name", "小美", "我叫小美"),
+        ("user_home", "上海", "我住在上海。"),
+    },
+}
+
+
+@pytest.mark.parametrize("text", CLAUSES)
+def test_each_fact_of_a_sentence_is_told_by_its_own_clause(text: str) -> None:
+    assert {(one.fact_id, one.value, one.statement) for one in found(text)} == CLAUSES[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("I'm allergic to nuts, love pasta", ["nuts"]),
+        ("I'm allergic to peanuts, walnuts and sesame.", ["peanuts", "walnuts", "sesame"]),
+        ("I'm allergic to peanuts, walnuts, and sesame.", ["peanuts", "walnuts", "sesame"]),
+        ("Ich bin allergisch gegen Nüsse und Milch, spreche Deutsch", ["Nüsse", "Milch"]),
+        ("Je suis allergique aux noix et au lait, adore le pain", ["noix", "lait"]),
+        ("我对花生和芝麻过敏", ["花生", "芝麻"]),
+        ("I moved to Graz in May and to Wels in July", ["Wels"]),
+        ("I moved to Graz in 2019", ["Graz"]),
+        ("I live in Rio de Janeiro", ["Rio de Janeiro"]),
+        ("Me mudé a Graz en mayo y a Wels en julio", ["Wels"]),
+        ("J'ai déménagé à Graz en mai", ["Graz"]),
+    ],
+)
+def test_a_value_ends_where_another_clause_or_a_date_begins(text: str, values: list[str]) -> None:
+    assert [one.value for one in found(text)] == values
