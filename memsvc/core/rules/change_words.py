@@ -72,12 +72,13 @@ BY_TOPIC: Final[Mapping[str, str]] = {
         去世; 死了; 过世; 走了; 下葬; 葬礼; 翻肚; 安乐死; 没了; 没救;
         亡くな; 死ん; 他界; 葬儀; 葬式; 虹の橋; 永眠; 旅立""",
     "car": """
-        traded in; scrapyard; scrapped; totaled; totalled; wrote off; written off; new car; new bike; sold the car;
-        verschrottet; totalschaden; neues auto; neues rad; nuevo coche; coche nuevo; desguace; nouvelle voiture; a la casse;
+        traded in; scrapyard; scrapped; totaled; totalled; wrote off; written off; new car; sold the car;
+        verschrottet; totalschaden; neues auto; nuevo coche; coche nuevo; desguace; nouvelle voiture; a la casse;
         报废; 新车; 卖车; 廃車; 新車; 買い替え; 買い換え; 乗り換え""",
+    "bike": "new bike; neues rad; neues fahrrad",
     "health": """
-        weaned; came off; stopped taking; cured; in remission; all clear; ablation; surgery; my operation; the operation; had an operation; laser; outgrew;
-        abgesetzt; geheilt; operiert; ausgeschlichen; me quitaron; curad*; operaron; me opero; gueri*; opere; operee; 停药; 治好; 痊愈; 做了手术; 完治; 手術し; 薬をやめ""",
+        weaned; came off; stopped taking; cured; in remission; all clear; ablation; outgrew;
+        abgesetzt; geheilt; ausgeschlichen; me quitaron; curad*; gueri*; 停药; 治好; 痊愈; 完治; 薬をやめ""",
     "food": """
         back to meat; meat again; eat … again; back on my plate; off the meat; gone vegan; went vegan; gone vegetarian; turned vegan;
         wieder fleisch; vuelto a comer; vuelvo a comer; mange a nouveau; remange; 开荤; 吃肉了; 肉を食べ""",
@@ -101,18 +102,20 @@ TOPIC_WORDS: Final[Mapping[str, str]] = {
         hund; katze; kater; hamster; pferd; wellensittich; papagei; haustier; oma; opa; mutter; vater; tante; onkel; perr*; gat*; loro; caballo; mascota; abuel*; madre; padre; tia; tio;
         chien; chienne; chat; chatte; cheval; lapin; perroquet; mamie; papi; papy; grand mere; grand pere; mere; pere; tante; oncle; 狗; 猫; 鹦鹉; 鱼; 兔; 仓鼠; 宠物; 奶奶; 爷爷; 外婆; 外公; 妈; 爸; 犬; インコ; うさぎ; 金魚; ペット; 祖母; 祖父; おばあ; おじい; 母; 父""",
     "car": """
-        car; drive; van; truck; motorbike; bike; vehicle; auto; wagen; fahre; motorrad; fahrrad; coche; carro; moto; bici; conduzco; voiture; bagnole; conduis; velo; 车; 摩托; 単車; クルマ; 車; バイク; 自転車""",
+        car; drive; van; truck; vehicle; auto; wagen; fahre; coche; carro; conduzco; voiture; bagnole; conduis; 车; クルマ; 車""",
+    "bike": """
+        bike; bicycle; motorbike; motorrad; fahrrad; moto; bici; bicicleta; velo; 自行车; 摩托; 単車; バイク; 自転車""",
     "health": """
         medication; medicine; tablets; pills; prescription; allergic; allergy; asthma; diabetic; take … every; lenses; glasses; insulin; tabletten; medikament; allergisch; nehme; brille; medicina; pastilla*; alergi*; gafas;
         medicament; allergi*; comprime*; lentilles; lunettes; traitement; 药; 过敏; 眼镜; 薬; アレルギー; コンタクト; 眼鏡; メガネ""",
     "food": """
-        vegan; vegetarian; meat; diet; eat; gluten; pescatarian; vegetari*; fleisch; esse; ernahr*; vegan*; carne; como; dieta; viande; mange; regime; 吃素; 素食; 吃; 肉; 菜食; ヴィーガン; ベジタリアン; 食べ""",
+        vegan; vegetarian; meat; diet; gluten; pescatarian; vegetari*; fleisch; ernahr*; vegan*; carne; dieta; viande; regime; 吃素; 素食; 肉; 菜食; ヴィーガン; ベジタリアン""",
 }
 
 TOPICS_BY_FACT: Final[Mapping[str, str]] = {
     "user_home": "home", "user_address": "home", "user_timezone": "home", "user_job": "job", "user_employer": "job", "user_relationship": "love",
     "user_family": "love", "user_pet": "life", "user_pet_kind": "life", "user_condition": "health", "user_medication": "health",
-    "user_allergy": "health", "user_diet": "food", "user_food_rule": "food", "user_possession": "car",
+    "user_allergy": "health", "user_diet": "food", "user_food_rule": "food",
 }
 
 MAYBE: Final = """

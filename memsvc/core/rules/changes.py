@@ -23,6 +23,8 @@ from memsvc.core.rules.change_words import (
     WEAK,
 )
 from memsvc.core.rules.own_words import own_spans
+from memsvc.core.rules.statements import grammars_for
+from memsvc.core.rules.word_groups import is_done_by_others
 from memsvc.core.text_cache import TextCache
 
 CHANGE_CHARS_MAX: Final = 200
@@ -259,11 +261,18 @@ def _labels(sentence: str, told: _Told) -> _Labels:
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
     expired_topics = frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK}
-    if "family" in context and "self" not in context:
+    if ("family" in context and "self" not in context) or _is_of_others(sentence):
         topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
     if _RESCHEDULED.search(words):
         topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
     return expired_topics, topics, not is_certain or labels <= {_WEAK}
+
+
+def _is_of_others(sentence: str) -> bool:
+    """Return whether in some language a sentence is about others and not the speaker."""
+    low = sentence.casefold()
+    grammars = grammars_for(low, set(_WORD.findall(low)))
+    return any(is_done_by_others(grammar.language, low) for grammar in grammars)
 
 
 def _with_neighbours(sentences: Sequence[re.Match[str]], at: int) -> tuple[int, int]:

@@ -189,6 +189,13 @@ def is_of_others(language: str, sentence: str) -> bool:
     return bool(persons) and all(is_other for _, is_other in persons)
 
 
+def is_done_by_others(language: str, sentence: str) -> bool:
+    """Return whether somebody else does or undergoes what a sentence, in lower case, tells."""
+    hits, persons, _ = _told(language, sentence)
+    doers = {*hits.get("them", ()), *hits.get("acts", ())}
+    return is_of_others(language, sentence) and any(at in doers for at, _ in persons)
+
+
 def _topics_in(
     language: str, sentence: str, hits: Hits, *, is_personal: bool = False
 ) -> list[Topic]:
@@ -261,7 +268,12 @@ def _persons(hits: Hits, starts: Sequence[int], words: Sequence[str]) -> list[Pe
         start += _JOINING.fullmatch(words[start]) is not None  # noqa: PLW2901
         clause = range(start, min(end, start + SUBJECT_WORDS))
         verbs = [at for at in hits.get("has", ()) if at in clause]
-        verbs += [at for at in hits.get("may", ()) if at in clause and at > start]
+        verbs += [
+            at
+            for group in ("may", "acts")
+            for at in hits.get(group, ())
+            if at in clause and at > start
+        ]
         if verbs and all(at in whose for at in me if start <= at < end):
             subject = range(start, min(verbs))
             named = [at for group in _NO_PERSON for at in hits.get(group, ())]
