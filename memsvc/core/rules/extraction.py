@@ -25,7 +25,8 @@ from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
-from memsvc.core.rules.own_words import pasted_spans, within
+from memsvc.core.rules.memory_requests import memory_requests
+from memsvc.core.rules.own_words import Span, pasted_spans, within
 from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Language, Rule, Topic
 from memsvc.core.rules.sentence_model import is_meant, judge
@@ -33,10 +34,13 @@ from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
     VALUE_BYTES_MAX,
+    Found,
     clause_beside,
     clause_of,
     conditional_starts,
+    is_anothers_health,
     message_until,
+    remembered,
     statements_in,
     value_of,
 )
@@ -54,7 +58,10 @@ from memsvc.core.rules.topics import (
 from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.secrets import is_secret
 
-_UNJUDGED = (*ORDERS, NAME, PLAN, REMINDER, TASK_TODAY, TASK_WEEK, CONTACT)
+_ENDING = (PLAN, REMINDER, TASK_TODAY, TASK_WEEK)
+"""Topics of facts that end; what somebody asks to be remembered does not."""
+_REPLACED = (*_ENDING, STATEMENT)
+_UNJUDGED = (*ORDERS, NAME, *_ENDING, CONTACT)
 """Topics that a rule reads whatever else its sentence says: they need not last."""
 STATEMENTS_MAX = 64
 LISTED_MAX = 8
@@ -206,9 +213,11 @@ def claims_of(
 
 
 def _matches_in(text: str) -> "ItemMatches":
+    text, requests = memory_requests(text)
+    asked = [span for request in requests for span in request.contents]
     pasted = pasted_spans(text)
     by_rule: dict[tuple[str, str, bool, int], _Match] = {}
-    for match in _iter_matches(text, pasted):
+    for match in _iter_matches(text, pasted, asked):
         # where two rules of a topic match the same words, the first one wins
         by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
     read_already = [(match.at, match.end, match.topic.fact_id) for match in by_rule.values()]
@@ -216,22 +225,34 @@ def _matches_in(text: str) -> "ItemMatches":
     read_already += [
         (match.at, match.end, INSTRUCTION.fact_id) for match in by_rule.values() if match.deletes
     ]
-    by_grammar = [
-        _Match(
-            found.at,
-            found.end,
-            found.topic,
-            found.topic.key,
-            (found.value,),
-            statement=found.statement,
-        )
-        for found in statements_in(text, pasted, read_already)
-    ]
-    found = sorted([*by_rule.values(), *by_grammar], key=lambda match: match.at)
+    by_grammar = [_of_grammar(found) for found in statements_in(text, pasted, read_already)]
+    matches = [*by_rule.values(), *by_grammar]
+    for start, end in asked:
+        read = [match for match in matches if start <= match.at < end]
+        taken = [
+            match
+            for match in read
+            if match.topic in _REPLACED or is_anothers_health(match.topic, text[start:end])
+        ]
+        matches = [match for match in matches if match not in taken]
+        if all(match.deletes or match in taken for match in read):
+            matches.append(_of_grammar(remembered(text, start, end)))
+    found = sorted(matches, key=lambda match: match.at)
     clauses = [_with_own_clause(text, match, found) for match in found]
     told = {match.statement for match in clauses if match.topic is not STATEMENT}
     return tuple(
         match for match in clauses if match.topic is not STATEMENT or match.statement not in told
+    )
+
+
+def _of_grammar(found: Found) -> "_Match":
+    return _Match(
+        found.at,
+        found.end,
+        found.topic,
+        found.topic.key,
+        (found.value,),
+        statement=found.statement,
     )
 
 
@@ -268,13 +289,15 @@ ItemMatches = tuple[_Match, ...]
 """Matches in an item, in the order of the text."""
 
 
-def _iter_matches(text: str, pasted: Sequence[tuple[int, int]]) -> Iterator[_Match]:
-    """Yield the matches of the rules in a text, rule by rule."""
+def _iter_matches(text: str, pasted: Sequence[Span], asked: Sequence[Span]) -> Iterator[_Match]:
+    """Yield the matches of the rules in a text, rule by rule.
+
+    What stands in `asked` is to be remembered: it is meant, whatever else it looks like."""
     words = set(_WORD.findall(text.casefold()))
     for reader in [*_BY_WORD, *(_BY_CHARACTER if _CJK.search(text) else ())]:
         for number in reader.candidates(text, words):
             for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
-                one = _read(text, match, reader, reader.language.rules[number], pasted)
+                one = _read(text, match, reader, reader.language.rules[number], pasted, asked)
                 if one is not None:
                     yield one
 
@@ -284,7 +307,8 @@ def _read(
     match: re.Match[str],
     reader: RuleReader,
     rule: Rule,
-    pasted: Sequence[tuple[int, int]],
+    pasted: Sequence[Span],
+    asked: Sequence[Span],
 ) -> _Match | None:
     if within(pasted, match.start()) or not _is_user_statement(text, match, reader, rule):
         return None
@@ -315,7 +339,7 @@ def _read(
         if not values:
             return None
     statement = clause_of(text, at, match.end())
-    if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED):
+    if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED or within(asked, at)):
         message = message_until(text, at, conditional_starts(text))
         if not is_meant(statement, statement if pasted else message):
             return None

@@ -32,6 +32,7 @@ from memsvc.core.rules.word_groups import (
     health_places,
     health_topics,
     is_of_others,
+    leaves_out_subject,
 )
 from memsvc.core.secrets import is_secret
 
@@ -118,7 +119,7 @@ _QUOTES = frozenset('«“「"')
 _QUOTED_PHRASE = re.compile(
     r"«[^«»\n]{1,30}»|“[^“”\n]{1,30}”|「[^「」\n]{1,30}」|(?<=\s)\"[^\"\n]{1,30}\"(?=\s)"
 )
-_CLAUSE_END = re.compile(
+CLAUSE_END = re.compile(
     r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
 )
 _PREDICATE = re.compile(
@@ -212,7 +213,7 @@ def _cut(sentence: str, at: int, end: int) -> str:
     """Return a sentence without the clauses for which a fact has no room, around some words."""
     start, until = 0, len(sentence)
     positions = (
-        [boundary.start() for boundary in _CLAUSE_END.finditer(sentence)]
+        [boundary.start() for boundary in CLAUSE_END.finditer(sentence)]
         if until > STATEMENT_CHARS_MAX
         else []
     )
@@ -234,7 +235,7 @@ def _cut(sentence: str, at: int, end: int) -> str:
 
 def clause_beside(sentence: str, at: int, end: int, others: Iterable[tuple[int, int]]) -> str:
     """Return the part of a sentence around some words that leaves out the clauses of other words."""
-    places = [(boundary.start(), boundary.end()) for boundary in _CLAUSE_END.finditer(sentence)]
+    places = [(boundary.start(), boundary.end()) for boundary in CLAUSE_END.finditer(sentence)]
     before = max((until for _, until in others if until <= at), default=-1)
     after = min((start for start, _ in others if start >= end), default=-1)
     start = max((right for left, right in places if 0 <= before <= left and right <= at), default=0)
@@ -292,6 +293,25 @@ def statements_in(
         yield from (found for found in finished if found is not order)
         before = text[start:end].strip(_TRIM)
     yield from (found for found in (told, order) if found is not None)
+
+
+def remembered(text: str, start: int, end: int) -> Found:
+    """Return what somebody asks to be remembered as a statement, whatever it is about."""
+    statement = _cut(text[start:end], 0, 0)
+    return Found(start, start, t.STATEMENT, value_of(statement), statement)
+
+
+def is_anothers_health(topic: Topic, text: str) -> bool:
+    """Return whether words about health that are to be remembered name another than the speaker."""
+    low = text.casefold().strip(_TRIM)
+    return (
+        topic in _HEALTH
+        and not FIRST_PERSON.search(low)
+        and not any(
+            leaves_out_subject(grammar.language, low)
+            for grammar in grammars_for(low, set(_GRAMMAR_WORD.findall(low)))
+        )
+    )
 
 
 def _is_negation(sentence: str, read: Sequence[Found]) -> bool:
@@ -461,7 +481,7 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     asked_from = _asked_from(low, start, grammar)
     if asked_from or not is_marked:
         return start, asked_from or len(low)
-    return start, max((end.start() for end in _CLAUSE_END.finditer(low, start)), default=0)
+    return start, max((end.start() for end in CLAUSE_END.finditer(low, start)), default=0)
 
 
 def value_of(statement: str) -> str:
@@ -476,7 +496,7 @@ def value_of(statement: str) -> str:
 def _asked_from(low: str, start: int, grammar: Grammar) -> int:
     """Return where a question begins in a sentence that ends with one; 0 if that is unknown."""
     request = grammar.patterns["request"]
-    for boundary in _CLAUSE_END.finditer(low, start):
+    for boundary in CLAUSE_END.finditer(low, start):
         word = boundary.start() + len(boundary[0]) - len(boundary[0].lstrip())
         for place in (word, boundary.end(), boundary.end() + 1):
             if request.match(low, place):

@@ -292,6 +292,12 @@ def _is_others(at: int, persons: Sequence[Person], starts: Sequence[int]) -> boo
     return before[-1] if before else all(behind) if behind else earlier[-1:] == [True]
 
 
+def leaves_out_subject(language: str, sentence: str) -> bool:
+    """Return whether a sentence, in lower case, begins with a food or an illness: "no nuts, ever"."""
+    hits = word_hits(language, sentence)
+    return any(0 in hits.get(group, ()) for group in (*_SUBJECTS, "avoid", "not"))
+
+
 def _topics(hits: Hits, far: int, near: int, *, is_phrase: bool) -> Iterator[Topic]:
     if (
         "allergic" in hits

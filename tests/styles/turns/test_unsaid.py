@@ -6,6 +6,7 @@ import pytest
 from memsvc.core.facts import Statement
 from tests.styles.turns.test_rules import claims, ended, stated
 
+# A request to remember ("Vergiss nicht, dass ...") is a statement: test_memory_requests.py.
 UNSAID = """
 Do I live in Paris?
 Is my name Bob?
@@ -57,7 +58,6 @@ Sie sagte, ich mag Jazz.
 Er sagte: "Ich heiße Bob."
 Angenommen, ich heiße Bob.
 Mein Freund mag Jazz.
-Vergiss nicht, dass ich in Rom wohne.
 Sein Hund heißt Rex.
 „Ich wohne in Wien“ ist ein Lied.
 Est-ce que j'habite à Lyon ?
@@ -66,13 +66,11 @@ Elle a dit « je m'appelle Bob ».
 Imagine que je m'appelle Bob.
 Mon ami aime le jazz.
 Il dit que j'aime le jazz.
-N'oublie pas que j'habite à Rome.
 ¿Vivo en Lima?
 Si vivo en Lima, soy feliz.
 Ella dijo: "me llamo Bob".
 Imagina que me llamo Bob.
 Mi amigo vive en Lima.
-No olvides que vivo en Roma.
 我住在上海吗？
 如果我住在上海就好了。
 她说“我叫小明”。
