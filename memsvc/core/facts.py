@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal, get_args
 
 from memsvc.core.frozen import frozen
+from memsvc.core.secrets import is_code
 
 
 class FactTier(StrEnum):
@@ -434,13 +435,15 @@ def profile_facts(
 ) -> list[tuple[ProfileClass, Fact]]:
     """Return the facts of a profile in an order that new facts do not change: class, then age.
 
-    In a session that several people share, nothing about their health or diet is among them."""
+    In a session that several people share, nothing about their health or diet is among them, and
+    nowhere a code."""
     told = [
         (name, fact)
         for fact in facts
         if (name := profile_class(fact.statement.fact_id, fact.statement.key)) in classes
         and name is not None
         and not (is_shared and name in PRIVATE_CLASSES)
+        and not is_code(fact.statement.told)
     ]
     order = {name: at for at, name in enumerate(PROFILE_CLASSES)}
     return sorted(told, key=lambda pair: (order[pair[0]], pair[1].valid_from, pair[1].entry))

@@ -47,6 +47,16 @@ _NAMED: Final = re.compile(
     r"(?P<secret>(?!\[secret\])[\"'“‘`]?[^\s,;，。、]{2,511}[^\s,;，。、\])}]))",
     re.IGNORECASE,
 )
+_CODE_WORD: Final = (
+    r"(?<![A-Za-z])(?:(?:[a-zäöü]+)?code|pin(?:[ -](?:code|number))?|geheimzahl|combination"
+    r"|kombination|combinaison|código|combinación)(?![a-z])|密[码碼]|暗証番号"
+)
+_CODE: Final = re.compile(
+    rf"(?:{_CODE_WORD})(?:[^.;!?\n\d]{{0,40}}?(?::|=|：|\b(?:is|ist|est|es)\b(?: now)?|是|成|为|為|は))?"
+    r"\s{0,2}(?=(?:[A-Z#* -]{0,3}\d){3})[A-Z#*]{0,2}\d[A-Z]?[\d #*-]{1,10}[A-Z#*]{0,2}(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+"""A code or PIN, as of a door, with its name."""
 _TOKENS: Final = re.compile(
     r"""
     -----BEGIN[ ][A-Z ]{0,30}PRIVATE[ ]KEY-----(?:[\s\S]{0,8000}?-----END[ ][A-Z ]{0,30}KEY-----|[\s\S]{0,8000})
@@ -180,11 +190,25 @@ def is_secret(value: str, context: str) -> bool:
         _SECRET_CONTEXT.search(context)
         or _SECRET_CONTEXT.search(value)
         or _NUMBERS.search(value)
+        or PLACEHOLDER in value
         or (_CARD_WORDS.search(both := f"{context}\n{value}") and _DIGITS.search(both))
         or replace_secrets(value) != value
     ):
         return True
     return any(_is_random(word) for word in _LONG.findall(value))
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether a text tells a secret or a code, so that nothing else is told in its words."""
+    return is_secret(text, text) or is_code(text)
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text tells a code or PIN, as of a door or an alarm, and no other secret.
+
+    It may be kept where a person asks to remember it, and is told only where it is asked for."""
+    rest = _CODE.sub("", text)
+    return rest != text and not is_secret(rest, rest)
 
 
 def _replace_secret(match: re.Match[str]) -> str:

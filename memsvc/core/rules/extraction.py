@@ -37,6 +37,7 @@ from memsvc.core.rules.statements import (
     Found,
     clause_beside,
     clause_of,
+    clause_without_secret,
     conditional_starts,
     is_anothers_health,
     message_until,
@@ -56,7 +57,7 @@ from memsvc.core.rules.topics import (
     TASK_WEEK,
 )
 from memsvc.core.rules.word_groups import word_hits
-from memsvc.core.secrets import is_secret
+from memsvc.core.secrets import holds_secret, is_code, is_secret
 
 _ENDING = (PLAN, REMINDER, TASK_TODAY, TASK_WEEK)
 """Topics of facts that end; what somebody asks to be remembered does not."""
@@ -229,14 +230,19 @@ def _matches_in(text: str) -> "ItemMatches":
     matches = [*by_rule.values(), *by_grammar]
     for start, end in asked:
         read = [match for match in matches if start <= match.at < end]
+        content = text[start:end]
         taken = [
             match
             for match in read
-            if match.topic in _REPLACED or is_anothers_health(match.topic, text[start:end])
+            if match.topic in _REPLACED
+            or is_anothers_health(match.topic, content)
+            or is_code(match.statement)
         ]
         matches = [match for match in matches if match not in taken]
-        if all(match.deletes or match in taken for match in read):
-            matches.append(_of_grammar(remembered(text, start, end)))
+        one = remembered(text, start, end)
+        is_more = is_code(content) or all(match.deletes or match in taken for match in read)
+        if one and is_more:
+            matches.append(_of_grammar(one))
     found = sorted(matches, key=lambda match: match.at)
     clauses = [_with_own_clause(text, match, found) for match in found]
     told = {match.statement for match in clauses if match.topic is not STATEMENT}
@@ -298,7 +304,7 @@ def _iter_matches(text: str, pasted: Sequence[Span], asked: Sequence[Span]) -> I
         for number in reader.candidates(text, words):
             for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
                 one = _read(text, match, reader, reader.language.rules[number], pasted, asked)
-                if one is not None:
+                if one is not None and (one.statement or one.deletes):
                     yield one
 
 
@@ -338,7 +344,7 @@ def _read(
         words = tuple(_words(match, value) for value in values)
         if not values:
             return None
-    statement = clause_of(text, at, match.end())
+    statement = _statement(match, at, values[-1])
     if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED or within(asked, at)):
         message = message_until(text, at, conditional_starts(text))
         if not is_meant(statement, statement if pasted else message):
@@ -362,6 +368,16 @@ def _end(match: re.Match[str], last: str, rule: Rule) -> int:
     if rule.topic.shape == "list" and last and (place := match["v"].rfind(last)) >= 0:
         return match.start("v") + place + len(last)
     return match.end()
+
+
+def _statement(match: re.Match[str], at: int, value: str) -> str:
+    """Return the sentence around a match, as far as it holds no secret, up to its last value."""
+    text = match.string
+    statement = clause_of(text, at, match.end())
+    if not holds_secret(statement):
+        return statement
+    last = text.rfind(value, at, match.end())
+    return clause_without_secret(text, at, match.end() if last < 0 else last + len(value))
 
 
 def _words(match: re.Match[str], value: str) -> str:
@@ -459,11 +475,14 @@ def _last_place(text: str, match: re.Match[str], reader: RuleReader) -> str:
 
 
 def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) -> bool:
+    text, (start, end) = match.string, match.span("v")
+    at = max(start, text.find(value, start, end))
+    around = text[match.start() : at] + text[end : match.end()]
     if (
         not value
         or value[0] in "/~"  # a path
         or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX
-        or is_secret(value, match[0])
+        or is_secret(value, around)
         or (
             not rule.deletes
             and rule.topic.excludes

@@ -34,7 +34,7 @@ from memsvc.core.rules.word_groups import (
     is_of_others,
     leaves_out_subject,
 )
-from memsvc.core.secrets import is_secret
+from memsvc.core.secrets import holds_secret, is_code, is_secret
 
 _GRAMMARS: tuple[Grammar, ...] = (ENGLISH_GRAMMAR, GERMAN_GRAMMAR, SPANISH_GRAMMAR, FRENCH_GRAMMAR)
 _KANA = re.compile(r"[\u3041-\u30ff]")
@@ -295,10 +295,25 @@ def statements_in(
     yield from (found for found in (told, order) if found is not None)
 
 
-def remembered(text: str, start: int, end: int) -> Found:
-    """Return what somebody asks to be remembered as a statement, whatever it is about."""
+def remembered(text: str, start: int, end: int) -> Found | None:
+    """Return what somebody asks to be remembered as a statement, whatever it is about.
+
+    Nothing if it is a secret other than a code."""
     statement = _cut(text[start:end], 0, 0)
+    if is_secret(statement, statement) and not is_code(statement):
+        return None
     return Found(start, start, t.STATEMENT, value_of(statement), statement)
+
+
+def clause_without_secret(text: str, at: int, end: int) -> str:
+    """Return the clause around some words of a text, or these alone where it holds a secret or code.
+
+    Nothing where they hold one too."""
+    start = max((boundary.end() for boundary in CLAUSE_END.finditer(text, 0, at)), default=0)
+    boundary = CLAUSE_END.search(text, end)
+    until = boundary.start() if boundary else len(text)
+    clauses = (clause_of(text[start:until], at - start, end - start), text[at:end].strip(_TRIM))
+    return next((clause for clause in clauses if not holds_secret(clause)), "")
 
 
 def is_anothers_health(topic: Topic, text: str) -> bool:
@@ -428,7 +443,7 @@ def _statements(
         statement = _cut(sentence[:end], start, start)
         value = value_of(statement)
         by_model = [_topic_of(told)]  # by no word of the language, which may be another one
-        if topics and not is_secret(value, sentence) and (not read or topics != by_model):
+        if topics and not is_secret(statement, sentence) and (not read or topics != by_model):
             read = [Found(at, at, topic, value, statement) for topic in topics]
             if topics != by_model:
                 break

@@ -34,13 +34,16 @@ class TurnItem:
 
     Where secrets are masked, `item` is without them and `sent` as the caller sent it. `tokens` are
     there once they were counted (`Costs.count`), `matches` and `changes` of a user message once its
-    statements were read (`read_statements`)."""
+    statements were read (`read_statements`), and whether it `asks_to_remember` something, a
+    `secret_request` for a secret that becomes no fact."""
 
     item: Item
     tokens: int = 0
     matches: ItemMatches = ()
     changes: tuple[Change, ...] = ()
     sent: Item | None = None
+    asks_to_remember: bool = False
+    secret_request: bool = False
 
     @property
     def as_sent(self) -> Item:

@@ -222,11 +222,11 @@ class TurnTools:
             exact=current is not None,
             output_items=output_items,
         )
-        notes = [] if args.turn_id else [NO_TURN_ID_NOTE]
+        notes = [*(() if args.turn_id else (NO_TURN_ID_NOTE,)), *filter(None, [stored.get("note")])]
         notes += unread_note(
             input_items=inputs, conversation_items=conversation, output_items=output_items
         )
-        return AfterTurnResult(ok=True, note="; ".join(notes) or None, **stored)
+        return AfterTurnResult(**stored | {"ok": True, "note": "; ".join(notes) or None})
 
 
 @frozen

@@ -48,6 +48,12 @@ from memsvc.styles.turns.turn_items import Turn, TurnItem
 
 LATEST_FACTS: Final = 200
 """Facts of each index that a sentence of change may put in doubt."""
+NOT_STORED_NOTE: Final = (
+    "the session's policy stores nothing, so what the user asked to remember is not kept"
+)
+REFUSED_NOTE: Final = (
+    "the user asked to remember a password, key, token or card number, which never becomes a fact"
+)
 
 
 @frozen
@@ -200,7 +206,8 @@ class TurnMemory:
         other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
         `input_items` is the current input alone. Nothing is stored where the session's policy
         forbids it, and no secret where the project's policy masks them; SECRET_REFUSED for a new
-        turn with one where it refuses them."""
+        turn with one where it refuses them. A `note` says what is not kept that the user asked to
+        remember."""
         inputs, block_found = block.strip(input_items)
         new_output_items, _ = block.strip(output_items)
         inputs = await self._masked(scope, inputs)
@@ -235,17 +242,18 @@ class TurnMemory:
                 if status.guard.fingerprint not in (content_hash, guard.ANY_CONTENT):
                     await self._check_same(status.guard, [inputs, new_output_items])
                 result: dict[str, Any] = status.guard.result
-                return {"turn_id": turn} | result
+                return {"turn_id": turn} | result | _note(inputs)
             if is_refused:
                 raise secret_refused()
             policy = policy_of(status.policy, self._options)
             if not policy.store:
-                return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
+                not_stored = {"turn_id": turn, "stored_items": 0, "fact_ids": []}
+                return not_stored | _note(inputs, is_stored=False)
             stored = Turn(session, turn, user, inputs, new_output_items)
             result, merge = await self._store(tx, stored, content_hash, policy, status)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
-        return result
+        return result | _note(inputs)
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
@@ -346,6 +354,13 @@ class TurnMemory:
             tx, index_ids, claims, latest=LATEST_FACTS if doubts else 0
         )
         return questioned(fact_rules.merge(known, claims, now), known, claims, doubts, now)
+
+
+def _note(inputs: Sequence[TurnItem], *, is_stored: bool = True) -> dict[str, str]:
+    """Return the note of an answer where something is not kept that the user asked to remember."""
+    if not is_stored and any(item.asks_to_remember for item in inputs):
+        return {"note": NOT_STORED_NOTE}
+    return {"note": REFUSED_NOTE} if any(item.secret_request for item in inputs) else {}
 
 
 def _content_hash(*groups: Sequence[TurnItem]) -> bytes:

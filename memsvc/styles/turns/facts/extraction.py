@@ -9,7 +9,10 @@ from memsvc.core.facts import Claim, Doubt
 from memsvc.core.items import Item, message_at
 from memsvc.core.rules import extraction
 from memsvc.core.rules.changes import Change, changes_in
-from memsvc.core.rules.extraction import TURN_CHARS_READ
+from memsvc.core.rules.extraction import TEXT_CHARS_READ, TURN_CHARS_READ
+from memsvc.core.rules.memory_requests import memory_requests
+from memsvc.core.rules.statements import remembered
+from memsvc.core.secrets import replace_secrets
 from memsvc.styles.turns.block import is_data
 from memsvc.styles.turns.turn_items import TurnItem
 
@@ -68,7 +71,12 @@ def doubts_of(
 ) -> list[tuple[Change, Doubt]]:
     """Return the changes in these items, each with the doubt that it casts on facts."""
     found = [
-        (change, Doubt(change.text, min(message_at(item.item) or now, now), session, turn))
+        (
+            change,
+            Doubt(
+                replace_secrets(change.text), min(message_at(item.item) or now, now), session, turn
+            ),
+        )
         for item, change in _certain_changes([item for _, item in items])
     ]
     return found[::-1]
@@ -88,6 +96,12 @@ def _read_matches(items: Sequence[TurnItem]) -> None:
 def _read_statements(items: Sequence[TurnItem]) -> None:
     _read_matches(items)
     _read_changes(items)
+    for item in items:
+        if item.role == "user" and not is_data(item.item):
+            text, requests = memory_requests(item.text[:TEXT_CHARS_READ])
+            spans = [span for request in requests for span in request.contents]
+            item.asks_to_remember = bool(spans)
+            item.secret_request = any(remembered(text, *span) is None for span in spans)
 
 
 def _read_changes(items: Sequence[TurnItem]) -> None:

@@ -35,6 +35,7 @@ from memsvc.core.ranking import (
     bm25_term_score,
 )
 from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
+from memsvc.core.secrets import is_code
 from memsvc.store.index import Text
 from memsvc.store.recalls import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches
@@ -190,7 +191,7 @@ def fact_chunks(
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
         statement = fact.statement
         by_kind = statement.fact_id in request.ids or (
-            request.wants_profile and statement.tier is FactTier.L0
+            request.wants_profile and statement.tier is FactTier.L0 and not is_code(statement.told)
         )
         if by_kind and statement.identity not in identities:
             chunks.append(
@@ -398,7 +399,7 @@ def remaining(
     """Return what a memory holds beside what was told, the topics of the question first.
 
     Of a memory that is not small only what shares a topic with the question. Messages that facts
-    repeat, questions and thanks are left out. `sessions` are by index."""
+    repeat, questions, thanks and codes are left out. `sessions` are by index."""
     topics = topics_in(question)
     existing = list(latest_by_identity(facts).values())
     own = {
@@ -410,7 +411,7 @@ def remaining(
         score_min = 1.0
     fact_chunks: list[RecalledChunk] = []
     for fact in existing:
-        if EntryPlace(fact.index_id, fact.entry) in told:
+        if EntryPlace(fact.index_id, fact.entry) in told or is_code(fact.statement.told):
             continue
         words = f"{fact.statement.told} {fact.statement.keywords}"
         score = shared_topics(topics, topics_in(words)) if topics else 0.0
@@ -422,7 +423,7 @@ def remaining(
         fact_chars[evidence.session, evidence.turn] += len(fact.statement.told)
     ranked: list[tuple[EntryPlace, Ranked]] = []
     for place, text in own.items():
-        if place in told or is_question(text.text):
+        if place in told or is_question(text.text) or is_code(text.text):
             continue
         if fact_chars[sessions[place.index_id], turn_of(text.ref)] > STATED_SHARE * len(text.text):
             continue
