@@ -1,6 +1,7 @@
 """A session's owner may say how long its memory is kept, and whether anything is kept at all."""
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -286,3 +287,50 @@ def test_facts_last_but_for_plans_and_tasks_whose_day_is_over(
     text: str, fact_id: str, expected: datetime | None
 ) -> None:
     assert stated(text)[fact_id] == expected
+
+
+REMINDERS = (
+    "Remind me to renew the passport in two weeks.",
+    "Erinnere mich in zwei Wochen daran, den Pass zu verlängern.",
+    "Rappelle-moi de renouveler mon passeport dans deux semaines.",
+    "Recuérdame renovar el pasaporte en dos semanas.",
+    "两周后提醒我续护照。",
+    "二週間後にパスポートを更新することを思い出させて。",
+)
+FLIGHTS = (
+    "Next Friday I fly to Oslo.",
+    "Nächsten Freitag fliege ich nach Oslo.",
+    "Vendredi prochain je prends l'avion pour Oslo.",
+    "El próximo viernes vuelo a Oslo.",
+    "下周五我飞奥斯陆。",
+    "来週の金曜日にオスロに飛びます。",
+)
+APPOINTMENTS = (
+    "My dentist appointment is tomorrow at 3 pm.",
+    "Mein Zahnarzttermin ist morgen um 15 Uhr.",
+    "Mon rendez-vous chez le dentiste est demain à 15 h.",
+    "Mi cita con el dentista es mañana a las 3.",
+    "我的牙医预约是明天下午三点。",
+    "我明天下午三点看牙医。",
+    "歯医者の予約は明日の午後3時です。",
+    "明日の午後3時に歯医者の予約があります。",
+)
+
+
+@pytest.mark.parametrize(
+    ("texts", "fact_id", "days"),
+    [(REMINDERS, "user_reminder", 15), (FLIGHTS, "user_plan", 15), (APPOINTMENTS, "user_plan", 2)],
+)
+def test_reminder_or_plan_ends_when_its_day_is_over(
+    texts: Sequence[str], fact_id: str, days: int
+) -> None:
+    today = NOW.replace(hour=0, minute=0, second=0)
+    assert [stated(text).get(fact_id) for text in texts] == [today + timedelta(days)] * len(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["My yoga class is on Friday.", "His appointment is tomorrow.", "Is my appointment tomorrow?"],
+)
+def test_habit_question_and_plan_of_another_are_no_plan(text: str) -> None:
+    assert "user_plan" not in stated(text)
