@@ -11,6 +11,7 @@ from memsvc.core.facts import Claim, Statement
 from memsvc.core.rules import extraction
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
+from memsvc.styles.turns import policy
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import REREAD_JOB
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
@@ -105,3 +106,61 @@ async def test_a_fact_whose_turn_is_gone_stays_as_it_is(
     older_rules.undo()
     await reread(door)
     assert (await door("memory_list_facts", **U1))["facts"] == before
+
+
+async def swept(door: Door, clock: FakeClock, *said: tuple[str, str]) -> None:
+    """Say sentences to an older version, a day apart, and let it remove what expired."""
+    with pytest.MonkeyPatch.context() as older:
+        older.setattr(policy, "LASTING_IDS", frozenset())
+        for number, (session, text) in enumerate(said):
+            await say(door, f"t{number}", text, user_id="u1", session=session)
+            clock.advance(days=1)
+        clock.advance(days=10)
+        for session, _ in said:
+            await door("memory_run_maintenance", session_id=session)
+
+
+async def lasting(door: Door) -> dict[str, str]:
+    """The facts of the user that hold, by value, with the day since when."""
+    listed = (await door("memory_list_facts", **U1))["facts"]
+    return {fact["value"]: fact["valid_from"][:10] for fact in listed}
+
+
+async def test_removed_likes_are_read_again_in_the_order_in_which_they_were_said(
+    door: Door, clock: FakeClock, database: Database, tokens: O200kCounter, scope: Scope
+) -> None:
+    await swept(
+        door,
+        clock,
+        ("s1", "I like jazz."),
+        ("s2", "I like opera. I hate coriander."),
+        ("s1", "I don't like opera anymore."),
+        ("s2", "I like tennis."),
+        ("s1", "I need milk today."),
+    )
+    assert await lasting(door) == {}
+    await say(door, "t9", "I hate tennis.", user_id="u1", session="s3")
+    for _ in range(2):  # a second run finds nothing to do
+        await reread(door)
+        found = await lasting(door)
+        assert {name: found[name] for name in ("jazz", "coriander")} == {
+            "jazz": "2026-01-05",
+            "coriander": "2026-01-06",
+        }
+        listed = (await door("memory_list_facts", **U1))["facts"]
+        likes = sorted(fact["value"] for fact in listed if fact["fact_id"] == "user_like")
+        assert likes == ["jazz"]
+    rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
+    assert await rebuilding.check_user(scope, "u1", ["s1", "s2", "s3"]) == Counter()
+
+
+async def test_removed_like_is_read_once_and_not_again_after_it_was_forgotten(
+    door: Door, clock: FakeClock
+) -> None:
+    await swept(door, clock, ("s1", "I like jazz."), ("s1", "I like opera."))
+    await door("memory_forget", **U1, query="opera", dry_run=False)
+    await reread(door)
+    assert await lasting(door) == {"jazz": "2026-01-05"}
+    await door("memory_forget", **U1, query="jazz", dry_run=False)
+    await reread(door)
+    assert await lasting(door) == {}

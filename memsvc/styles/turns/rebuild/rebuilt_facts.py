@@ -11,22 +11,24 @@ import orjson
 from memsvc.core.background import run_in_thread
 from memsvc.core.call_context import step_done
 from memsvc.core.facts import (
+    Claim,
     Evidence,
     Fact,
     FactState,
     FactTier,
     Merge,
     Statement,
+    lasting_statements,
     normalized_value,
     slot_of,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
+from memsvc.core.items import message_at, role_of, user_message
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.timestamp import offset_of
 from memsvc.core.tools import Job
-from memsvc.store import derived, derived_index, facts, files, index, tree
+from memsvc.store import derived, derived_index, facts, files, index, sessions, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import same_value
 from memsvc.store.derived_index import compare_index
@@ -37,6 +39,12 @@ from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.file_layout import session_root
+from memsvc.styles.turns.maintenance.raw_archive import (
+    EventLine,
+    event_files,
+    forgotten_turns,
+    lines_of,
+)
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_index import TurnIndex
 
@@ -48,6 +56,8 @@ TEXT_CHARS_MAX: Final = 64_000
 """A turn with a longer message is not read again: its middle would be missing."""
 
 _FIRST: Final = (-(2**63), -1)
+_REMOVED_READ: Final = "removed_facts_read"
+"""Counter of a session of which removed facts were read again."""
 Turn = tuple[str, str]
 """A session and a turn of it."""
 
@@ -271,13 +281,17 @@ class _ReadAgain:
 
 @frozen
 class FactRereading:
-    """Gives facts of older versions the clause that says them.
+    """Gives facts of older versions the clause that says them, and brings back what lasts.
 
     Active facts of rules without a statement are looked up in their turns by the rules of today: a
     fact keeps its record and its time, and gets its statement, and the topic and value that rules
     read in it today, such as a negation; one that its turn does not state by these rules is
     deleted, with a record, and can be restored. Facts of imports, models and persons, and those
-    without a turn, stay as they are. A run that was killed is simply run again."""
+    without a turn, stay as they are.
+
+    Likes, dislikes and projects that an older version removed after a week are read once more from
+    all turns of their user, in the order in which these were said. A run that was killed is simply
+    run again."""
 
     database: Database
     clock: Clock
@@ -289,14 +303,14 @@ class FactRereading:
         return Job(name=REREAD_JOB, run=self.run, interval_s=INTERVAL_S)
 
     async def run(self, scope: Scope, subject: str) -> None:
-        """Job: read the facts of a project again, some of one index at a time."""
+        """Job: read the facts of a project again, some of an index at a time, and removed ones."""
         del subject
         last = _FIRST
         while True:
             async with self.database.begin_read(scope) as tx:
                 page = await derived.without_statement(tx, after=last, limit=FACTS_A_STEP)
             if not page:
-                return
+                break
             index_id, source = page[0].index_id, page[0].statement.evidence
             target_index = turn_index.new_facts(source.session, source.user)
             before, last = last, (index_id, ENTRY_MAX)
@@ -305,6 +319,56 @@ class FactRereading:
                 await self._read_again(scope, target_index, before, entry)
                 last = (index_id, entry)
             step_done()
+        while True:
+            async with self.database.begin_read(scope) as tx:
+                found = await sessions.next_with_removed_facts(tx, _REMOVED_READ)
+            if found is None:
+                return
+            await self._bring_back(scope, *found)
+            step_done()
+
+    async def _bring_back(self, scope: Scope, user: str, names: Sequence[str]) -> None:
+        """Store the lasting facts of a user again that were removed, from their turns."""
+        claims: list[Claim] = []
+        for session in names:
+            async with self.database.begin_read(scope) as tx:
+                lines = await _own_lines(tx, session, user)
+            claims += await run_in_thread(
+                sum(line.place[2] for line in lines), _claims_in, lines, session
+            )
+            step_done()
+        claims.sort(key=lambda claim: claim.message_at or datetime.min.replace(tzinfo=UTC))
+        stated = lasting_statements(claims)
+        target_index = turn_index.new_facts(names[0], user)
+        async with self.database.begin(
+            scope,
+            locks=[index_lock(target_index.name)],
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
+        ) as tx:
+            others = [
+                (other.fact_id, other.key, slot_of(other.value))
+                for statement in stated
+                for other in statement.conflicts
+            ]
+            known = await facts.history(
+                tx, [target_index.number], [*(one.identity for one in stated), *others]
+            )
+            await self._store(
+                tx, target_index, [one for one in stated if not _is_known(one, known)]
+            )
+            for session in names:
+                await sessions.count(tx, session, {_REMOVED_READ: 1})
+
+    async def _store(self, tx: Tx, target_index: TurnIndex, stated: Sequence[Statement]) -> None:
+        if not stated:
+            return
+        now = self.clock.now()
+        merge = Merge(tuple(stated), (), 0)
+        new_facts = [StatementWithExpiry(one, None, one.message_at) for one in stated]
+        lines = file_layout.fact_lines(merge, new_facts, now)
+        await append(tx, lines, owner=file_layout.OWNER, now=now)
+        first = await index.add(tx, {target_index.name: facts.entries(new_facts, now)})
+        await facts.apply(tx, target_index.number, first[target_index.name], merge, new_facts, now)
 
     async def _read_again(
         self, scope: Scope, target_index: TurnIndex, after: tuple[int, int], last: int
@@ -364,6 +428,39 @@ class FactRereading:
         await facts.put(tx, filled)
         await compare_entries(tx, target_index, fix=True)
         await compare_index(tx, target_index.name, fix=True)
+
+
+async def _own_lines(tx: Tx, session: str, user: str) -> list[EventLine]:
+    """Return what a user said in a session and was not forgotten."""
+    event_file_list = await event_files(tx, session)
+    forgotten = await forgotten_turns(tx, event_file_list)
+    return [
+        line
+        for file in event_file_list
+        for line in await lines_of(tx, file)
+        if line.user == user and line.turn not in forgotten and role_of(line.item) == "user"
+    ]
+
+
+def _claims_in(lines: Sequence[EventLine], session: str) -> list[Claim]:
+    """Return the claims of what a user said, each with its time."""
+    return [
+        replace(claim, message_at=min(message_at(line.item) or line.message_at, line.message_at))
+        for line in lines
+        for claim in extract(
+            [(line.event, line.item)], session=session, turn=line.turn, user=line.user
+        )
+    ]
+
+
+def _is_known(statement: Statement, known: Sequence[Fact]) -> bool:
+    """Return whether a statement has a fact, in any state, or a later one contradicts it."""
+    return any(
+        fact.statement.identity == statement.identity
+        or (fact.statement.slot == statement.slot and fact.valid_from > said_at)
+        for fact in known
+        if (said_at := statement.message_at) is not None
+    )
 
 
 def _compared(
