@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, get_args
@@ -152,6 +152,11 @@ class Fact:
     def is_valid(self, now: datetime) -> bool:
         """Return whether the fact is active and has not expired."""
         return self.state is FactState.ACTIVE and (self.expires_at is None or self.expires_at > now)
+
+    def at(self, time: datetime) -> "Fact":
+        """Return the fact as it was at a time: without a doubt that arose later."""
+        is_later = self.doubt is not None and self.doubt.said_at > time
+        return replace(self, doubt=None) if is_later else self
 
 
 @frozen

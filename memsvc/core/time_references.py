@@ -67,7 +67,7 @@ _UNIT_WORDS: Final = (
 )
 _UNITS: Final = {word: unit for unit, words in _UNIT_WORDS for word in words.split()}
 _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 30.44, "year": 365.25}
-_DAY_NUMBERS: Final = {
+DAY_NUMBERS: Final = {
     word: number
     for number, words in enumerate(
         (
@@ -99,7 +99,7 @@ _PERIOD_BY_NAME: Final = {
     for word in words.split()
 }
 _PERIOD: Final = _any(_PERIOD_BY_NAME)
-_DAY_NAME: Final = _any(_DAY_NUMBERS)
+_DAY_NAME: Final = _any(DAY_NUMBERS)
 _AMOUNT: Final = rf"(?P<amount>\d{{1,3}}|{_any(_NUMBERS)})"
 _UNIT: Final = rf"(?P<unit>{_any(_UNITS)})"
 _RELATIVE_PATTERNS: Final = tuple(
@@ -225,7 +225,7 @@ def _ahead(text: str, day_start: datetime) -> Iterator[TimeSpan]:
         length = amount * _UNIT_DAYS[_UNITS[match["unit"]]] * DAY
         yield TimeSpan(day_start, day_start + min(length, 36500 * DAY) + DAY, 1.0)
     for match in _DAY_AHEAD.finditer(text):
-        days = (_DAY_NUMBERS[match["what"]] - day_start.weekday() - 1) % 7 + 1
+        days = (DAY_NUMBERS[match["what"]] - day_start.weekday() - 1) % 7 + 1
         yield _days(day_start + days * DAY, 1)
     yield from _next(text, day_start)
     for _, _, named in find_date_names(text):
@@ -287,8 +287,8 @@ def _relative_span(day_start: datetime, amount: int, unit: str) -> Iterator[Time
 
 
 def _last(day_start: datetime, what: str) -> TimeSpan:
-    if what in _DAY_NUMBERS:
-        return _days(day_start - ((day_start.weekday() - _DAY_NUMBERS[what] - 1) % 7 + 1) * DAY, 1)
+    if what in DAY_NUMBERS:
+        return _days(day_start - ((day_start.weekday() - DAY_NUMBERS[what] - 1) % 7 + 1) * DAY, 1)
     period = _PERIOD_BY_NAME[what]
     if period == "weekend":
         return _days(day_start - (day_start.weekday() + 2) * DAY, 2)

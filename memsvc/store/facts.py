@@ -83,25 +83,37 @@ CURRENT_PROFILE = f"""
 PROFILE_AT = VALID_AT.replace(
     "AND NOT forgotten", "AND NOT forgotten AND fact_id = ANY($12::text[])"
 )
-# What became of facts that were learned from the items $9 (indexes) and $10 (entries), which are
-# among those `said`: the newest value of those that ended, the doubt about those that hold. One
-# index scan finds them by when they were said.
+# What had become, at a time ($4), of facts that were learned from the items $9 (indexes) and $10
+# (entries), which are among those `said`: the newest value of those that ended, or else what
+# replaced them, and the doubt about those that hold. One index scan finds them by when they were
+# said.
 OUTDATED = """
-    SELECT e.book, e.entry, f.session, f.state, f.doubt ->> 'text' AS doubt, f.valid_to,
-        f.value, n.value AS newer
+    SELECT e.book, e.entry, f.session, f.state, f.doubt ->> 'text' AS doubt,
+        f.doubt ->> 'said_at' AS doubted_at, f.value,
+        CASE WHEN f.valid_to <= $4 THEN f.valid_to END AS valid_to,
+        coalesce(n.value, r.value) AS newer
     FROM (
         SELECT *, evidence ->> 'session' AS session, evidence ->> 'item' AS item FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
             AND valid_from = ANY(ARRAY(SELECT said_at FROM said))
-            AND (state <> 'active' OR doubt IS NOT NULL) OFFSET 0
+            AND (valid_to <= $4 OR (doubt ->> 'said_at')::timestamptz <= $4) OFFSET 0
     ) AS f JOIN said AS e ON e.said_at = f.valid_from AND e.ref = f.item
         AND (e.book, e.entry) IN (SELECT * FROM unnest($9::int8[], $10::int4[]))
     LEFT JOIN LATERAL (
         SELECT coalesce(nullif(statement, ''), value) AS value FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND fact_id = f.fact_id
             AND key = f.key AND slot = f.slot AND state = 'active' AND value <> f.value
+            AND valid_from <= $4
         ORDER BY valid_from DESC LIMIT 1
     ) AS n ON true
+    LEFT JOIN LATERAL (
+        SELECT coalesce(nullif(statement, ''), value) AS value FROM facts
+        WHERE n.value IS NULL AND tenant = $1 AND project = $2 AND book = ANY($5::int8[])
+            AND valid_from BETWEEN f.valid_from AND $4 AND NOT forgotten
+            AND (record = f.superseded_by OR (fact_id = f.fact_id AND key = f.key
+                AND slot = f.slot AND value <> f.value AND valid_to > $4))
+        ORDER BY valid_from DESC LIMIT 1
+    ) AS r ON true
 """
 
 

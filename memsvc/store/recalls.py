@@ -69,6 +69,7 @@ class OutdatedFact:
     session: str
     state: str
     doubt: str | None
+    doubted_at: str | None
     valid_to: str | None
     value: str
     newer: str | None
@@ -76,9 +77,16 @@ class OutdatedFact:
     @property
     def superseded_by(self) -> str:
         """Return what is to be told instead: the newer value, the doubt, or when it ended."""
+        if self.valid_to is None:
+            return self.doubt or ""
         if self.state == FactState.DELETED:
-            return f"taken back on {(self.valid_to or '')[:10]}"
-        return self.doubt or self.newer or ""
+            return f"taken back on {self.ended_on}"
+        return self.newer or self.doubt or f"no longer since {self.ended_on}"
+
+    @property
+    def ended_on(self) -> str:
+        """Return the day on which it ended, or came in doubt."""
+        return (self.valid_to or self.doubted_at or "")[:10]
 
 
 @frozen
@@ -100,7 +108,7 @@ async def read(
 ) -> RecallContent:
     """Return the current facts and insights, and the items with texts up to `chars_max`.
 
-    With `as_of`, every fact of the indexes that held at that time, the latest BELIEVED_MOST.
+    With `as_of`, every fact of the indexes that held at that time, without later doubts.
     """
     query = (
         facts.VALID_AT
@@ -132,11 +140,12 @@ async def read(
         )
     )
     items = map(Text.of, *columns)
+    found = [
+        facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at"))
+        for item in row["facts"] or ()
+    ]
     return RecallContent(
-        [
-            facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at"))
-            for item in row["facts"] or ()
-        ],
+        [fact if as_of is None else fact.at(as_of) for fact in found],
         {
             EntryPlace(item.index_id, item.entry): item
             for item in insight_rows
@@ -147,7 +156,7 @@ async def read(
             for index_id, item in zip(row["book"] or (), items, strict=True)
         },
         SessionUser(**row["session"]) if row["session"] else None,
-        _outdated(row["outdated"] or () if as_of is None else ()),
+        _outdated(row["outdated"] or ()),
         {int(number): name for number, name in (row["names"] or {}).items()},
     )
 

@@ -13,25 +13,25 @@ GENERAL: Final = """
     passed … on to; passed … to; took over; taken over; outgrew; outgrown; replaced; swapped; for good; for keeps; weaned; came off;
     taken off; took me off; took … off; lapsed; expired; ran out; discontinued; closed down; shut down; went bust; fed up; put paid to;
     is dead; are dead;  went across; gone for; ditched; scrapped; axed; pulled out; pulled the; retired; sold; over to;
-    ended; finished with; done with; back on my; back to; unsubscribed; uninstalled; broke; ripped out; torn out; got rid of; threw out; thrown out; binned; gave away; given away; stolen; no more; all over; packed in; jacked in; went under;
-    nicht mehr; kein* … mehr; aufgegeben; umgestiegen; umgestellt; gewechselt; wechsel*; stattdessen; neuerdings; ab sofort; ab jetzt;
+    postponed; pushed back; put back; brought forward; ended; finished with; done with; back on my; back to; unsubscribed; uninstalled; broke; ripped out; torn out; got rid of; threw out; thrown out; binned; gave away; given away; stolen; no more; all over; packed in; jacked in; went under;
+    verschoben; verlegt; nicht mehr; kein* … mehr; aufgegeben; umgestiegen; umgestellt; gewechselt; wechsel*; stattdessen; neuerdings; ab sofort; ab jetzt;
     ab heute; von nun an; abgesagt; abbestellt; gekundigt; kundigung; ubergeben; ubernimmt; ubernommen; abgegeben; vorbei; doch nicht;
     umentschieden; abgeschafft; beendet; eingestellt; abgesetzt; aufgehort; hingeschmissen; geschmissen; ersetzt; bis auf weiteres; abgeschaltet; verkauft; rausgerissen; ausgebaut; verschenkt; entsorgt; gestohlen; getauscht;
-    ya no; deje; dejado; dejamos; dejo de; cambie; cambiamos; cambiado; cambio a; en vez de; en lugar de; desde entonces; a partir de;
+    aplaz*; pospu*; ya no; deje; dejado; dejamos; dejo de; cambie; cambiamos; cambiado; cambio a; en vez de; en lugar de; desde entonces; a partir de;
     cancele; cancelo; cancelamos; cancelado; cancelada; cancelaron; cancelar; suspend*; anul*; cerraron; cerro; me pase; nos pasamos; se acabo; se termino; apague; resulta que; de opinion; sustitu*; reemplaz*;
     vendi; vendimos; vendieron; vendido; regale; dimos de baja; di de baja; de baja; ahora nos; quitado; quitaron; lo quite; la quite; quite el; quite la; quite los; quite las; me quite; abandon*;
     ne … plus; n … plus; j … plus; arrete*; laisse* tomber; change de; changer de; change pour; changee; changees; change d; a change; ai change; avons change; ont change; est change; passe* a; passe* au; passe* chez; passe* sur; au lieu; desormais; dorenavant;
-    annul*; supprim*; a coupe; flambeau; remplac*; resilie; resiliee; resilier; resiliation; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; vendu; vendue; vendus; revendu; jete; a ferme;
+    repousse a; repoussee a; reporte a; reportee a; decale; decalee; suis passe* de; sommes passe* de; est passe* de; sont passe* de; annul*; supprim*; a coupe; flambeau; remplac*; resilie; resiliee; resilier; resiliation; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; vendu; vendue; vendus; revendu; jete; a ferme;
     不再; 再也; 改成; 改为; 改用; 改报; 改去; 改做; 改吃; 换到; 换成; 换了; 换去; 转到; 转去; 转网; 转成; 迁到; 取消; 停了; 停掉; 放弃; 下线; 戒了; 戒掉; 交给; 移交; 不干了; 不用了;
-    不吃了; 不去了; 不喝了; 不做了; 不学了; 不玩了; 注销; 退了; 退掉; 黄了; 吹了; 告吹; 停用; 弃用; 卖了; 卖掉; 扔了; 送人; 丢了;
+    推迟; 延期; 改到; 不吃了; 不去了; 不喝了; 不做了; 不学了; 不玩了; 注销; 退了; 退掉; 黄了; 吹了; 告吹; 停用; 弃用; 卖了; 卖掉; 扔了; 送人; 丢了;
     やめた; やめて; やめま; やめちゃ; 止めた; 変えた; 変えま; 変更; 変わった; 変わりま; 切り替え; 乗り換え; 移行; 移りま; 移った; 解約; キャンセル; 中止; 代わりに; 引き継; 諦め; 卒業;
-    もう行; もう使; 売った; 売って; 売りま; 捨てた; 処分; 譲っ; 続けられ; ことになりま; ことになった; 手放; なくなっ; 休止; 退会; 廃止
+    延び; 延期; もう行; もう使; 売った; 売って; 売りま; 捨てた; 処分; 譲っ; 続けられ; ことになりま; ことになった; 手放; なくなっ; 休止; 退会; 廃止
 """
 """What ended may be anything: it has to share words or a topic."""
 
 WEAK: Final = """
     now; nowadays; these days; from today; as of; from now on; going forward; instead; finally; anymore; any more; new; gone; left; lost; first day;
-    for good; tomorrow; started; starting; you'll find me; after all; broken; stopped;
+    for good; tomorrow; starting; you'll find me; after all; broken; stopped;
     jetzt; nun; inzwischen; mittlerweile; seitdem; neu; neue; neuer; neuen; neues; statt; weg; ab morgen;
     ahora; al final; por fin; nuevo; nueva; anoche; ayer; ultimo; ultima; ya tengo; ya estoy;
     maintenant; depuis; finalement; nouveau; nouvelle; nouvel; hier; d'ores;
@@ -40,15 +40,29 @@ WEAK: Final = """
 """
 """Words that a change often has and other sentences as well: never enough to doubt a fact."""
 
+AGAIN: Final = """
+    again; started; taken up; took … up; resumed;
+    wieder; angefangen; de nuevo; otra vez; he vuelto a; vuelvo a; volvi a; empece a; retom*; a nouveau; de nouveau; recommenc*; repris; me suis remis; me suis remise;
+    又; 重新; 开始; また; 再び; 始め
+"""
+"""Words of what is taken up: they put in doubt what denied it, and nothing else."""
+
+CORRECTION: Final = """
+    correction; i meant; korrektur; ich meinte; je voulais dire; correccion; quise decir; queria decir; 更正; 我是说; 说错了; 訂正; 言い間違*
+"""
+"""Words that put right what was said just before."""
+
 BY_TOPIC: Final[Mapping[str, str]] = {
     "home": """
         moved to; moved out; moved in; moved into; moved from; moved away; moved back; moving to; moving out; i moved; we moved; 've moved; just moved; relocated; relocating; the keys;
-        boxes are; unpacked; lease; evicted; new place; new flat; new apartment; new address; new house; settled in; downsized; tenancy;
-        umgezogen; ausgezogen; eingezogen; weggezogen; hingezogen; umzug; umziehen; ausgepackt; mietvertrag; neue wohnung; neue adresse; neuen wohnung;
-        me mude; mudamos; mudado; mudada; mudanza; las llaves; nuevo piso; nueva casa; nueva direccion;
-        demenag*; emmenag*; les cles; nouvel appart*; nouvelle adresse; nouvelle maison; le bail;
+        boxes are; unpacked; lease; evicted; new place; new flat; new apartment; new house; settled in; downsized; tenancy;
+        umgezogen; ausgezogen; eingezogen; weggezogen; hingezogen; umzug; umziehen; ausgepackt; mietvertrag; neue wohnung; neuen wohnung;
+        me mude; mudamos; mudado; mudada; mudanza; las llaves; nuevo piso; nueva casa;
+        demenag*; emmenag*; les cles; nouvel appart*; nouvelle maison; le bail;
         搬到; 搬家; 搬去; 搬走; 搬来; 搬进; 搬出; 搬回; 退租; 租约; 新家; 扎根; 定居; 落户; 行李;
         引っ越; 引越; 転居; 越してき; 退去; 新居; 転勤""",
+    "address": """
+        new address; neue adresse; neuen adresse; nueva direccion; nouvelle adresse; 新地址; 新住址; 新しい住所""",
     "job": """
         quit; resign*; in my notice; my notice; fired; laid off; made redundant; sacked; let me go; promoted; promotion; bumped up; new job; new role; new position; new employer;
         retired; retirement; first day at; stepped down; start at; starting at; started at; joined; changed jobs; switched jobs;

@@ -8,10 +8,12 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
-from memsvc.core.facts import Claim, Doubt, Fact, Merge, Statement
+from memsvc.core.facts import Claim, Doubt, Evidence, Fact, Merge, Statement, slot_of
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.change_words import (
+    AGAIN,
     BY_TOPIC,
+    CORRECTION,
     EVENT,
     FAMILY,
     GENERAL,
@@ -25,7 +27,9 @@ from memsvc.core.rules.change_words import (
 from memsvc.core.rules.own_words import own_spans
 from memsvc.core.rules.statements import grammars_for
 from memsvc.core.rules.word_groups import is_done_by_others
+from memsvc.core.secrets import is_secret
 from memsvc.core.text_cache import TextCache
+from memsvc.core.time_references import DAY_NUMBERS
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
@@ -40,16 +44,21 @@ EVENT_CHARS_MAX: Final = 400
 QUESTIONED_MAX: Final = 8
 """Facts that one change puts in doubt by its topic alone."""
 NEGATION_CHARS: Final = 24
+NEW_WORDS_MAX: Final = 2
+"""Words of what took the place of something, unless it is a name."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
-_SENTENCE: Final = re.compile(r"[^\n。！？!?.;；…]*(?:[。！？!?;；…\n]|\.(?=\s|$)|\.|$)")
+_SENTENCE: Final = re.compile(
+    r"(?:[^\n。！？!?.;；…]|\.(?=\w)|(?<=\d)\.(?= (?:[a-zäöü]|Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))*"
+    r"(?:[。！？!?.;；…\n]|$)"
+)
 _CLAUSE_END: Final = re.compile(
     r"[,，、:：()（）]|\s[-–—]+\s|…|\b(?:and|but|so|und|aber|y|pero|et|mais)\b"
 )
 _EVENT: Final = re.compile(EVENT)
 _NEGATED: Final = re.compile(
-    r"(?:\bnot|n't|\bnever|\bnicht|\bnie|\bno|\bnunca|\bpas|没|没有|不想|未)\W*(?:\w+\W+)?$"
+    r"(?:(?:\b(?:not|never|nicht|nie|no|nobody|nunca|pas)|n't)\b|没|没有|不想|未)\W*(?:\w+\W+)?$"
 )
 _NAMED_LOSS: Final = re.compile(
     r"\W*(?:[^\W\d_a-z]\w+\W+){1,3}(?:has |is |ist |est )?"
@@ -57,6 +66,53 @@ _NAMED_LOSS: Final = re.compile(
 )
 """A death of somebody with a name, who has to be named by a fact."""
 _QUESTION: Final = ("?", "？")
+_WORDLIKE: Final = r"[^\s,，、;；。!！?？:()]*[^\s,，、;；。!！?？:().]"
+_OLD: Final = (
+    r"(?:(?:the|my|our|das|dem|den|der|die|le|la|les|el|los|las) )?"
+    rf"(?P<old>{_WORDLIKE}(?: {_WORDLIKE}){{0,3}}?)"
+)
+_NEW: Final = rf"(?P<new>{_WORDLIKE}(?: {_WORDLIKE}){{0,3}})"
+_OLD_END: Final = (
+    r"(?=[,.;!?]|$| (?:since|from|as|because|for|now|any|seit|ab|weil|jetzt|mehr|depuis|car"
+    r"|maintenant|plus|desde|porque|ahora)\b)"
+)
+_BEFORE: Final = r"(?:(?P<new>[A-ZÀ-Þ0-9][\w.'-]*)(?: (?:now|jetzt|nun|maintenant|ahora))?,? )?"
+_HAN: Final = "[^，。！？、,.\\s]{1,20}?"
+_MOVES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\bfrom {_OLD} (?:over )?to {_NEW}",
+        rf"\b[Vv]o[nm] {_OLD} (?:auf|zu[mr]?|nach|in) {_NEW}",
+        rf"\b(?:d[eu] |des |del |d['’]){_OLD} (?:à|aux?|vers|chez|al?|para) {_NEW}",
+        rf"[从把由](?P<old>{_HAN})[全都]*[换转迁改切搬][到成为用去]+了?(?P<new>{_HAN})了?(?=[，。！,.]|$)",
+        rf"(?P<old>{_HAN})(?:から|を?やめて、?|を?解約して、?)(?P<new>{_HAN})[にへ]",
+    )
+)
+"""From one thing to another: beside a word of change the first gave way to the second."""
+_PREFERRED: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_BEFORE}(?:instead of|rather than|statt|anstelle von|au lieu d[eu]|en vez de|en lugar de) {_OLD}{_OLD_END}",
+        rf"\b(?:not|nicht|pas|no es) {_OLD},? (?:but|sondern|mais|sino) {_NEW}",
+        rf"{_BEFORE}(?<=, )(?:and not|not|nicht|pas|y no|no) {_OLD}{_OLD_END}",
+        rf"\b(?:no longer|nicht mehr|ya no|don't|doesn't) {_OLD}{_OLD_END}",
+        rf"(?:不是|不用|不再用?)(?P<old>{_HAN})了?[，,]?[而改]?[是用](?P<new>{_HAN})(?:了|(?=[，。！,.]|$))",
+        rf"(?P<old>{_HAN})(?:の[代か]わりに|[でじ]ゃ?はなくて?、?)(?P<new>{_HAN})(?=[をにで。！]|$)",
+    )
+)
+"""One thing and not another: beside a word of now, or of change, the other holds no more."""
+_NOW: Final = re.compile(
+    r"\b(?:now|nowadays|these days|from (?:today|now)|jetzt|nun|ab (?:heute|sofort)|neuerdings"
+    r"|maintenant|desormais|dorenavant|ahora|a partir de)\b|现在|以后|改|今は|今後|これから"
+)
+_NEGATIVE: Final = re.compile(
+    r"n't\b|\b(?:not|no|never|nicht|kein\w*|nie|ne|n|pas|jamais|nunca|sin)\b|不|没|未|ない|ません"
+)
+_STOPS: Final = " .!。！"
+_NUMBER: Final = re.compile(r"\d+")
+_WEEKDAY: Final = re.compile(
+    rf"\b(?:{'|'.join(sorted(DAY_NUMBERS))})s?\b|(?:周|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜"
+)
 _COMMON: Final = frozenset(
     terms(
         "time day week month year today yesterday tomorrow morning evening night last next first new old now always"
@@ -90,9 +146,13 @@ class Phrases:
 
     def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
         """Return the labels of the phrases in a text, without those right after `refused`."""
+        return {label for label, _ in self.found_in(words, refused)}
+
+    def found_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[tuple[str, str]]:
+        """Return the phrases in a text with their labels, without those right after `refused`."""
         return {
-            label
-            for label, start in self._matches(words)
+            (label, phrase)
+            for label, phrase, start in self._matches(words)
             if refused is None or not refused.search(words[max(0, start - NEGATION_CHARS) : start])
         }
 
@@ -100,16 +160,16 @@ class Phrases:
         """Return whether a text has one of the phrases."""
         return next(self._matches(words), None) is not None
 
-    def _matches(self, words: str) -> Iterator[tuple[str, int]]:
+    def _matches(self, words: str) -> Iterator[tuple[str, str, int]]:
         for start in self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}:
             for label, part, phrase in self._by_prefix[start]:
                 if part in words:
                     for match in _compiled(phrase).finditer(words):
-                        yield label, match.start()
+                        yield label, phrase, match.start()
         if _CJK.search(words):
             for phrase, labels in self._by_phrase.items():
                 if (at := words.find(phrase)) >= 0:
-                    yield from ((label, at) for label in labels)
+                    yield from ((label, phrase, at) for label in labels)
 
 
 def _normalized(phrase: str) -> str:
@@ -144,13 +204,18 @@ class Change:
 
     `text` has 200 characters at most. `expired_topics` are the topics whose facts its words of
     change end, `topics` those that it is about. One that is `weak` may say something else, as news
-    that something happened: it puts nothing in doubt."""
+    that something happened: it puts nothing in doubt, unless it `resumes` what was denied or had
+    ended. `replaced` are the things that gave way to others, each with what it gave way to, ""
+    where that is not read; `corrects` says that it puts right what was said just before."""
 
     sentence: str
     text: str
     expired_topics: frozenset[str]
     topics: frozenset[str]
     weak: bool
+    resumes: bool = False
+    corrects: bool = False
+    replaced: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def terms(self) -> frozenset[str]:
@@ -163,13 +228,28 @@ class Change:
         return self.terms & _name_terms(self.text)
 
     @property
+    def may_end_facts(self) -> bool:
+        """Return whether facts are to be compared with it."""
+        return self.resumes or not self.weak
+
+    @property
+    def is_news(self) -> bool:
+        """Return whether it is told beside what was said before it: more than "again" says so."""
+        return not self.resumes or _may_tell_event(self.sentence)
+
+    @property
     def is_short(self) -> bool:
         """Return whether the change is all that its sentence says; others say it by the way."""
         return len(self.terms) <= SHORT_TERMS
 
 
-_GENERAL, _WEAK = "general", "weak"
-_CHANGE_PHRASES: Final = Phrases({**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK})
+_GENERAL, _WEAK, _AGAIN, _CORRECTION = "general", "weak", "again", "correction"
+_CHANGE_PHRASES: Final = Phrases(
+    {**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK, _AGAIN: AGAIN, _CORRECTION: CORRECTION}
+)
+_UNSURE: Final = frozenset((_WEAK, _AGAIN))
+_KINDS: Final = _UNSURE | {_GENERAL, _CORRECTION}
+_NAME_RUN: Final = re.compile(r"[A-ZÀ-Þ0-9]\S*(?: [A-ZÀ-Þ0-9]\S*)*")
 _TOPICS: Final = Phrases(TOPIC_WORDS)
 _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SELF})
 _SHARED: Final = frozenset(("love", "life"))
@@ -185,8 +265,8 @@ _MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
 _Told = tuple[set[str], bool, str]
-_Labels = tuple[frozenset[str], frozenset[str], bool]
-"""Of a change the topics that it ends, those that it is about, and whether it is weak."""
+_Labels = tuple[frozenset[str], frozenset[str], bool, bool, bool, tuple[tuple[str, str], ...]]
+"""Of a change all that follows its texts."""
 _Place = tuple[int, int, int, int, _Labels]
 """Where a sentence of change stands in its text, where it stands with its neighbours, its labels.
 """
@@ -209,7 +289,7 @@ def changes_in(text: str) -> tuple[Change, ...]:
 def _name_terms(text: str) -> frozenset[str]:
     words = [
         word
-        for word in _WORD.findall(text)
+        for word in _WORD.findall(_CJK.sub(" ", text))
         if word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
     ]
     return frozenset(terms(" ".join(words)))
@@ -256,16 +336,43 @@ def _told_change(sentence: str) -> _Told | None:
 
 def _labels(sentence: str, told: _Told) -> _Labels:
     labels, is_certain, words = told
+    replaced = tuple(_replaced(sentence, labels)) if is_certain else ()
     context = _PERSON_PHRASES.labels_in(words)
     is_of_others = "others" in context and "self" not in context
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
-    expired_topics = frozenset() if is_of_others else frozenset(labels) - {_GENERAL, _WEAK}
+    expired_topics = frozenset() if is_of_others else frozenset(labels) - _KINDS
     if ("family" in context and "self" not in context) or _is_of_others(sentence):
         topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
     if _RESCHEDULED.search(words):
         topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
-    return expired_topics, topics, not is_certain or labels <= {_WEAK}
+    resumes = is_certain and _AGAIN in labels and labels <= _UNSURE and not replaced
+    weak = not is_certain or (labels <= _UNSURE and not replaced)
+    return (
+        expired_topics,
+        topics,
+        weak,
+        resumes,
+        _CORRECTION in labels,
+        () if is_of_others else replaced,
+    )
+
+
+def _replaced(sentence: str, labels: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the things that a sentence says gave way to others, each with the other."""
+    for clause in _CLAUSE_END.split(sentence):
+        for move in filter(None, (pattern.search(clause) for pattern in _MOVES)):
+            if _CHANGE_PHRASES.labels_in(normalized_text(clause), _NEGATED) - _UNSURE:
+                yield move["old"], _name_in(move["new"])
+    if labels - _UNSURE or _NOW.search(normalized_text(sentence)):
+        for found in filter(None, (pattern.search(sentence) for pattern in _PREFERRED)):
+            yield found["old"], _name_in(found.groupdict().get("new") or "")
+
+
+def _name_in(words: str) -> str:
+    """Return the name that words begin with, or all of them where they begin with none."""
+    name = _NAME_RUN.match(words)
+    return name[0] if name else "" if len(words.split()) > NEW_WORDS_MAX else words
 
 
 def _is_of_others(sentence: str) -> bool:
@@ -304,11 +411,14 @@ def names(change: Change, words: frozenset[str]) -> bool:
 def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     """Return whether a change may end what a text says, because both have the same topic.
 
-    An allergy ends only if the change mentions one: an operation alone does not end it."""
+    An allergy ends only if the change mentions one: an operation alone does not end it. A new
+    address ends a home only where that has a number: it may be in the same town."""
     known = TOPICS_BY_FACT.get(fact_id)
     if fact_id == t.ALLERGY.fact_id and known not in change.topics:
         return False
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
+    if "home" in topics and _NUMBER.search(text):
+        topics |= {"address"}
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
     return not change.weak and not topics.isdisjoint(about)
 
@@ -317,15 +427,15 @@ def questioned(
     merge: Merge,
     known: Sequence[Fact],
     claims: Sequence[Claim],
-    doubts: Sequence[tuple[Change, Doubt]],
+    doubts: Sequence[tuple[Change, Doubt, Evidence]],
     now: datetime,
 ) -> Merge:
-    """Return a merge that also puts known facts in doubt: those that changes end, each its last.
+    """Return a merge that also ends known facts, or puts them in doubt: what changes say of them.
 
-    What the claims of the same turn say of a fact goes before. A change that names some facts says
-    nothing of the others of its topic; words of change in a fact itself are no change of it."""
-    if not doubts:
-        return merge
+    A change that says what a thing gave way to replaces the facts that say the thing; another puts
+    in doubt those that it names, or else the last ones of the topic that it ends. What the claims
+    of the same turn say of a fact goes before. Words of change in a fact itself are no change of
+    it."""
     claimed = {claim.identity for claim in claims if isinstance(claim, Statement)}
     ended = [fact for fact, _ in merge.replaced] + list(merge.deleted)
     open_facts = [
@@ -334,26 +444,132 @@ def questioned(
         if fact.is_valid(now) and fact.statement.identity not in claimed and fact not in ended
     ]
     found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
-    words = {(fact.index_id, fact.entry): frozenset(terms(_said(fact))) for fact in open_facts}
-    for change, doubt in doubts:
+    kept, replaced = list(merge.kept), list(merge.replaced)
+    for change, doubt, evidence in doubts:
         before = [fact for fact in open_facts if fact.valid_from <= doubt.said_at]
-        named = [fact for fact in before if names(change, words[fact.index_id, fact.entry])]
         about = [
             fact
             for fact in before
             if matches_topic(change, fact.statement.told, fact.statement.fact_id)
         ]
+        named = [fact for fact in before if _is_named(change, doubt, fact, before)]
         if change.expired_topics and about:
             named = [fact for fact in named if fact in about]
-        found |= {
-            (fact.index_id, fact.entry): (fact, doubt)
-            for fact in named or sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
-            if not (
-                named
-                and _CHANGE_PHRASES.labels_in(normalized_text(fact.statement.statement)) - {_WEAK}
-            )
-        }
-    return replace(merge, questioned=tuple(found.values()))
+        latest = sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
+        for fact in [fact for fact in named if not _is_said_already(change, fact)] or (
+            [] if named else latest
+        ):
+            new = _replacement(change, fact, doubt, evidence, kept)
+            if new is None:
+                found[fact.index_id, fact.entry] = (fact, doubt)
+                continue
+            open_facts.remove(fact)
+            kept = [one for one in kept if one is not new and not _is_part(one, new.statement)]
+            kept.append(new)
+            replaced.append((fact, new.record))
+    gone = {(fact.index_id, fact.entry) for fact, _ in replaced}
+    return replace(
+        merge,
+        kept=tuple(kept),
+        replaced=tuple(replaced),
+        questioned=tuple(pair for place, pair in found.items() if place not in gone),
+    )
+
+
+def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -> bool:
+    """Return whether a change is about the very thing that a fact says."""
+    if change.resumes:
+        return _resumes(change, fact.statement.told)
+    said = _said(fact)
+    words = frozenset(terms(said))
+    if change.corrects and _NUMBER.search(change.sentence):
+        before = [
+            one
+            for one in known
+            if one.statement.evidence.session == doubt.session and _NUMBER.search(_said(one))
+        ]
+        if fact == max(before, key=lambda one: one.valid_from, default=None):
+            return True
+    is_replaced = any(_says(old, said) for old, _ in change.replaced)
+    return is_replaced or names(change, words) or reschedules(change, said, words)
+
+
+def _resumes(change: Change, told: str) -> bool:
+    """Return whether a change takes up again what a statement denies or ended."""
+    negated = normalized_text(told)
+    words = frozenset(terms(_NEGATIVE.sub(" ", negated))) - _COMMON
+    return (
+        2 * len(change.terms & words) >= max(2, len(words))
+        and not _NEGATIVE.search(normalized_text(change.sentence))
+        and bool(_NEGATIVE.search(negated) or _CHANGE_PHRASES.labels_in(negated) - _UNSURE)
+    )
+
+
+def reschedules(change: Change, said: str, words: frozenset[str]) -> bool:
+    """Return whether a change tells another day or number of what a text says."""
+    if change.terms.isdisjoint(words):
+        return False
+    texts = normalized_text(said), normalized_text(change.sentence)
+    for pattern in (_NUMBER, _WEEKDAY):
+        old, new = (set(pattern.findall(text)) for text in texts)
+        if old and new - old:
+            return True
+    return False
+
+
+def _is_said_already(change: Change, fact: Fact) -> bool:
+    """Return whether a fact says itself what a change says."""
+    told, sentence = map(normalized_text, (fact.statement.statement, change.sentence))
+    sure = {
+        found for found in _CHANGE_PHRASES.found_in(sentence, _NEGATED) if found[0] not in _UNSURE
+    }
+    return bool(sure) and sure <= _CHANGE_PHRASES.found_in(told)
+
+
+def _says(old: str, text: str) -> bool:
+    """Return whether a text says what gave way: all its words, or those of the text's clause."""
+    words = frozenset(terms(old))
+    return bool(words - _COMMON) and words <= frozenset(terms(text))
+
+
+def _replacement(
+    change: Change, fact: Fact, doubt: Doubt, evidence: Evidence, kept: Sequence[Statement]
+) -> Statement | None:
+    """Return the statement that a change puts in the place of a fact; None where it is not read.
+
+    A person's correction stands, and a home is no matter of what moves from one place to another.
+    """
+    statement = fact.statement
+    pairs = [(old, new) for old, new in change.replaced if _says(old, _said(fact))]
+    topic = TOPICS_BY_FACT.get(statement.fact_id)
+    if not pairs or statement.evidence.origin == "person" or topic == "home" or change.corrects:
+        return None
+    told = change.sentence.strip(_STOPS)
+    is_plain = statement.fact_id == t.STATEMENT.fact_id
+    value = told if is_plain else next((new for _, new in pairs if new), "")
+    if not value or len(told) > CHANGE_CHARS_MAX or is_secret(value, told):
+        return None
+    said = [one for one in kept if is_plain and _is_part(one, told)]
+    if said:
+        return said[0]
+    return replace(
+        statement,
+        record=f"{evidence.turn}-change-{len(kept)}",
+        slot=slot_of(value) if statement.slot else "",
+        value=value,
+        evidence=evidence,
+        conflicts=(),
+        message_at=doubt.said_at,
+        words="",
+        statement=told,
+    )
+
+
+def _is_part(one: Statement, sentence: str) -> bool:
+    """Return whether a statement without a topic is told by a sentence."""
+    words = normalized_text(one.statement).strip(_STOPS)
+    is_plain = one.fact_id == t.STATEMENT.fact_id
+    return is_plain and bool(words) and words in normalized_text(sentence)
 
 
 def _said(fact: Fact) -> str:

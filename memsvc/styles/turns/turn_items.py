@@ -132,7 +132,7 @@ def entry_of(
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
-        keywords=CHANGE_MARK if item.changes else "",
+        keywords=CHANGE_MARK if any(change.is_news for change in item.changes) else "",
         text=text[: TOOL_TEXT_CHARS_MAX if item.role == "tool" else text_chars_max],
         message_at=message_at(item.item) or now,
         role=item.role,

@@ -346,7 +346,7 @@ class TurnMemory:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
         items = turn.items()
         claims = claims_of(items, session=turn.session, turn=turn.turn, user=turn.user, now=now)
-        doubts = doubts_of(items, session=turn.session, turn=turn.turn, now=now)
+        doubts = doubts_of(items, session=turn.session, turn=turn.turn, user=turn.user, now=now)
         if not claims and not doubts:
             return fact_rules.Merge((), (), 0)
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]

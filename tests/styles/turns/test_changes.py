@@ -3,6 +3,7 @@
 import pytest
 
 from memsvc.core.rules.changes import changes_in
+from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, memory, say, texts, user, values
@@ -81,7 +82,7 @@ async def test_a_fact_is_told_with_the_sentence_by_which_it_may_have_ended(opene
         expected = [change] if number < len(QUESTIONED) else [None]
         if [doubt and doubt.partition(" (")[0] for doubt in doubts] != expected:
             wrong.append((first, change, told))
-    assert wrong == []
+    assert wrong == [], "\n".join(map(str, wrong))
 
 
 async def test_only_what_a_change_names_is_in_doubt_and_saying_it_again_ends_that(
@@ -170,7 +171,7 @@ async def test_an_old_message_is_shown_with_what_changed_since(opened: Opened) -
         block = " ".join(texts(prepared["input_items"][:2]))
         if old not in block or new not in block:
             wrong.append((first, block))
-    assert wrong == []
+    assert wrong == [], "\n".join(map(str, wrong))
 
 
 async def test_a_change_is_shown_with_what_it_follows_alone_and_not_as_of_before(
@@ -240,7 +241,7 @@ async def test_news_of_what_is_told_is_told_with_it(opened: Opened) -> None:
         told = memory(await ask(door, question, session="new", user_id=f"u{number}"))
         if first[:12] not in str(told) or news[:12] not in str(told) or "questioned" in str(told):
             wrong.append((first, told))
-    assert wrong == []
+    assert wrong == [], "\n".join(map(str, wrong))
 
 
 async def test_news_that_names_what_is_told_is_told_after_however_many_turns(
@@ -301,6 +302,33 @@ async def test_what_was_said_earlier_but_stored_later_is_history(
     assert values(await ask(door, "Where do I live?")) == ["Bergen"]
 
 
+async def test_as_of_a_moment_no_later_change_is_told_and_every_earlier_one_is(
+    opened: Opened, clock: FakeClock
+) -> None:
+    door = opened(recent_context_items=0)
+    said = ("I live in Oslo.", "I'm moving out of Oslo, the lease ended.", "I live in Bergen.")
+    times = []
+    for number, text in enumerate(said):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="u1")
+        times.append(clock.now().isoformat())
+        clock.advance(days=1)
+    told = [
+        memory(await ask(door, "Where do I live in Oslo?", "new", user_id="u1", as_of=time))
+        for time in times
+    ]
+    facts = [[*one["facts"], *one.get("profile", [])] for one in told]
+    assert [[fact["value"] for fact in one] for one in facts] == [["Oslo"], ["Oslo"], ["Bergen"]]
+    doubts = [[fact.get("questioned", {}).get("text") for fact in one] for one in facts]
+    assert doubts == [[None], [said[1]], [None]]
+    marks = [
+        {turn["text"]: turn.get("superseded_by") for turn in one["turns"] if turn["role"] == "user"}
+        for one in told
+    ]
+    assert [one.get(said[0]) for one in marks] == [None, None, said[2]]
+    assert [text for text in said if text in str(told[0])] == [said[0]]
+    assert "Bergen" not in str(told[1])
+
+
 async def test_a_rule_does_not_undo_what_a_person_corrected(opened: Opened) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "I live in Rome.")
@@ -354,3 +382,90 @@ async def test_a_change_is_told_once_and_only_of_what_it_names(opened: Opened) -
         block = " ".join(texts(prepared["input_items"][:2]))
         assert block.count("taken over") == 1, block
         assert '"superseded_by":"The people' not in block
+
+
+ENDED = [
+    ("I use Vue.js for the frontend.", "I switched from Vue.js to React.", ""),
+    ("I use Vim as my editor.", "I switched from Vim to Helix last week.", "Helix"),
+    ("We use PayPal for payments.", "I changed from PayPal to Stripe.", ""),
+    ("I work on a ThinkPad X1.", "I work on the MacBook now instead of the ThinkPad.", ""),
+    ("I use Vim as my editor.", "These days I use Helix, not Vim.", "Helix"),
+    ("We deploy on Fridays.", "We no longer deploy on Fridays, we deploy on Tuesdays now.", ""),
+    ("Ich benutze Vim.", "Ich bin von Vim auf Helix umgestiegen.", "Helix"),
+    ("Ich benutze Vim.", "Ich nutze jetzt Helix statt Vim.", "Helix"),
+    ("Nous utilisons Slack.", "Nous sommes passés de Slack à Teams.", ""),
+    ("Uso Vim como editor.", "He cambiado de Vim a Helix.", "Helix"),
+    ("我用Vim写代码。", "我从Vim换到了Helix。", ""),
+    ("エディタはVimを使っています。", "VimからHelixに乗り換えました。", ""),
+]
+"""What was said, what it gave way to, and the new value, "" where no rule reads one."""
+PUT_IN_DOUBT = [
+    ("My car is a Volvo.", "I sold the Volvo and bought a Fiat."),
+    ("My wife is called Dana.", "Dana and I got divorced in March."),
+    ("I'm engaged to Robin.", "Robin and I split up."),
+    ("My girlfriend is called Amari.", "I broke up with Amari."),
+    ("I work at Initech.", "I start at Hooli on Monday, today was my last day at Initech."),
+    ("I don't drink coffee.", "I started drinking coffee again."),
+    ("Ich trinke keinen Kaffee.", "Ich trinke wieder Kaffee."),
+    ("Je ne bois pas de café.", "Je bois à nouveau du café."),
+    ("No bebo café.", "He vuelto a beber café."),
+    ("我不喝咖啡。", "我又开始喝咖啡了。"),
+    ("Mein Hund heißt Rex.", "Rex ist letzte Woche gestorben."),
+    ("I take a pottery class on Tuesdays.", "I stopped the pottery class."),
+    ("My mum turns 70 in May.", "Correction: 69, not 70."),
+    ("My exam is on 14 March.", "The exam moved to the 28th."),
+    ("Unsere Abgabe ist am 14. März.", "Die Abgabe wurde auf den 28. verschoben."),
+    ("We deploy on Fridays.", "The deploy was postponed to Tuesday."),
+    ("I'm allergic to cats.", "I outgrew my allergy."),
+]
+UNTOUCHED = [
+    ("I use Vue.js for the frontend.", "My brother switched from Angular to React."),
+    ("I use Vim as my editor.", "Should I switch from Vim to Helix?"),
+    ("I use Vim as my editor.", "I might switch from Vim to Helix."),
+    ("I live in Hamburg.", "We drove from Hamburg to Bremen yesterday."),
+    ("Our backlog lives in Linear.", "The pottery class moved to Thursday."),
+    ("My exam is on 14 March.", "The dentist moved to the 28th."),
+    ("We deploy on Fridays.", "On Fridays we stopped going to the pub."),
+    ("I don't drink coffee.", "The coffee machine at work broke again."),
+    ("My car is a Volvo.", "We rented a Volvo again."),
+    ("Ich trinke keinen Kaffee.", "Die Kaffeemaschine ist wieder kaputt."),
+    ("My wife is called Dana.", "My sister got divorced in March."),
+    ("I live in Bremen.", "My new address is Am Dobben 14."),
+    ("Ich wohne in Bremen.", "Meine neue Adresse ist Am Dobben 14."),
+    ("My mum turns 70 in May.", "The bill came to 69 euros, not 70."),
+]
+
+
+async def _facts_after(door: Door, number: int, *said: str) -> list[dict[str, str]]:
+    """The facts of each message, with their states, after all were said in sessions of their own."""
+    for turn, text in enumerate(said):
+        await say(door, f"t{turn}", text, session=f"s{number}-{turn}", user_id=f"u{number}")
+    listed = await door("memory_list_facts", session_id="new", user_id=f"u{number}")
+    return [
+        {
+            fact["value"]: fact["state"]
+            for fact in listed["facts"]
+            if fact["evidence"]["turn_id"] == f"t{turn}"
+        }
+        for turn in range(len(said))
+    ]
+
+
+async def test_a_fact_gives_way_to_what_replaced_it(opened: Opened) -> None:
+    door, wrong = opened(), []
+    for number, (first, change, value) in enumerate(ENDED):
+        after = await _facts_after(door, number, first, change)
+        expected = [{}, {value or change.rstrip(".。"): "active"}]
+        if after != expected:
+            wrong.append((first, after))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+async def test_a_fact_that_a_change_names_is_questioned_and_no_other(opened: Opened) -> None:
+    door, wrong = opened(), []
+    for number, (first, change) in enumerate([*PUT_IN_DOUBT, *UNTOUCHED]):
+        state = "questioned" if number < len(PUT_IN_DOUBT) else "active"
+        after = await _facts_after(door, number, first, change)
+        if {*after[0].values()} != {state}:
+            wrong.append((first, after))
+    assert wrong == [], "\n".join(map(str, wrong))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memsvc.core.background import run_in_thread
-from memsvc.core.facts import Claim, Doubt
+from memsvc.core.facts import Claim, Doubt, Evidence
 from memsvc.core.items import Item, message_at
 from memsvc.core.rules import extraction
 from memsvc.core.rules.changes import Change, changes_in
@@ -67,15 +67,17 @@ def extract(
 
 
 def doubts_of(
-    items: Sequence[tuple[str, TurnItem]], *, session: str, turn: str, now: datetime
-) -> list[tuple[Change, Doubt]]:
-    """Return the changes in these items, each with the doubt that it casts on facts."""
+    items: Sequence[tuple[str, TurnItem]], *, session: str, turn: str, user: str, now: datetime
+) -> list[tuple[Change, Doubt, Evidence]]:
+    """Return the changes in these items, with the doubt that each casts on facts and its source."""
+    events = {id(item): event for event, item in items}
     found = [
         (
             change,
             Doubt(
                 replace_secrets(change.text), min(message_at(item.item) or now, now), session, turn
             ),
+            Evidence(session, turn, events[id(item)], user),
         )
         for item, change in _certain_changes([item for _, item in items])
     ]
@@ -110,7 +112,7 @@ def _read_changes(items: Sequence[TurnItem]) -> None:
 
 
 def _certain_changes(items: Sequence[TurnItem]) -> Iterator[tuple[TurnItem, Change]]:
-    """Yield the changes that are not weak, the last first, up to the limit of a turn."""
+    """Yield the changes that may end facts, the last first, up to the limit of a turn."""
     chars = TURN_CHARS_READ
     for item in reversed(items):
         if item.role != "user" or is_data(item.item):
@@ -119,5 +121,5 @@ def _certain_changes(items: Sequence[TurnItem]) -> Iterator[tuple[TurnItem, Chan
         if chars <= -TURN_CHARS_READ:
             return
         for change in reversed(item.changes):
-            if not change.weak:
+            if change.may_end_facts:
                 yield item, change

@@ -234,7 +234,7 @@ class TurnRecall:
                 found,
             ),
             rank_entries(request.question, request.kind, request.insight_index_ids(), found),
-            matches.changes if request.as_of is None else (),
+            matches.changes,
         )
 
     async def gather(self, tx: Tx, request: RecallRequest, ranked: RankedMatches) -> RankedRecall:

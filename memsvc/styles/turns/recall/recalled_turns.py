@@ -175,7 +175,8 @@ def with_changes(
 ) -> Iterator[RecalledChunk]:
     """Yield the chunks; an item whose facts ended, or that a later change names, says by what.
 
-    A sentence of change that one chunk tells, or its own message, is told once."""
+    A sentence of change that one chunk tells, or its own message, is told once: another item says
+    on which day it was said."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks} - {""}
     told |= {said.change.text for said in changes if said.place in shown}
@@ -186,22 +187,25 @@ def with_changes(
             yield chunk
             continue
         ended = [
-            fact.superseded_by
+            (fact.superseded_by, fact.ended_on)
             for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
-            if fact.session == chunk.fields["session"] and fact.doubt not in told
+            if fact.session == chunk.fields["session"]
         ]
         can_end = latest_first if text.role == "user" and len(text.text) <= NAMED_CHARS_MAX else ()
         named = (
-            said.change.text
+            (said.change.text, f"{said.text.message_at:%Y-%m-%d}")
             for said in can_end
-            if said.change.text not in told
-            and said.is_after(chunk, text)
-            and _is_outdated(said.change, text.text, words_of)
+            if said.is_after(chunk, text) and _is_outdated(said.change, text.text, words_of)
         )
-        later = [*islice(named, 1)]
-        by = "; ".join(dict.fromkeys(filter(None, ended or later)))
-        told |= {*later, *ended}
-        yield _superseded(chunk, by) if by else chunk
+        marks = dict(ended or islice(named, 1))
+        by = [words for words in marks if words not in told]
+        told |= {said.change.text for said in changes} & set(by)
+        if by:
+            yield _marked(chunk, superseded_by="; ".join(by))
+        elif marks:
+            yield _marked(chunk, questioned=max(marks.values()))
+        else:
+            yield chunk
 
 
 def following(
@@ -302,11 +306,10 @@ def _named(*texts: str) -> set[str]:
     return {name for text in texts for name in _NAME.findall(text)}
 
 
-def _superseded(chunk: RecalledChunk, by: str) -> RecalledChunk:
-    fields: dict[str, Any] = chunk.fields | {
-        "more": chunk.fields.get("more", {}) | {"superseded_by": by}
-    }
-    return replace(chunk, fields=fields, tokens=chunk.tokens + len(by) // 3 + 6)
+def _marked(chunk: RecalledChunk, **mark: str) -> RecalledChunk:
+    fields: dict[str, Any] = chunk.fields | {"more": chunk.fields.get("more", {}) | mark}
+    length = sum(map(len, mark.values()))
+    return replace(chunk, fields=fields, tokens=chunk.tokens + length // 3 + 6)
 
 
 def _by(chunk: RecalledChunk) -> str:
