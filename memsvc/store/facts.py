@@ -83,22 +83,37 @@ CURRENT_PROFILE = f"""
 PROFILE_AT = VALID_AT.replace(
     "AND NOT forgotten", "AND NOT forgotten AND fact_id = ANY($12::text[])"
 )
-# What had become, at a time ($4), of facts that were learned from the items $9 (indexes) and $10
-# (entries), which are among those `said`: the newest value of those that ended, or else what
-# replaced them, and the doubt about those that hold. One index scan finds them by when they were
-# said.
-OUTDATED = """
-    SELECT e.book, e.entry, f.session, f.state, f.doubt ->> 'text' AS doubt,
-        f.doubt ->> 'said_at' AS doubted_at, f.value,
+# What had become, at a time ($4), of facts that were learned from the items `said`, or that these
+# repeat while they held (`is_source` is false; of the latest facts, and in a short text alone): the
+# newest value of those that ended, or else what replaced them, and the doubt about those that hold.
+REPEATED_MAX = 200
+REPEATED_CHARS_MAX = 600
+OUTDATED = f"""
+    SELECT f.book, f.entry, f.session, f.state, f.doubt ->> 'text' AS doubt,
+        f.doubt ->> 'said_at' AS doubted_at, f.value, f.statement, f.is_source,
         CASE WHEN f.valid_to <= $4 THEN f.valid_to END AS valid_to,
         coalesce(n.value, r.value) AS newer
     FROM (
-        SELECT *, evidence ->> 'session' AS session, evidence ->> 'item' AS item FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
-            AND valid_from = ANY(ARRAY(SELECT said_at FROM said))
-            AND (valid_to <= $4 OR (doubt ->> 'said_at')::timestamptz <= $4) OFFSET 0
-    ) AS f JOIN said AS e ON e.said_at = f.valid_from AND e.ref = f.item
-        AND (e.book, e.entry) IN (SELECT * FROM unnest($9::int8[], $10::int4[]))
+        SELECT e.book, e.entry, f.evidence ->> 'session' AS session, f.state, f.doubt, f.value,
+            f.statement, f.valid_from, f.valid_to, f.fact_id, f.key, f.slot, f.superseded_by,
+            true AS is_source
+        FROM (
+            SELECT * FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
+                AND valid_from = ANY(ARRAY(SELECT said_at FROM said))
+                AND (valid_to <= $4 OR (doubt ->> 'said_at')::timestamptz <= $4) OFFSET 0
+        ) AS f JOIN said AS e ON e.said_at = f.valid_from AND e.ref = f.evidence ->> 'item'
+        UNION ALL
+        SELECT e.book, e.entry, '', f.state, f.doubt, f.value, f.statement, f.valid_from,
+            f.valid_to, f.fact_id, f.key, f.slot, f.superseded_by, false
+        FROM unnest($5::int8[]) AS b (book) CROSS JOIN LATERAL (
+            SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = b.book
+                AND NOT forgotten ORDER BY valid_from DESC LIMIT {REPEATED_MAX}) AS f
+        JOIN said AS e ON e.role = 'user' AND e.said_at > f.valid_from AND e.said_at < f.valid_to
+            AND length(e.text) <= {REPEATED_CHARS_MAX}
+            AND strpos(lower(e.text), lower(f.value)) > 0
+        WHERE f.state = 'superseded' AND f.valid_to <= $4
+    ) AS f
     LEFT JOIN LATERAL (
         SELECT coalesce(nullif(statement, ''), value) AS value FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND fact_id = f.fact_id

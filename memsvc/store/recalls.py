@@ -64,7 +64,9 @@ class SessionUser:
 
 @frozen
 class OutdatedFact:
-    """A fact that was learned from an item, and ended or is in doubt; `newer` is its value now."""
+    """A fact that an item says, and that ended or is in doubt; `newer` is its value now.
+
+    It was learned from the item (`is_source`), or the item repeats its value."""
 
     session: str
     state: str
@@ -72,6 +74,8 @@ class OutdatedFact:
     doubted_at: str | None
     valid_to: str | None
     value: str
+    statement: str
+    is_source: bool
     newer: str | None
 
     @property

@@ -8,7 +8,16 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
-from memsvc.core.facts import Claim, Doubt, Evidence, Fact, Merge, Statement, slot_of
+from memsvc.core.facts import (
+    PROFILE_FACT_IDS,
+    Claim,
+    Doubt,
+    Evidence,
+    Fact,
+    Merge,
+    Statement,
+    slot_of,
+)
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.change_words import (
     AGAIN,
@@ -411,10 +420,13 @@ def names(change: Change, words: frozenset[str]) -> bool:
 def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     """Return whether a change may end what a text says, because both have the same topic.
 
-    An allergy ends only if the change mentions one: an operation alone does not end it. A new
+    A name or an instruction has none, whatever else its words say. An allergy ends only if the
+    change mentions one: an operation alone does not end it. A new
     address ends a home only where that has a number: it may be in the same town."""
     known = TOPICS_BY_FACT.get(fact_id)
     if fact_id == t.ALLERGY.fact_id and known not in change.topics:
+        return False
+    if known is None and fact_id in PROFILE_FACT_IDS:
         return False
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
     if "home" in topics and _NUMBER.search(text):

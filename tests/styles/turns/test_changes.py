@@ -469,3 +469,41 @@ async def test_a_fact_that_a_change_names_is_questioned_and_no_other(opened: Ope
         if {*after[0].values()} != {state}:
             wrong.append((first, after))
     assert wrong == [], "\n".join(map(str, wrong))
+
+
+REPEATED = [
+    ("I live in Hamburg.", "I live in Hamburg, near the port.", "Hamburg's port is lovely."),
+    ("Ich wohne in Rom.", "Ja, ich wohne noch in Rom.", "Rom hat schöne Brunnen."),
+    ("我住在上海。", "我还是住在上海。", "上海的天气很热。"),
+]
+
+
+@pytest.mark.parametrize("said", REPEATED)
+async def test_every_message_that_says_what_a_person_corrected_is_marked_and_no_other(
+    opened: Opened, clock: FakeClock, said: tuple[str, str, str]
+) -> None:
+    door = opened(recent_context_items=0)
+    for number, text in enumerate(said):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="u1")
+        clock.advance(days=1)
+    [home] = [
+        fact
+        for fact in (await door("memory_list_facts", session_id="new", user_id="u1"))["facts"]
+        if fact["fact_id"] == "user_home"
+    ]
+    correct = {"session_id": "new", "user_id": "u1", "record_id": home["record_id"]}
+    await door("memory_correct_fact", **correct, statement="I have lived in Kiel since May")
+    clock.advance(days=1)
+    told = memory(await ask(door, f"{said[2]} {said[1]}", session="new", user_id="u1"))
+    marks = {turn["text"]: turn.get("superseded_by") for turn in told["turns"]}
+    new = "I have lived in Kiel since May"
+    assert [marks.get(text, new) for text in said] == [new, new, None]
+    assert said[1] in marks
+
+
+async def test_a_name_is_not_doubted_by_what_else_its_sentence_says(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "My name is Ada Fischer and I live in Hamburg.", user_id="u1")
+    await say(door, "t2", "I moved to Bremen.", user_id="u1")
+    [name] = memory(await ask(door, "Why is the sky blue?", "new", user_id="u1"))["profile"]
+    assert "questioned" not in name

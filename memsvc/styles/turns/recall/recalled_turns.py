@@ -187,9 +187,13 @@ def with_changes(
             yield chunk
             continue
         ended = [
-            (fact.superseded_by, fact.ended_on)
+            (fact.superseded_by, "" if fact.valid_to else fact.ended_on)
             for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
-            if fact.session == chunk.fields["session"]
+            if (
+                fact.session == chunk.fields["session"]
+                if fact.is_source
+                else _repeats(fact, words_of(text.text), words_of)
+            )
         ]
         can_end = latest_first if text.role == "user" and len(text.text) <= NAMED_CHARS_MAX else ()
         named = (
@@ -198,7 +202,7 @@ def with_changes(
             if said.is_after(chunk, text) and _is_outdated(said.change, text.text, words_of)
         )
         marks = dict(ended or islice(named, 1))
-        by = [words for words in marks if words not in told]
+        by = [words for words, day in marks.items() if not day or words not in told]
         told |= {said.change.text for said in changes} & set(by)
         if by:
             yield _marked(chunk, superseded_by="; ".join(by))
@@ -299,6 +303,12 @@ def _is_outdated(change: Change, text: str, words_of: WordsOf) -> bool:
         and any(shared.intersection(terms(name)) for name in _named(change.text, text))
         and (not change.expired_topics or matches_topic(change, text))
     )
+
+
+def _repeats(fact: OutdatedFact, words: frozenset[str], words_of: WordsOf) -> bool:
+    """Return whether a text of these words, which holds the value of a fact, says the fact."""
+    value = words_of(fact.value)
+    return value <= words and not words.isdisjoint(words_of(fact.statement) - value)
 
 
 def _named(*texts: str) -> set[str]:
