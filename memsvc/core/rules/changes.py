@@ -502,8 +502,7 @@ def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -
         ]
         if fact == max(before, key=lambda one: one.valid_from, default=None):
             return True
-    is_replaced = any(_says(old, said) for old, _ in change.replaced)
-    return is_replaced or names(change, words) or reschedules(change, said, words)
+    return names(change, words) or replaces(change, said, words)
 
 
 def _resumes(change: Change, told: str) -> bool:
@@ -517,8 +516,12 @@ def _resumes(change: Change, told: str) -> bool:
     )
 
 
-def reschedules(change: Change, said: str, words: frozenset[str]) -> bool:
-    """Return whether a change tells another day or number of what a text says."""
+def replaces(change: Change, said: str, words: frozenset[str]) -> bool:
+    """Return whether a change says what took the place of what a text of these words says.
+
+    It says that the thing gave way, or it has one word of the text and another day or number."""
+    if any(_says(old, said) for old, _ in change.replaced):
+        return True
     if change.terms.isdisjoint(words):
         return False
     texts = normalized_text(said), normalized_text(change.sentence)

@@ -507,3 +507,35 @@ async def test_a_name_is_not_doubted_by_what_else_its_sentence_says(opened: Open
     await say(door, "t2", "I moved to Bremen.", user_id="u1")
     [name] = memory(await ask(door, "Why is the sky blue?", "new", user_id="u1"))["profile"]
     assert "questioned" not in name
+
+
+MARKED = [
+    ("Mi examen es el 14 de marzo.", "El examen se ha aplazado al 28.", "¿Cuándo es mi examen?"),
+    ("Mon examen est le 14 mars.", "L'examen a été décalé au 28.", "Quand est mon examen ?"),
+    ("Our stand-up is on Fridays.", "The stand-up moved to Monday.", "When is our stand-up?"),
+    ("I was using Vim for that.", "I switched from Vim to Helix.", "What about Vim?"),
+    ("考试在3月14号。", "考试推迟到28号。", "考试是哪天？"),
+    ("試験は3月14日です。", "試験は28日に延期になりました。", "試験はいつ？"),
+]
+UNMARKED = [
+    ("My exam is on 14 March.", "The dentist moved to the 28th.", "When is my exam?"),
+    ("Our stand-up is on Fridays.", "Pottery moved to Monday.", "When is our stand-up?"),
+    ("I was using Vim for that.", "I switched from tea to coffee.", "What about Vim?"),
+    ("试卷有14页。", "考试推迟到28号。", "试卷有几页？"),
+]
+
+
+async def test_a_message_is_marked_by_a_later_one_about_the_same_thing_alone(
+    opened: Opened, clock: FakeClock
+) -> None:
+    door, wrong = opened(recent_context_items=0), []
+    for number, (first, change, question) in enumerate([*MARKED, *UNMARKED]):
+        for turn, text in enumerate((first, change)):
+            await say(door, "t1", text, session=f"s{number}-{turn}", user_id=f"u{number}")
+            clock.advance(days=1)
+        told = memory(await ask(door, question, session="new", user_id=f"u{number}"))
+        entries = [*told["facts"], *told["turns"]]
+        marked = any("questioned" in one or "superseded_by" in one for one in entries)
+        if marked != (number < len(MARKED)):
+            wrong.append((first, told))
+    assert wrong == [], "\n".join(map(str, wrong))

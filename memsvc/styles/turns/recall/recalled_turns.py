@@ -24,10 +24,12 @@ from memsvc.core.question_kinds import (
 from memsvc.core.ranking import BACKGROUND_ENTRIES, Ranked, bm25_idf
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.changes import (
+    CHANGE_CHARS_MAX,
     Change,
     changes_in,
     matches_topic,
     names,
+    replaces,
     topics_of,
 )
 from memsvc.core.rules.sentence_model import judge_once
@@ -295,8 +297,12 @@ def once_read() -> WordsOf:
 def _is_outdated(change: Change, text: str, words_of: WordsOf) -> bool:
     """Return whether a sure change names what a user said, by a name and a good part of its words.
 
-    One that ends a topic ends no item about another."""
-    shared = change.terms & words_of(text)
+    In a short text it may also say what took the place of the thing. A change that ends a topic
+    ends no item about another."""
+    words = words_of(text)
+    if len(text) <= CHANGE_CHARS_MAX and change.is_short and replaces(change, text, words):
+        return True
+    shared = change.terms & words
     return (
         NAMED_PART * len(shared) >= len(change.terms)
         and len(shared) >= NAMED_TERMS_MIN
