@@ -160,6 +160,7 @@ WORDS_FILE: Final = "common_words.txt"
 _WORD: Final = re.compile(r"[a-z]+")
 _KANA: Final = re.compile(r"[\u3040-\u30ff]")
 _JAPANESE: Final = re.compile(r"[\u3041-\u309f]|.[はがをにでともの]|.?[何誰言]")
+_ONE_CHARACTER: Final = re.compile(r"[\u2e80-\U0010ffff]\Z")
 _CHINESE: Final = re.compile(rf".?[{CHINESE_GRAMMAR}]")
 """Pairs of characters that are grammar, or across the border of two words."""
 
@@ -167,13 +168,15 @@ _CHINESE: Final = re.compile(rf".?[{CHINESE_GRAMMAR}]")
 def content_terms(question: str) -> list[str]:
     """Return the terms of a question that are not common words of its language.
 
-    All of its terms where each of them is common."""
+    Of words of one character only where there are no others. All of its terms where each of them
+    is common."""
     text = normalized_text(question)
     words = set(_WORD.findall(text))
     _, common = max(_languages(), key=lambda language: len(words & language[0]))
     pairs = _JAPANESE if _KANA.search(text) else _CHINESE
     found = query_terms(question)
-    return [term for term in found if term not in common and not pairs.match(term)] or found
+    content = [term for term in found if term not in common and not pairs.match(term)]
+    return [term for term in content if not _ONE_CHARACTER.match(term)] or content or found
 
 
 @cache
