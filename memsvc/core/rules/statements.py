@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.question_kinds import is_greeting_phrase, topics_in
@@ -115,6 +116,9 @@ _END = re.compile(
     rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?!{_MONTHS})(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<='\d\d\.)(?=\s)|(?<=[ (](?:19|20)\d\d\.)(?=\s)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])[。！？…]*|(?<=;)(?=\s))[\"'”’»)」』”）]*",
     re.IGNORECASE,
 )
+_INITIAL = re.compile(r"(?:^|[\"'“„«「(\s][^\W\d_a-zß-öø-ÿ]\. ?|[\"'“„«「(])[^\W\d_a-zß-öø-ÿ]\.$")
+INITIAL_CHARS: Final = 6
+"""Characters before the full stop of an initial: where a name begins, or behind another one."""
 _QUOTES = frozenset('«“「"')
 _QUOTED_PHRASE = re.compile(
     r"«[^«»\n]{1,30}»|“[^“”\n]{1,30}”|「[^「」\n]{1,30}」|(?<=\s)\"[^\"\n]{1,30}\"(?=\s)"
@@ -161,20 +165,38 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Return the sentences of a text with their ends, in order.
 
     A quoted phrase ends none, and a fragment that says for how long belongs to the one before."""
-    quoted = not _QUOTES.isdisjoint(text)
-    phrases = [phrase.span() for phrase in _QUOTED_PHRASE.finditer(text)] if quoted else []
     spans, start = [], 0
-    for end in _END.finditer(text):
-        if phrases and any(left < end.start() < right for left, right in phrases):
-            continue
-        spans.append((start, end.end()))
-        start = end.end()
+    for end in _sentence_ends(text):
+        spans.append((start, end))
+        start = end
     spans.append((start, len(text)))
     for at in range(len(spans) - 1, 0, -1):
         left, right = spans[at]
         if right - left <= FRAGMENT_CHARS_MAX and _is_fragment(text[left:right].casefold()):
             spans[at - 1 : at + 1] = [(spans[at - 1][0], right)]
     return spans
+
+
+def _sentence_ends(text: str) -> Iterator[int]:
+    """Yield the ends of the sentences of a text: none in a quoted phrase or behind an initial.
+
+    A semicolon ends no standing order: "Never edit old ones; always add a new one"."""
+    quoted = not _QUOTES.isdisjoint(text)
+    phrases = [phrase.span() for phrase in _QUOTED_PHRASE.finditer(text)] if quoted else []
+    start = 0
+    for end in _END.finditer(text):
+        before = text[start : end.start()].lower()
+        is_order = (
+            end[0][0] in ";；" and LASTING.search(before) and not _SPEAKER_FIRST.match(before)
+        )
+        if (
+            is_order
+            or any(left < end.start() < right for left, right in phrases)
+            or _INITIAL.search(text, max(0, end.start() - INITIAL_CHARS), end.start() + 1)
+        ):
+            continue
+        yield end.end()
+        start = end.end()
 
 
 @lru_cache(1)
@@ -195,11 +217,10 @@ def _is_fragment(low: str) -> bool:
 def clause_of(text: str, at: int, end: int) -> str:
     """Return the sentence around some words of a text, as far as it tells and does not ask."""
     floor = max(0, at - SENTENCE_CHARS_READ)
-    start = floor
-    for before in _END.finditer(text, floor, at):
-        start = before.end()
-    after = _END.search(text, max(end - 1, at), end + SENTENCE_CHARS_READ)
-    until = after.end() if after is not None else min(len(text), end + SENTENCE_CHARS_READ)
+    window = text[floor : end + SENTENCE_CHARS_READ]
+    ends = [floor + place for place in _sentence_ends(window)]
+    start = max((place for place in ends if place <= at), default=floor)
+    until = min((place for place in ends if place >= end), default=floor + len(window))
     sentence = text[start:until]
     if sentence.rstrip(_TRIM).endswith(("?", "？")):
         low = sentence.casefold()
@@ -286,6 +307,8 @@ def statements_in(
                 order, told = (longer, told) if order else (None, longer)
                 before = text[start:end].strip(_TRIM)
                 continue
+            joined = f"{before} {text[start:end]}"
+            read = [] if is_secret(joined, joined) else read
         if order is not None:
             yield order
         order = next((found for found in read if found.topic is t.INSTRUCTION), None)
@@ -558,6 +581,8 @@ def _topics_of(
     ):
         return topics
     topic = _topic_of(judged)
+    if judged.orders > REQUEST_MIN and LASTING.match(body) and not FIRST_PERSON.search(body):
+        topic = t.INSTRUCTION  # "never deploy on Fridays" is told to the assistant
     if topic is t.CONDITION and is_of_others(grammar.language, body):
         topic = t.STATEMENT
     return health_topics(grammar.language, body, is_personal=True) or [topic]

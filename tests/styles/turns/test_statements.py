@@ -652,7 +652,6 @@ def test_health_of_another_is_not_the_users(text: str) -> None:
     "text",
     [
         "Tomasz is allergic to pollen.",
-        "He's allergic to penicillin.",
         "My daughter is allergic to eggs",
         "Our dog is on insulin.",
         "Mein Sohn darf kein Gluten essen.",
@@ -774,3 +773,44 @@ def test_each_fact_of_a_sentence_is_told_by_its_own_clause(text: str) -> None:
 )
 def test_a_value_ends_where_another_clause_or_a_date_begins(text: str, values: list[str]) -> None:
     assert [one.value for one in found(text)] == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Commit.", "Commit and push.", "Format the code.", "Stop.", "Keep going.", "Go on."),
+        *("Fix it.", "Push the branch.", "Commit these two files.", "Squash and merge."),
+        *("Weiter.", "Formatiere die Datei.", "Mach einen Commit.", "Sigue.", "Haz el commit."),
+        *("Continue.", "Fais le commit.", "提交代码。", "继续。", "コミットお願い。", "続けて。"),
+    ],
+)
+def test_order_of_the_moment_is_no_instruction(text: str) -> None:
+    assert not ids(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Be concise.",
+        "Be terse.",
+        "No emojis",
+        "Never deploy on Fridays.",
+        "Never restart prod on weekends.",
+        "Never touch migrations that have been merged; always add a new file.",
+        "My name in commits is 'R. Okafor'",
+        "stop calling me Samuel, it's Sam",
+        "keep it short, tiny screen",
+        "Ruf niemals vor acht bei mir an.",
+        "Ruf mich nie sonntags an.",
+        "Nunca despliegues en viernes.",
+        "Ne déploie jamais la veille d'un congé.",
+    ],
+)
+def test_standing_order_is_one_instruction_in_its_whole_sentence(text: str) -> None:
+    assert [(one.fact_id, one.statement) for one in found(text)] == [("user_instruction", text)]
+
+
+def test_sentence_ends_behind_a_letter_that_is_no_initial() -> None:
+    assert [one.value for one in found("We chose plan B. I live in Leeds.")][-1] == "Leeds"
+    [one] = found("I take vitamin C. I live in Leeds.")[-1:]
+    assert one.statement == "I live in Leeds."
