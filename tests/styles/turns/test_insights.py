@@ -144,6 +144,7 @@ async def test_an_insight_about_what_changed_since_is_hidden_at_once_and_then_wi
     assert [line["status"] for line in await file_records(door, FILE)] == [
         "consolidated",
         "withdrawn",
+        "consolidated",  # a change, for which two new items are enough
     ]
     await chat(door, *FILLER, first=20)
     await door(RUN, session_id="s1")
@@ -178,11 +179,44 @@ async def test_an_insight_is_recalled_until_a_newer_fact_of_whichever_book_makes
         assert prepared["recall_insight_ids"] == recalled
 
 
-async def test_what_is_said_in_one_breath_is_told_together(door: Door, kept: Any) -> None:
+async def test_what_is_said_in_one_breath_is_told_together_in_its_words(
+    door: Door, kept: Any
+) -> None:
     await chat(door, "My name is Ada. I prefer tea.", *FILLER)
     await door(RUN, session_id="s1")
     assert [(one.kind, one.summary) for one in await kept()] == [
-        ("fact_cooccurrence", "Said together on 2026-01-05: name: Ada; preference: tea")
+        ("fact_cooccurrence", "Said together on 2026-01-05: My name is Ada; I prefer tea")
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "My name in commits is 'R. Meier'. Commit messages must be in English.",
+        "Always answer in German. Never use emojis. I prefer tea.",
+        "I like tea. I like coffee.",
+        "I prefer tea.",
+    ],
+)
+async def test_instructions_and_lists_said_together_are_no_insight(
+    door: Door, kept: Any, said: str
+) -> None:
+    await chat(door, said, *FILLER)
+    await door(RUN, session_id="s1")
+    assert await kept() == []
+
+
+async def test_change_over_short_sessions_is_an_insight(
+    door: Door, kept: Any, clock: FakeClock
+) -> None:
+    for number, home in enumerate(("Rome", "Rome", "Oslo")):
+        session = f"s{number}"
+        await say(door, "t1", f"I live in {home}.", session=session, user_id="u1")
+        assert (await door(RUN, session_id=session))["insights_written"] == (home == "Oslo")
+        assert (await door(RUN, session_id=session))["insights_written"] == 0
+        clock.advance(days=1)
+    assert [one.summary for one in await kept("s2", "u1")] == [
+        "home changed from Rome (2026-01-05) to Oslo (2026-01-07)"
     ]
 
 

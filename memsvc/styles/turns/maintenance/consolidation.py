@@ -37,6 +37,7 @@ CONFIDENCE_BY_KIND: Final[Mapping[Kind, float]] = {
     "recurring_topic": 0.6,
 }
 SAME_TURN_FACTS_MAX: Final = 4
+_ALONE: Final = frozenset({"user_instruction", "user_statement"})
 TOPICS_MAX: Final = 3
 TOPIC_TURNS_MIN: Final = 3
 TOPIC_DAYS_MIN: Final = 2
@@ -98,7 +99,11 @@ def of_facts(
 
 
 def same_turn_insights(facts: Iterable[Fact], session: str, now: datetime) -> list[FoundInsight]:
-    """Return insights about valid facts that were stated in the same turn of the session."""
+    """Return insights about valid facts that were stated in the same turn of the session.
+
+    Several facts of one kind are a list, one sentence that states all of them says it itself, and
+    an instruction or a statement without a topic tells nothing of what it stands beside: none of
+    these is worth an insight."""
     by_turn: dict[tuple[int, str], list[Fact]] = defaultdict(list)
     for fact in facts:
         evidence = fact.statement.evidence
@@ -106,14 +111,17 @@ def same_turn_insights(facts: Iterable[Fact], session: str, now: datetime) -> li
             fact.is_valid(now)
             and fact.statement.tier is not FactTier.L1
             and evidence.session == session
+            and fact.statement.fact_id not in _ALONE
         ):
             by_turn[fact.index_id, evidence.turn].append(fact)
     found = []
     for turn_facts in by_turn.values():
         distinct = {fact.statement.identity: fact for fact in turn_facts}
-        if 2 <= len(distinct) <= SAME_TURN_FACTS_MAX:
-            fact_list = "; ".join(_fact_text(fact.statement) for fact in distinct.values())
-            summary = f"Said together on {turn_facts[0].valid_from:%Y-%m-%d}: {fact_list}"
+        kinds = {fact.statement.fact_id for fact in turn_facts}
+        clauses = list(dict.fromkeys(fact.statement.told.rstrip(".") for fact in distinct.values()))
+        if min(len(kinds), len(clauses)) >= 2 and len(distinct) <= SAME_TURN_FACTS_MAX:
+            day = f"{turn_facts[0].valid_from:%Y-%m-%d}"
+            summary = f"Said together on {day}: {'; '.join(clauses)}"
             found.append(_fact_insight("fact_cooccurrence", list(distinct.values()), [], summary))
     return found
 
@@ -293,7 +301,7 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
         tx, index_id, first, ENTRY_MAX, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ
     )
     if len(new_items) < EVENTS_MIN:
-        return 0, False
+        return await _changes_of_few(tx, found, new_items, now), False
     start = max(0, first - LOOK_BACK_ITEMS)
     previous = await context.read_items(
         tx, index_id, start, first, limit=LOOK_BACK_ITEMS, chars_max=TEXT_CHARS_READ
@@ -308,6 +316,18 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
         tx, found.session, new_items[-1].entry + 1, counters=counters, now=now
     )
     return written, len(new_items) == STEP_ITEMS
+
+
+async def _changes_of_few(
+    tx: Tx, found: StoredSession, new_items: Sequence[IndexedItem], now: datetime
+) -> int:
+    """Write what changed by too few items to be consolidated yet; return how many insights."""
+    made = await _of_facts(tx, found, new_items, now) if new_items else []
+    changes = [one for one in made if one.insight.kind == "fact_evolution"]
+    written = await _write(tx, found, changes, now)
+    if written:
+        await sessions.count(tx, found.session, {"insights_written": written})
+    return written
 
 
 async def remove_invalid(
