@@ -112,3 +112,41 @@ async def test_more_days_than_a_listing_has_room_for_are_all_kept(
         for path in await file_paths(door, "/memory/s1")
         if "/L1/" in path and path.endswith("jsonl")
     ]
+
+
+async def _told(door: Door) -> dict[str, str]:
+    answer = await door(LIST, session_id="s1")
+    return {one["path"].removeprefix("/memory/s1"): one["abstract"] for one in answer["summaries"]}
+
+
+@pytest.mark.parametrize("is_maintained", [False, True])
+async def test_abstracts_tell_what_was_said_and_learned(door: Door, *, is_maintained: bool) -> None:
+    await say(door, "t1", "My name is Ada. The orchids of Halina bloom in Graz.", answer="Nice!")
+    await say(door, "t2", "Halina ships the Vega release on Thursday.", answer="Noted.")
+    if is_maintained:
+        await door("memory_run_maintenance", session_id="s1")
+    told = await _told(door)
+    for place in ("", "/events", "/events/raw"):
+        assert "The orchids of Halina bloom in Graz." in told[place]
+        assert "Halina ships the Vega release on Thursday." in told[place]
+    for place in ("", "/memory_tiers", "/memory_tiers/L0"):
+        assert "My name is Ada" in told[place]
+    assert "Ada" not in told["/meta"]
+    assert all(100 <= len(text.split()) <= 200 for text in told.values())
+
+
+async def test_abstract_tells_nothing_that_was_forgotten(door: Door) -> None:
+    await say(door, "t1", "My name is Ada.", answer="Hello.")
+    await say(door, "t2", "The orchids of Halina bloom in Graz.", answer="Nice!")
+    await door("memory_run_maintenance", session_id="s1")
+    await door("memory_forget", session_id="s1", turn_ids=["t1"], dry_run=False)
+    told = await _told(door)
+    assert "Halina" in told[""]
+    assert not [place for place, text in told.items() if "Ada" in text]
+
+
+async def test_long_session_has_abstracts_of_the_usual_length(door: Door) -> None:
+    for number in range(12):
+        await say(door, f"t{number}", f"I like tea{number}. {'On and on it went. ' * 40}")
+        await say(door, f"c{number}", f"我喜欢吃苹果，也喜欢喝茶。第{number}次。" * 9)
+    assert all(100 <= len(text.split()) <= 200 for text in (await _told(door)).values())

@@ -258,7 +258,7 @@ class Compaction:
         if len(items) == STEP_ITEMS:
             stop = items[-1].entry + 1
         before = orjson.loads(context_read.summary)["summary"] if context_read.summary else ""
-        messages, most_tok = _summary_sources(items), summary_tok_max(policy)
+        messages, most_tok = summary_sources(items), summary_tok_max(policy)
         chars = sum(len(message.text) for message in messages)
         text = await run_in_thread(
             chars, extract_summary, before, messages, budget_tok=most_tok, cost=self.costs.text
@@ -322,7 +322,7 @@ async def current_summary(tx: Tx, session: str) -> ContextSummary | None:
     return ContextSummary(
         place.event,
         record["summary"],
-        _summary_sources(items),
+        summary_sources(items),
         record.get("worded_by", ""),
         found.policy,
     )
@@ -379,7 +379,8 @@ def _first_entry(items: Sequence[StoredItem], tokens_max: float) -> int:
     return items[next((at for at in start_positions if at >= first), first)].entry
 
 
-def _summary_sources(items: Sequence[IndexedItem]) -> list[SummaryMessage]:
+def summary_sources(items: Sequence[IndexedItem]) -> list[SummaryMessage]:
+    """Return items as messages that `extract_summary` reads."""
     return [
         # without a colon, which ends the name in a line of a summary
         SummaryMessage(

@@ -13,10 +13,12 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import ancestors, check_path
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
-from memsvc.store import facts, sessions, style_files, tree
+from memsvc.store import context, facts, sessions, style_files, tree
 from memsvc.store.database import Database, Tx
+from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import OWNER, session_root, timestamp
+from memsvc.styles.turns.maintenance.compaction import extract_summary, summary_sources
 from memsvc.styles.turns.turn_models import (
     DEFAULT_SESSION,
     DirectorySummaries,
@@ -165,6 +167,13 @@ _CLOSING = (
 )
 """Sentences that extend an abstract to its minimum length."""
 NAME_LIMIT = 8
+
+TOLD_ITEMS: Final = 200
+TOLD_CHARS: Final = 2000
+"""Latest items of a session of which an abstract tells something, and what is read of each."""
+TOLD_WORDS: Final = 40
+"""Words of an abstract that are what was said, and as many that were learned of each tier."""
+WORD_CHARS: Final = 8
 
 DEPTH: Final = 8
 LIMIT: Final = 200
@@ -374,6 +383,43 @@ async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
     return notes
 
 
+async def told_in(tx: Tx, session: str, now: datetime) -> dict[str, str]:
+    """Return what was said and what was learned from it, as notes by place.
+
+    It is read anew each time and stored nowhere, so that what is forgotten is in no abstract."""
+    found = await sessions.find(tx, session)
+    if found is None:
+        return {}
+    items = await context.read_items(
+        tx,
+        turn_index.turns(session).number,
+        max(0, found.counters.get("items", 0) - TOLD_ITEMS),
+        ENTRY_MAX,
+        chars_max=TOLD_CHARS,
+    )
+    said = extract_summary("", summary_sources(items), budget_tok=TOLD_WORDS, cost=_words_in)
+    notes = {"events/raw": said.replace("\n", " ")} if said else {}
+    current = await facts.current_facts(tx, turn_index.fact_ids(session, found.user_id), now)
+    by_tier: dict[str, list[str]] = defaultdict(list)
+    for fact in reversed(current):
+        if fact.statement.evidence.session == session:
+            by_tier[fact.statement.tier.value].append(fact.statement.told.rstrip("."))
+    for tier, statements in by_tier.items():
+        told, left = [], TOLD_WORDS
+        for statement in dict.fromkeys(statements):
+            left -= _words_in(statement)
+            if left >= 0:
+                told.append(statement)
+        if told:
+            notes[f"memory_tiers/{tier}"] = f"Of tier {tier} these hold now: {'; '.join(told)}."
+    return notes
+
+
+def _words_in(text: str) -> int:
+    """Return the number of words of a text, estimated where it has no spaces."""
+    return max(len(text.split()), len(text) // WORD_CHARS)
+
+
 async def _rendered_statistics(tx: Tx, directory: str) -> list[DirectoryStats]:
     """Return statistics of a session's rendered files, which have no size yet."""
     session, _ = split(directory)
@@ -393,7 +439,7 @@ async def _rendered_statistics(tx: Tx, directory: str) -> list[DirectoryStats]:
 
 @frozen
 class DirectoryList:
-    """Lists directories with the stored abstract, or one made on the fly."""
+    """Lists directories with abstracts: of a session made on the fly, elsewhere as stored."""
 
     database: Database
     clock: Clock
@@ -426,8 +472,10 @@ class DirectoryList:
             listed_paths = sorted(place for place in statistics if place.count("/") <= level)[
                 :limit
             ]
-            stored = await tree.contents(tx, [f"{place}/{ABSTRACT_NAME}" for place in listed_paths])
-            notes = await notes_on(tx, session_id, self.clock.now())
+            elsewhere = [place for place in listed_paths if not f"{place}/".startswith(f"{root}/")]
+            stored = await tree.contents(tx, [f"{place}/{ABSTRACT_NAME}" for place in elsewhere])
+            now = self.clock.now()
+            notes = await notes_on(tx, session_id, now) | await told_in(tx, session_id, now)
             overview_by_path = await tree.contents(
                 tx, [f"{place}/{OVERVIEW_NAME}" for place in listed_paths]
             )
