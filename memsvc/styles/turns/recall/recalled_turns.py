@@ -314,7 +314,9 @@ def _is_outdated(change: Change, text: str, words_of: WordsOf) -> bool:
 def _repeats(fact: OutdatedFact, words: frozenset[str], words_of: WordsOf) -> bool:
     """Return whether a text of these words, which holds the value of a fact, says the fact."""
     value = words_of(fact.value)
-    return value <= words and not words.isdisjoint(words_of(fact.statement) - value)
+    # of a longer word in a script without spaces, other characters count by where it stands
+    longer = {word for word in value if len(word) > 1} or value
+    return longer <= words and not words.isdisjoint(words_of(fact.statement) - value)
 
 
 def _named(*texts: str) -> set[str]:
