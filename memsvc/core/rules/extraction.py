@@ -30,12 +30,11 @@ from memsvc.core.rules.own_words import Span, pasted_spans, within
 from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Language, Rule, Topic
 from memsvc.core.rules.sentence_model import is_meant, judge
+from memsvc.core.rules.sentences import VALUE_BYTES_MAX, clause_beside, value_of
 from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
-    VALUE_BYTES_MAX,
     Found,
-    clause_beside,
     clause_of,
     clause_without_secret,
     conditional_starts,
@@ -43,7 +42,6 @@ from memsvc.core.rules.statements import (
     message_until,
     remembered,
     statements_in,
-    value_of,
 )
 from memsvc.core.rules.topics import (
     CONTACT,

@@ -14,7 +14,7 @@ from memsvc.core.rules.own_words import (
     within,
 )
 from memsvc.core.rules.quick_pattern import quick_pattern
-from memsvc.core.rules.statements import CLAUSE_END, SENTENCE_CHARS_READ, sentence_spans
+from memsvc.core.rules.sentences import CLAUSE_END, SENTENCE_CHARS_READ, sentence_spans
 
 CONTENT_CHARS_MIN: Final = 4
 LISTED_MAX: Final = 8

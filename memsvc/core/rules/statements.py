@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.question_kinds import is_greeting_phrase, topics_in
@@ -25,6 +24,17 @@ from memsvc.core.rules.sentence_model import (
     judge,
     judged_in,
 )
+from memsvc.core.rules.sentences import (
+    CLAUSE_END,
+    FRAGMENT_CHARS_MAX,
+    SENTENCE_CHARS_READ,
+    SPEAKER_FIRST,
+    TRIM,
+    cut_around,
+    sentence_ends,
+    sentence_spans,
+    value_of,
+)
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
 from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
 from memsvc.core.rules.word_groups import (
@@ -42,11 +52,7 @@ _KANA = re.compile(r"[\u3041-\u30ff]")
 _HAN_OR_KANA = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
 _GRAMMAR_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
-SENTENCE_CHARS_READ = 400
-"""A longer sentence was hardly typed: no statement is read in it."""
 
-VALUE_BYTES_MAX = 128
-FRAGMENT_CHARS_MAX = 40
 LASTS_MIN = 1.2
 ORDERS_MIN = -0.7
 """Judgements from which on a sentence is a statement, or an instruction."""
@@ -83,9 +89,6 @@ _CLASSES = frozenset(
 """Topics that are always told: a sentence that a rule has read may state another of them."""
 ORDERS = frozenset((t.INSTRUCTION, t.ANSWER_LANGUAGE, t.EMOJI))
 """Topics of what the assistant is told to do."""
-_AFTER = r"(?=[\s\"'”’»)]|$)"
-_WITH_POINT = r"dr mr mrs ms st prof e\.g i\.e nr z\.b ca bzw sr sra vs approx p\.ej etc"
-_DOTTED_WORDS = "".join(rf"(?<!\b{word}\.)" for word in _WITH_POINT.split())
 _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
 _NAME_IDS = frozenset((t.NAME.fact_id, t.NICKNAME.fact_id))
@@ -93,39 +96,15 @@ _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
 _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
-_FRAGMENT = re.compile(
-    r"\W*(?:(?:and |und |y |et )?(?:please|pls|bitte|por favor|s'il te plaît)? ?[^.!?\n]{3,28}|[^。！？\n]{2,12})[.!?。！？\s]*$"
-)
-"""A sentence of a few words, which may say that the one before is meant for all times."""
 _NEGATED = re.compile(
     r"\W*(?:not(?! sure| really| that)|never(?! mind)|nor|under no circumstances|in no way|nicht|nie(?:mals)?|kein\w*|auf keinen fall|unter keinen umständen|nunca|jamás|ni|bajo ningún|en ningún|jamais|plus jamais|pas|en aucun cas|sous aucun|hors de question)\b"
     r"|\W*(?:绝不|绝对不|千万别|再也不|決して|絶対に?|二度と)"
 )
 """How a sentence begins that negates what the one before told."""
-_KEPT_UP = re.compile(
-    r"\b(?:keep (?:doing|it up|that up|that in mind)|(?:every|each) (?:single )?time|always|never again|from now on|from here on|going forward|by default|house rule|standing rule|without exception|no exceptions"
-    r"|immer|jedes mal|ab jetzt|ab sofort|in zukunft|dauerhaft|grundsätzlich|ohne ausnahme|siempre|cada vez|de ahora en adelante|sin excepción|nunca más|toujours|à chaque fois|chaque fois|désormais|dorénavant|plus jamais|sans exception)\b"
-    r"|以后都|每次都|一直这样|今后也|今後も|毎回|いつもそう|これからも|ずっと"
-)
 _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no) ?\?+\s*$"
 )
 """A tag that makes a question of a statement."""
-_MONTHS = r"(?:jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
-_END = re.compile(
-    rf"[.!?;。！？；…\n](?:(?<=\.){_AFTER}(?<!\d\.){_DOTTED_WORDS}|(?<=\.)(?<=\d\.)(?=\s+(?!{_MONTHS})(?-i:[^\W\d_a-zß-öø-ÿ])|\s*$)(?<!\b\d\.)|(?<='\d\d\.)(?=\s)|(?<=[ (](?:19|20)\d\d\.)(?=\s)|(?<=[!?])[!?]*(?:{_AFTER}|(?=[^\x00-\x7f]))|(?<=[。！？；…\n])[。！？…]*|(?<=;)(?=\s))[\"'”’»)」』”）]*",
-    re.IGNORECASE,
-)
-_INITIAL = re.compile(r"(?:^|[\"'“„«「(\s][^\W\d_a-zß-öø-ÿ]\. ?|[\"'“„«「(])[^\W\d_a-zß-öø-ÿ]\.$")
-INITIAL_CHARS: Final = 6
-"""Characters before the full stop of an initial: where a name begins, or behind another one."""
-_QUOTES = frozenset('«“「"')
-_QUOTED_PHRASE = re.compile(
-    r"«[^«»\n]{1,30}»|“[^“”\n]{1,30}”|「[^「」\n]{1,30}」|(?<=\s)\"[^\"\n]{1,30}\"(?=\s)"
-)
-CLAUSE_END = re.compile(
-    r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
-)
 _PREDICATE = re.compile(
     r"\b(?:is|are|was|were|has|have|had|went|go(?:es)?|ist|sind|war|waren|hat|haben|hatte|wird|es|son|era|está|están"
     r"|tiene|tienen|est|sont|était|ont|c'est|suben?|baja[n]?)\b|[是有了]|[るたすだ]$"
@@ -136,7 +115,6 @@ _BACK_REFERENCE = re.compile(
 )
 """Words for what the sentence before named."""
 _QUOTATION_ENDS = " \n\"'”“»」』"
-_TRIM = ' \t\n(（"“”„«»*_`#>-–—•:,'
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,44 +139,6 @@ def grammars_for(low: str, words: set[str]) -> Sequence[Grammar]:
     return [grammar for grammar, count in zip(_GRAMMARS, shared, strict=True) if count == most]
 
 
-def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Return the sentences of a text with their ends, in order.
-
-    A quoted phrase ends none, and a fragment that says for how long belongs to the one before."""
-    spans, start = [], 0
-    for end in _sentence_ends(text):
-        spans.append((start, end))
-        start = end
-    spans.append((start, len(text)))
-    for at in range(len(spans) - 1, 0, -1):
-        left, right = spans[at]
-        if right - left <= FRAGMENT_CHARS_MAX and _is_fragment(text[left:right].casefold()):
-            spans[at - 1 : at + 1] = [(spans[at - 1][0], right)]
-    return spans
-
-
-def _sentence_ends(text: str) -> Iterator[int]:
-    """Yield the ends of the sentences of a text: none in a quoted phrase or behind an initial.
-
-    A semicolon ends no standing order: "Never edit old ones; always add a new one"."""
-    quoted = not _QUOTES.isdisjoint(text)
-    phrases = [phrase.span() for phrase in _QUOTED_PHRASE.finditer(text)] if quoted else []
-    start = 0
-    for end in _END.finditer(text):
-        before = text[start : end.start()].lower()
-        is_order = (
-            end[0][0] in ";；" and LASTING.search(before) and not _SPEAKER_FIRST.match(before)
-        )
-        if (
-            is_order
-            or any(left < end.start() < right for left, right in phrases)
-            or _INITIAL.search(text, max(0, end.start() - INITIAL_CHARS), end.start() + 1)
-        ):
-            continue
-        yield end.end()
-        start = end.end()
-
-
 @lru_cache(1)
 def conditional_starts(text: str) -> list[int]:
     """Return where those sentences of a text begin that only suppose something."""
@@ -210,64 +150,20 @@ def message_until(text: str, at: int, starts: Iterable[int]) -> str:
     return text[: next((start for start in starts if start > at), len(text))]
 
 
-def _is_fragment(low: str) -> bool:
-    return _FRAGMENT.match(low) is not None and _KEPT_UP.search(low) is not None
-
-
 def clause_of(text: str, at: int, end: int) -> str:
     """Return the sentence around some words of a text, as far as it tells and does not ask."""
     floor = max(0, at - SENTENCE_CHARS_READ)
     window = text[floor : end + SENTENCE_CHARS_READ]
-    ends = [floor + place for place in _sentence_ends(window)]
+    ends = [floor + place for place in sentence_ends(window)]
     start = max((place for place in ends if place <= at), default=floor)
     until = min((place for place in ends if place >= end), default=floor + len(window))
     sentence = text[start:until]
-    if sentence.rstrip(_TRIM).endswith(("?", "？")):
+    if sentence.rstrip(TRIM).endswith(("?", "？")):
         low = sentence.casefold()
         grammars = grammars_for(low, set(_GRAMMAR_WORD.findall(low)))
         positions = (_asked_from(low, end - start, grammar) for grammar in grammars)
         sentence = sentence[: min((place for place in positions if place), default=len(sentence))]
-    return _cut(sentence, at - start, end - start)
-
-
-def _cut(sentence: str, at: int, end: int) -> str:
-    """Return a sentence without the clauses for which a fact has no room, around some words."""
-    start, until = 0, len(sentence)
-    positions = (
-        [boundary.start() for boundary in CLAUSE_END.finditer(sentence)]
-        if until > STATEMENT_CHARS_MAX
-        else []
-    )
-    while until - start > STATEMENT_CHARS_MAX:
-        before = next((boundary for boundary in positions if start < boundary <= at), None)
-        after = next(
-            (boundary for boundary in reversed(positions) if end <= boundary < until), None
-        )
-        if after is not None and (before is None or until - after <= before - start or before > at):
-            until = after
-        elif before is not None:
-            start = before + 1
-        else:
-            start = max(start, min(at, until - STATEMENT_CHARS_MAX))
-            until = start + STATEMENT_CHARS_MAX
-            break
-    return sentence[start:until].strip(_TRIM).strip()
-
-
-def clause_beside(sentence: str, at: int, end: int, others: Iterable[tuple[int, int]]) -> str:
-    """Return the part of a sentence around some words that leaves out the clauses of other words."""
-    places = [(boundary.start(), boundary.end()) for boundary in CLAUSE_END.finditer(sentence)]
-    before = max((until for _, until in others if until <= at), default=-1)
-    after = min((start for start, _ in others if start >= end), default=-1)
-    start = max((right for left, right in places if 0 <= before <= left and right <= at), default=0)
-    until = max((left for left, right in places if end <= left and right <= after), default=None)
-    return sentence[start:until].strip(_TRIM).strip()
-
-
-_SPEAKER_FIRST = re.compile(
-    r"(?:\w+\W){0,2}?(?:i|i'm|i've|we|we're|ich|wir|yo|je|j'|on|nous|soy|somos|tengo|tenemos|llevo|trabajo|vivo|moi)\b|.{0,4}(?:我(?!妈|爸|哥|姐|弟|妹|们?老板|朋友|同事|同学|的)|[私僕俺咱])"
-)
-"""How a sentence begins whose subject is the speaker, beside a text that is worked on."""
+    return cut_around(sentence, at - start, end - start)
 
 
 def statements_in(
@@ -305,7 +201,7 @@ def statements_in(
             longer = _longer(order or told, text[start:end])
             if longer is not None:
                 order, told = (longer, told) if order else (None, longer)
-                before = text[start:end].strip(_TRIM)
+                before = text[start:end].strip(TRIM)
                 continue
             joined = f"{before} {text[start:end]}"
             read = [] if is_secret(joined, joined) else read
@@ -314,7 +210,7 @@ def statements_in(
         order = next((found for found in read if found.topic is t.INSTRUCTION), None)
         finished, told = _told_after(read, told, before)
         yield from (found for found in finished if found is not order)
-        before = text[start:end].strip(_TRIM)
+        before = text[start:end].strip(TRIM)
     yield from (found for found in (told, order) if found is not None)
 
 
@@ -322,7 +218,7 @@ def remembered(text: str, start: int, end: int) -> Found | None:
     """Return what somebody asks to be remembered as a statement, whatever it is about.
 
     Nothing if it is a secret other than a code."""
-    statement = _cut(text[start:end], 0, 0)
+    statement = cut_around(text[start:end], 0, 0)
     if is_secret(statement, statement) and not is_code(statement):
         return None
     return Found(start, start, t.STATEMENT, value_of(statement), statement)
@@ -335,13 +231,13 @@ def clause_without_secret(text: str, at: int, end: int) -> str:
     start = max((boundary.end() for boundary in CLAUSE_END.finditer(text, 0, at)), default=0)
     boundary = CLAUSE_END.search(text, end)
     until = boundary.start() if boundary else len(text)
-    clauses = (clause_of(text[start:until], at - start, end - start), text[at:end].strip(_TRIM))
+    clauses = (clause_of(text[start:until], at - start, end - start), text[at:end].strip(TRIM))
     return next((clause for clause in clauses if not holds_secret(clause)), "")
 
 
 def is_anothers_health(topic: Topic, text: str) -> bool:
     """Return whether words about health that are to be remembered name another than the speaker."""
-    low = text.casefold().strip(_TRIM)
+    low = text.casefold().strip(TRIM)
     return (
         topic in _HEALTH
         and not FIRST_PERSON.search(low)
@@ -355,14 +251,14 @@ def is_anothers_health(topic: Topic, text: str) -> bool:
 def _is_negation(sentence: str, read: Sequence[Found]) -> bool:
     """Return whether a sentence begins by negating what the one before told of."""
     is_plain = all(found.topic in (t.STATEMENT, t.INSTRUCTION) for found in read)
-    is_question = sentence.rstrip(_TRIM).endswith(("?", "？"))
+    is_question = sentence.rstrip(TRIM).endswith(("?", "？"))
     is_negated = _NEGATED.match(sentence.casefold()) is not None
     return is_plain and not is_question and is_negated
 
 
 def _longer(found: Found | None, sentence: str) -> Found | None:
     """Return a statement with the sentence behind it; None without one, too long or with a secret."""
-    statement = f"{found.statement} {sentence.strip(_TRIM)}" if found else ""
+    statement = f"{found.statement} {sentence.strip(TRIM)}" if found else ""
     if found is None or len(statement) > STATEMENT_CHARS_MAX or is_secret(statement, statement):
         return None
     return replace(found, statement=statement)
@@ -416,7 +312,7 @@ def _specifies(sentence: str, read: Sequence[Found]) -> bool:
     """Return whether a sentence behind an instruction says more of it.
 
     A fragment does, or an instruction that refers to the one before."""
-    low = sentence.casefold().strip(_TRIM)
+    low = sentence.casefold().strip(TRIM)
     if read and not (
         all(found.topic is t.INSTRUCTION for found in read) and _BACK_REFERENCE.search(low)
     ):
@@ -426,7 +322,7 @@ def _specifies(sentence: str, read: Sequence[Found]) -> bool:
         and not low.endswith(("?", "？"))
         and not _PREDICATE.search(low)
         and not is_greeting_phrase(low)
-        and not _SPEAKER_FIRST.match(low)
+        and not SPEAKER_FIRST.match(low)
     )
 
 
@@ -444,7 +340,7 @@ def _statements(
     told_end = len(low)
     for grammar in grammars:
         start, end = _told_part(low, grammar, judged)
-        body = low[start:end].strip(_TRIM)
+        body = low[start:end].strip(TRIM)
         told_end = end
         if not body:
             continue
@@ -463,7 +359,7 @@ def _statements(
             if not known.isdisjoint(_NAME_IDS) and judge(_NAMING.sub("", body)).orders < ORDERS_MIN:
                 topics = [topic for topic in topics if topic is not t.INSTRUCTION]
             topics = [topic for topic in topics if topic in _CLASSES and topic.fact_id not in known]
-        statement = _cut(sentence[:end], start, start)
+        statement = cut_around(sentence[:end], start, start)
         value = value_of(statement)
         by_model = [_topic_of(told)]  # by no word of the language, which may be another one
         if topics and not is_secret(statement, sentence) and (not read or topics != by_model):
@@ -494,7 +390,7 @@ def _placed(
         start, end = others if is_others else own
         yield replace(found, at=at + start, end=at + end)
     start, end = others
-    statement = _cut(sentence, start, end)
+    statement = cut_around(sentence, start, end)
     is_beside = is_known or (bool(read) and not is_others)
     if is_beside and 0 < end <= len(sentence) and not is_secret(statement, sentence):
         yield Found(at + start, at + end, t.STATEMENT, value_of(statement), statement)
@@ -504,10 +400,10 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     """Return where a sentence begins without fillers, and where it begins to ask.
 
     Many questions have no mark: what tells nothing as a whole may tell something before it asks."""
-    indent = len(low) - len(low.lstrip(_TRIM))
+    indent = len(low) - len(low.lstrip(TRIM))
     lead = grammar.patterns["lead"].match(low, indent)
     start = lead.end() if lead is not None else indent
-    is_marked = low.rstrip(_TRIM + ")").endswith(("?", "？"))
+    is_marked = low.rstrip(TRIM + ")").endswith(("?", "？"))
     if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
     if judged.lasts > LASTS_MIN and not is_marked:
@@ -520,15 +416,6 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     if asked_from or not is_marked:
         return start, asked_from or len(low)
     return start, max((end.start() for end in CLAUSE_END.finditer(low, start)), default=0)
-
-
-def value_of(statement: str) -> str:
-    """Return as much of a statement as a value may hold, in whole words."""
-    value = statement.strip(" .!。！")
-    if len(value.encode()) <= VALUE_BYTES_MAX:
-        return value
-    value = value.encode()[: VALUE_BYTES_MAX - 3].decode("utf-8", "ignore")
-    return (value.rsplit(" ", 1)[0] if " " in value else value) + "…"
 
 
 def _asked_from(low: str, start: int, grammar: Grammar) -> int:
@@ -576,7 +463,7 @@ def _topics_of(
     if (
         topics
         or lasts < (ALWAYS_LASTS_MIN if is_always else LASTS_MIN)
-        or (is_request and not _SPEAKER_FIRST.match(body))
+        or (is_request and not SPEAKER_FIRST.match(body))
         or (grammar.whole_words and len(WORD.findall(body)) < STATEMENT_WORDS_MIN)
     ):
         return topics
