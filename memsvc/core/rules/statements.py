@@ -93,6 +93,7 @@ _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
 _NAME_IDS = frozenset((t.NAME.fact_id, t.NICKNAME.fact_id))
 _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
+_PHONE = re.compile(r"\+?\d(?:[ ()/-]?\d){7,}")
 _NAMING = re.compile(
     r"\b(?:(?:call|address) me|nenne? mich|llám[ae]me|appelle-moi|appelez-moi) \S+|叫我[^，,。]+"
 )
@@ -454,6 +455,7 @@ def _topics_of(
     if judged.most > CLASS_MIN:
         topics += health_topics(grammar.language, body)
     is_order = judged.orders > ORDERS_MIN and not is_request and not is_greeting_phrase(sentence)
+    is_order = is_order and _PHONE.search(body) is None  # "ring me on ..." tells how to reach one
     if is_order and t.ANSWER_LANGUAGE not in topics:
         topics.append(t.INSTRUCTION)
     lasts = judged.lasts

@@ -686,6 +686,8 @@ def test_health_of_another_is_a_statement(text: str) -> None:
         "Mi médico me recetó metformina.",
         "医生说我有高血压。",
         "从小就有哮喘。",
+        "跟着我妈信佛之后就吃素了，葱蒜也不碰",
+        "我和我老婆都吃素。",
         "私は卵アレルギーです。",
         "妻も私もベジタリアンです。",
     ],
@@ -781,6 +783,7 @@ def test_a_value_ends_where_another_clause_or_a_date_begins(text: str, values: l
         *("Commit.", "Commit and push.", "Format the code.", "Stop.", "Keep going.", "Go on."),
         *("Fix it.", "Push the branch.", "Commit these two files.", "Squash and merge."),
         *("Weiter.", "Formatiere die Datei.", "Mach einen Commit.", "Sigue.", "Haz el commit."),
+        "if anything comes up ring me on 07700 900418, i'm usually about after four",
         *("Continue.", "Fais le commit.", "提交代码。", "继续。", "コミットお願い。", "続けて。"),
     ],
 )
