@@ -14,6 +14,7 @@ from memsvc.core.facts import (
     Doubt,
     Evidence,
     Fact,
+    FactExpiry,
     Merge,
     Statement,
     slot_of,
@@ -435,6 +436,23 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     return not change.weak and not topics.isdisjoint(about)
 
 
+def with_replacements(
+    claims: Sequence[Claim],
+    known: Sequence[Fact],
+    doubts: Sequence[tuple[Change, Doubt, Evidence]],
+    now: datetime,
+) -> list[Claim]:
+    """Return the claims with those by which changes say what took the place of known facts."""
+    result = list(claims)
+    for change, doubt, evidence in doubts if any(one.replaced for one, *_ in doubts) else ():
+        for fact in _concerned(change, doubt, _open(known, result, now)):
+            new = _replacement(change, fact, doubt, evidence, result)
+            if new is not None:
+                result = [one for one in result if not _is_part(one, new.statement)]
+                result.append(new)
+    return result
+
+
 def questioned(
     merge: Merge,
     known: Sequence[Fact],
@@ -442,50 +460,43 @@ def questioned(
     doubts: Sequence[tuple[Change, Doubt, Evidence]],
     now: datetime,
 ) -> Merge:
-    """Return a merge that also ends known facts, or puts them in doubt: what changes say of them.
+    """Return a merge that also puts known facts in doubt: those that changes end, each its last.
 
-    A change that says what a thing gave way to replaces the facts that say the thing; another puts
-    in doubt those that it names, or else the last ones of the topic that it ends. What the claims
-    of the same turn say of a fact goes before. Words of change in a fact itself are no change of
-    it."""
-    claimed = {claim.identity for claim in claims if isinstance(claim, Statement)}
+    What the claims of the same turn say of a fact goes before. Words of change in a fact itself are
+    no change of it."""
     ended = [fact for fact, _ in merge.replaced] + list(merge.deleted)
-    open_facts = [
-        fact
-        for fact in known
-        if fact.is_valid(now) and fact.statement.identity not in claimed and fact not in ended
-    ]
+    open_facts = [fact for fact in _open(known, claims, now) if fact not in ended]
     found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
-    kept, replaced = list(merge.kept), list(merge.replaced)
-    for change, doubt, evidence in doubts:
-        before = [fact for fact in open_facts if fact.valid_from <= doubt.said_at]
-        about = [
-            fact
-            for fact in before
-            if matches_topic(change, fact.statement.told, fact.statement.fact_id)
-        ]
-        named = [fact for fact in before if _is_named(change, doubt, fact, before)]
-        if change.expired_topics and about:
-            named = [fact for fact in named if fact in about]
-        latest = sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
-        for fact in [fact for fact in named if not _is_said_already(change, fact)] or (
-            [] if named else latest
-        ):
-            new = _replacement(change, fact, doubt, evidence, kept)
-            if new is None:
-                found[fact.index_id, fact.entry] = (fact, doubt)
-                continue
-            open_facts.remove(fact)
-            kept = [one for one in kept if one is not new and not _is_part(one, new.statement)]
-            kept.append(new)
-            replaced.append((fact, new.record))
-    gone = {(fact.index_id, fact.entry) for fact, _ in replaced}
-    return replace(
-        merge,
-        kept=tuple(kept),
-        replaced=tuple(replaced),
-        questioned=tuple(pair for place, pair in found.items() if place not in gone),
-    )
+    for change, doubt, _ in doubts:
+        found |= {
+            (fact.index_id, fact.entry): (fact, doubt)
+            for fact in _concerned(change, doubt, open_facts)
+        }
+    return replace(merge, questioned=tuple(found.values()))
+
+
+def _open(known: Sequence[Fact], claims: Sequence[Claim], now: datetime) -> list[Fact]:
+    """Return the facts that hold, without those of which claims of the same turn say a value."""
+    claimed = {claim.identity for claim in claims if isinstance(claim, Statement)}
+    return [fact for fact in known if fact.is_valid(now) and fact.statement.identity not in claimed]
+
+
+def _concerned(change: Change, doubt: Doubt, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts that a change may end: those that it names, or else the last of its topic.
+
+    A change that names some facts says nothing of the others of its topic."""
+    before = [fact for fact in facts if fact.valid_from <= doubt.said_at]
+    about = [
+        fact
+        for fact in before
+        if matches_topic(change, fact.statement.told, fact.statement.fact_id)
+    ]
+    named = [fact for fact in before if _is_named(change, doubt, fact, before)]
+    if change.expired_topics and about:
+        named = [fact for fact in named if fact in about]
+    if named:
+        return [fact for fact in named if not _is_said_already(change, fact)]
+    return sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
 
 
 def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -> bool:
@@ -548,7 +559,7 @@ def _says(old: str, text: str) -> bool:
 
 
 def _replacement(
-    change: Change, fact: Fact, doubt: Doubt, evidence: Evidence, kept: Sequence[Statement]
+    change: Change, fact: Fact, doubt: Doubt, evidence: Evidence, claims: Sequence[Claim]
 ) -> Statement | None:
     """Return the statement that a change puts in the place of a fact; None where it is not read.
 
@@ -564,26 +575,27 @@ def _replacement(
     value = told if is_plain else next((new for _, new in pairs if new), "")
     if not value or len(told) > CHANGE_CHARS_MAX or is_secret(value, told):
         return None
-    said = [one for one in kept if is_plain and _is_part(one, told)]
-    if said:
-        return said[0]
+    ended = FactExpiry(statement.fact_id, statement.key, statement.value, exact=True)
+    for claim in claims:
+        if is_plain and isinstance(claim, Statement) and _is_part(claim, told):
+            return replace(claim, conflicts=(*claim.conflicts, ended))
     return replace(
         statement,
-        record=f"{evidence.turn}-change-{len(kept)}",
+        record=f"{evidence.turn}-change-{len(claims)}",
         slot=slot_of(value) if statement.slot else "",
         value=value,
         evidence=evidence,
-        conflicts=(),
+        conflicts=(ended,),
         message_at=doubt.said_at,
         words="",
         statement=told,
     )
 
 
-def _is_part(one: Statement, sentence: str) -> bool:
+def _is_part(claim: Claim, sentence: str) -> bool:
     """Return whether a statement without a topic is told by a sentence."""
-    words = normalized_text(one.statement).strip(_STOPS)
-    is_plain = one.fact_id == t.STATEMENT.fact_id
+    words = normalized_text(claim.statement).strip(_STOPS)
+    is_plain = isinstance(claim, Statement) and claim.fact_id == t.STATEMENT.fact_id
     return is_plain and bool(words) and words in normalized_text(sentence)
 
 

@@ -13,7 +13,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.items import fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.question_kinds import kind_of
-from memsvc.core.rules.changes import questioned
+from memsvc.core.rules.changes import questioned, with_replacements
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.store import context, facts, guard, index, sessions
@@ -350,9 +350,12 @@ class TurnMemory:
         if not claims and not doubts:
             return fact_rules.Merge((), (), 0)
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
-        known = await facts.facts_of_claims(
-            tx, index_ids, claims, latest=LATEST_FACTS if doubts else 0
-        )
+        latest = LATEST_FACTS if doubts else 0
+        known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
+        replacing = with_replacements(claims, known, doubts, now)
+        if replacing != claims:
+            claims = replacing
+            known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
         return questioned(fact_rules.merge(known, claims, now), known, claims, doubts, now)
 
 

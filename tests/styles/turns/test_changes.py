@@ -539,3 +539,20 @@ async def test_a_message_is_marked_by_a_later_one_about_the_same_thing_alone(
         if marked != (number < len(MARKED)):
             wrong.append((first, told))
     assert wrong == [], "\n".join(map(str, wrong))
+
+
+async def test_what_gave_way_may_come_back_and_be_said_again(opened: Opened) -> None:
+    door = opened()
+    said = ["I use Vue.js for the frontend.", "I switched from Vue.js to React."] * 2
+    said += [
+        "I use Vim as my editor.",
+        "I switched from Vim to Helix. I switched from Vim to Helix.",
+    ]
+    for number, text in enumerate(said):
+        user = {"user_id": "u1"} if number % 2 else {}
+        await say(door, f"t{number}", text, session="s1", **user)
+        await say(door, f"u{number}", text, session=f"s{number}", user_id="u1")
+    listed = await door("memory_list_facts", session_id="new", user_id="u1")
+    held = {fact["value"] for fact in listed["facts"] if fact["state"] == "active"}
+    assert {"Helix", said[1].rstrip(".")} <= held
+    assert held.isdisjoint(("Vim", said[0].rstrip(".")))
