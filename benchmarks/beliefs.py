@@ -32,6 +32,14 @@ FOLDER: Final = Path(__file__).with_name("beliefs_data")
 HALVES: Final = ("worked", "scored")
 FILLERS: Final = ("Thanks, that helps.", "ok, next one")
 """Turns between what is said and what is asked."""
+OWN_FACTS: Final = frozenset(
+    f"user_{name}"
+    for name in (
+        *("allergy", "condition", "medication", "diet", "food_rule", "home", "address", "job"),
+        *("employer", "plan", "origin", "school"),
+    )
+)
+"""Facts that say of the user what B14's sentences say of others."""
 RECALLED: Final = ("facts", "insights", "turns", "chunks")
 BLOCKS: Final = {"B6": 5, "B8": 5, "B9": 5, "B10": 5}
 """Questions by row whose blocks are compared."""
@@ -104,13 +112,26 @@ class Person:
 
     async def facts(self) -> list[str]:
         """What memory holds to be true of them, in one text each."""
+        return [*map(fact_text, await self.listed())]
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """The facts about them, as they are listed."""
         listed = await call(
             self.client, "memory_list_facts", session_id=self.session, user_id=self.name
         )
-        return [
-            " | ".join(str(fact.get(name) or "") for name in ("key", "value", "statement"))
-            for fact in listed["facts"]
-        ]
+        found: list[dict[str, Any]] = listed["facts"]
+        return found
+
+    async def forget(self, query: str) -> None:
+        """Forget what this names."""
+        await call(
+            self.client,
+            "memory_forget",
+            session_id=self.session,
+            user_id=self.name,
+            query=query,
+            dry_run=False,
+        )
 
     async def told(self, question: str) -> dict[str, Any]:
         """What the memory block tells in a new session."""
@@ -125,6 +146,11 @@ class Person:
             user_id=self.name,
             current_input=question,
         )
+
+
+def fact_text(fact: Item) -> str:
+    """What a fact says, in one text."""
+    return " | ".join(str(fact.get(name) or "") for name in ("key", "value", "statement"))
 
 
 def holds(text: str, words: Sequence[str]) -> bool:
@@ -221,6 +247,64 @@ async def instructions(person: Person, item: Item, scores: Scores) -> None:
     )
 
 
+async def orders(person: Person, item: Item, scores: Scores) -> None:
+    """B7: an order for once is kept as no standing instruction."""
+    await person.say(item["text"])
+    kept = [one for one in await person.listed() if one["fact_id"] == "user_instruction"]
+    note = f"{item['text']} -> {[*map(fact_text, kept)]}" if kept else ""
+    scores["B7 once"].add(happened=bool(kept), item=note)
+
+
+async def unrelated(person: Person, item: Item, scores: Scores) -> None:
+    """B13: a sentence about something else puts no fact in doubt, and ends none."""
+    await person.say(item["first"])
+    before = [one for one in await person.listed() if holds(fact_text(one), [item["holds"]])]
+    for text in (*FILLERS, item["then"]):
+        await person.say(text)
+    still = {one["record_id"] for one in await person.listed() if one["state"] == "active"}
+    lost = [fact_text(one) for one in before if one["record_id"] not in still]
+    note = f"{item['first']} | {item['then']} -> {lost}" if lost else ""
+    scores["B13 doubted"].add(happened=bool(lost), item=note)
+    scores["B13 known"].add(happened=bool(before))
+
+
+async def others(person: Person, item: Item, scores: Scores) -> None:
+    """B14: what is said of another person becomes no fact about the user."""
+    await person.say(item["say"])
+    facts = [one for one in await person.listed() if holds(fact_text(one), [item["answer"]])]
+    wrong = [fact_text(one) for one in facts if one["fact_id"] in OWN_FACTS]
+    note = f"{item['say']} -> {wrong}" if wrong else ""
+    scores["B14 taken"].add(happened=bool(wrong), item=note)
+    scores["B14 kept"].add(happened=bool(facts))
+
+
+async def requests(person: Person, item: Item, scores: Scores) -> None:
+    """B15: what somebody asks to be remembered is a fact, and is found."""
+    await person.say(item["say"])
+    person.session_number += 1
+    for filler in FILLERS:
+        await person.say(filler)
+    kept = any(holds(fact, [item["answer"]]) for fact in await person.facts())
+    told = holds(text_of(await person.told(item["ask"])), [item["answer"]])
+    note = f"{item['say']} | {item['ask']} -> kept {kept}, told {told}"
+    scores["B15 kept"].add(happened=kept, item="" if kept and told else note)
+    scores["B15 told"].add(happened=told)
+
+
+async def forgotten(person: Person, item: Item, scores: Scores) -> None:
+    """What is named in a request to forget is gone, and what is beside it stays."""
+    await person.say(item["say"])
+    if item["beside"] not in item["say"]:
+        await person.say(item["beside"])
+    await person.forget(item["request"])
+    told = [text_of(await person.told(question)) for question in item["asks"]]
+    again = any(holds(text, [item["value"]]) for text in told)
+    beside = holds(text_of(await person.told(item["beside_ask"])), [item["beside_answer"]])
+    note = f"{item['say']} | {item['request']} -> told again {again}, beside told {beside}"
+    scores["forget again"].add(happened=again, item=note if again or not beside else "")
+    scores["forget beside"].add(happened=beside)
+
+
 async def profile(person: Person, item: Item, scores: Scores) -> None:
     """B8: what always matters is told though nobody asks for it."""
     await person.say(item["text"])
@@ -279,10 +363,15 @@ ROWS: Final[Mapping[str, Row]] = {
     "B5": negations,
     "B6": changes,
     "B7": instructions,
+    "B7_once": orders,
     "B8": profile,
     "B9": other_words,
     "B10": agents,
     "B11": off_topic,
+    "B13": unrelated,
+    "B14": others,
+    "B15": requests,
+    "forget": forgotten,
 }
 MEASURES: Final[Mapping[str, str]] = {
     "B1 right": "statements about oneself that become a right fact",
@@ -300,6 +389,15 @@ MEASURES: Final[Mapping[str, str]] = {
     "B9 told": "questions in other words, answered",
     "B10 told": "a coding agent's questions, answered",
     "B11 recalled": "off-topic questions that recall something",
+    "B7 once": "orders for once that are kept as instructions",
+    "B13 doubted": "facts that an unrelated sentence on their topic puts in doubt",
+    "B13 known": "first sentences of these that are a fact",
+    "B14 taken": "what is said of others that becomes the user's",
+    "B14 kept": "what is said of others that is a fact about anybody",
+    "B15 kept": "requests to remember that become a fact",
+    "B15 told": "the same, found in other words in a new session",
+    "forget again": "what somebody asked to forget that is told again",
+    "forget beside": "what stood beside it and is still told",
 }
 
 

@@ -1,10 +1,10 @@
 """Sentences of a user's that say that something changed, and what they put in doubt."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
@@ -35,6 +35,7 @@ from memsvc.core.rules.change_words import (
     WEAK,
 )
 from memsvc.core.rules.own_words import own_spans
+from memsvc.core.rules.phrases import CJK, Phrases
 from memsvc.core.rules.statements import grammars_for
 from memsvc.core.rules.word_groups import is_done_by_others
 from memsvc.core.secrets import is_secret
@@ -53,12 +54,10 @@ EVENT_CHARS_MAX: Final = 400
 """A longer message is not read for news that no word of change tells."""
 QUESTIONED_MAX: Final = 8
 """Facts that one change puts in doubt by its topic alone."""
-NEGATION_CHARS: Final = 24
 NEW_WORDS_MAX: Final = 2
 """Words of what took the place of something, unless it is a name."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
-_CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _SENTENCE: Final = re.compile(
     r"(?:[^\n。！？!?.;；…]|\.(?=\w)|(?<=\d)\.(?= (?:[a-zäöü]|Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))*"
     r"(?:[。！？!?.;；…\n]|$)"
@@ -136,78 +135,6 @@ _COMMON: Final = frozenset(
 )
 
 
-class Phrases:
-    """Phrases by their labels: only those with a word of the text are compared with it.
-
-    `…` stands for up to four words, a `*` for any beginning or ending, `/` between words for either."""
-
-    def __init__(self, phrases_by_label: Mapping[str, str]) -> None:
-        self._by_prefix: dict[str, list[tuple[str, str, str]]] = {}
-        self._by_phrase: dict[str, list[str]] = {}
-        for label, phrases in phrases_by_label.items():
-            for phrase in filter(None, map(_normalized, phrases.split(";"))):
-                if _CJK.search(phrase):
-                    self._by_phrase.setdefault(phrase, []).append(label)
-                    continue
-                words = [word for word in phrase.split() if word[0] != "*"]
-                word = max(words, key=lambda word: min(map(len, word.split("/"))))
-                for part in {_part(either) for either in word.split("/")}:
-                    self._by_prefix.setdefault(part[:4], []).append((label, part, phrase))
-
-    def labels_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[str]:
-        """Return the labels of the phrases in a text, without those right after `refused`."""
-        return {label for label, _ in self.found_in(words, refused)}
-
-    def found_in(self, words: str, refused: re.Pattern[str] | None = None) -> set[tuple[str, str]]:
-        """Return the phrases in a text with their labels, without those right after `refused`."""
-        return {
-            (label, phrase)
-            for label, phrase, start in self._matches(words)
-            if refused is None or not refused.search(words[max(0, start - NEGATION_CHARS) : start])
-        }
-
-    def is_in(self, words: str) -> bool:
-        """Return whether a text has one of the phrases."""
-        return next(self._matches(words), None) is not None
-
-    def _matches(self, words: str) -> Iterator[tuple[str, str, int]]:
-        for start in self._by_prefix.keys() & {word[:4] for word in _WORD.findall(words)}:
-            for label, part, phrase in self._by_prefix[start]:
-                if part in words:
-                    for match in _compiled(phrase).finditer(words):
-                        yield label, phrase, match.start()
-        if _CJK.search(words):
-            for phrase, labels in self._by_phrase.items():
-                if (at := words.find(phrase)) >= 0:
-                    yield from ((label, phrase, at) for label in labels)
-
-
-def _normalized(phrase: str) -> str:
-    return normalized_text(phrase.strip()).replace("...", "…")
-
-
-def _part(word: str) -> str:
-    return max(_WORD.findall(word), key=len, default="")
-
-
-@lru_cache(8192)
-def _compiled(phrase: str) -> re.Pattern[str]:
-    """Return the pattern of a phrase."""
-    words = [
-        r"(?:\w+\W+){0,4}?"
-        if word == "…"
-        else "(?:" + "|".join(map(_either, word.split("/"))) + ")"
-        for word in phrase.split()
-    ]
-    pattern = r"\W+".join(words).replace(r"{0,4}?\W+", "{0,4}?")
-    return re.compile((r"\b" if phrase[0].isalnum() else "") + pattern)
-
-
-def _either(word: str) -> str:
-    start, end = (r"\w*" if starred else r"\b" for starred in (word[0] == "*", word[-1] == "*"))
-    return start + re.escape(word.strip("*")) + end
-
-
 @dataclass(frozen=True)
 class Change:
     """A sentence that says that something changed, and `text`, it with its neighbours.
@@ -237,6 +164,11 @@ class Change:
         """Return the terms of what is written as names; a number of one or two digits is none."""
         return self.terms & _name_terms(self.text)
 
+    @cached_property
+    def subject(self) -> str:
+        """Return what it says changed, "" where that is the speaker or not said."""
+        return _subject_of(self.sentence)
+
     @property
     def may_end_facts(self) -> bool:
         """Return whether facts are to be compared with it."""
@@ -259,6 +191,17 @@ _CHANGE_PHRASES: Final = Phrases(
 )
 _UNSURE: Final = frozenset((_WEAK, _AGAIN))
 _KINDS: Final = _UNSURE | {_GENERAL, _CORRECTION}
+_I_HAVE: Final = re.compile(r"\bhe(?:mos)? \w+(?:[ai]do|to|cho)\b")
+_ARTICLES: Final = frozenset(
+    ("the", "der", "die", "das", "el", "la", "los", "las", "le", "les", "l")
+)
+_OTHERS_THING: Final = re.compile(
+    r"\w\W+(?:of|vo[nm]|de|del|des|du|d) |'s \w|\b(?:his|her|their|seine?|ihre?|su|sus|leurs?) "
+)
+_OTHERS_THING_CJK: Final = re.compile(
+    r"(?!(?:我|我们|咱|咱们|自己|私|僕|俺|うち|自分)[的の])[^了在着]{1,6}[的の]"
+)
+"""A thing with whose it is."""
 _NAME_RUN: Final = re.compile(r"[A-ZÀ-Þ0-9]\S*(?: [A-ZÀ-Þ0-9]\S*)*")
 _TOPICS: Final = Phrases(TOPIC_WORDS)
 _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SELF})
@@ -299,7 +242,7 @@ def changes_in(text: str) -> tuple[Change, ...]:
 def _name_terms(text: str) -> frozenset[str]:
     words = [
         word
-        for word in _WORD.findall(_CJK.sub(" ", text))
+        for word in _WORD.findall(CJK.sub(" ", text))
         if word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
     ]
     return frozenset(terms(" ".join(words)))
@@ -377,6 +320,32 @@ def _replaced(sentence: str, labels: set[str]) -> Iterator[tuple[str, str]]:
     if labels - _UNSURE or _NOW.search(normalized_text(sentence)):
         for found in filter(None, (pattern.search(sentence) for pattern in _PREFERRED)):
             yield found["old"], _name_in(found.groupdict().get("new") or "")
+
+
+def _subject_of(sentence: str) -> str:
+    """Return the first word before the words of change in clauses that do not name the speaker.
+
+    What belongs to somebody else is named by all words before it."""
+    subject = ""
+    for clause in _CLAUSE_END.split(sentence):
+        words = normalized_text(clause)
+        starts = [
+            start for label, _, start in _CHANGE_PHRASES.matches(words) if label not in _UNSURE
+        ]
+        if not starts:
+            continue
+        lead = words[: min(starts)]
+        is_own = "self" in _PERSON_PHRASES.labels_in(words) or _I_HAVE.search(words)
+        if CJK.search(lead) or is_own:
+            subject = lead if _OTHERS_THING_CJK.match(lead) else ""
+        else:
+            weak = {phrase for label, phrase in _CHANGE_PHRASES.found_in(lead) if label == _WEAK}
+            before = [word for word in _WORD.findall(lead) if word not in weak | _ARTICLES]
+            first = [word for word in before if not _COMMON.issuperset(terms(word))]
+            subject = lead if _OTHERS_THING.search(lead) else (first or before or [""])[0]
+        if not subject:
+            return ""
+    return subject
 
 
 def _name_in(words: str) -> str:
@@ -485,7 +454,9 @@ def _concerned(change: Change, doubt: Doubt, facts: Sequence[Fact]) -> list[Fact
     """Return the facts that a change may end: those that it names, or else the last of its topic.
 
     A change that names some facts says nothing of the others of its topic."""
-    before = [fact for fact in facts if fact.valid_from <= doubt.said_at]
+    before = [
+        fact for fact in facts if fact.valid_from <= doubt.said_at and _may_concern(change, fact)
+    ]
     about = [
         fact
         for fact in before
@@ -497,6 +468,18 @@ def _concerned(change: Change, doubt: Doubt, facts: Sequence[Fact]) -> list[Fact
     if named:
         return [fact for fact in named if not _is_said_already(change, fact)]
     return sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
+
+
+def _may_concern(change: Change, fact: Fact) -> bool:
+    """Return whether the speaker says a change of their own, or one of the thing of a fact."""
+    if change.resumes or change.corrects or not change.subject:
+        return True
+    topic = TOPICS_BY_FACT.get(fact.statement.fact_id) or fact.statement.key
+    words = frozenset(terms(change.subject))
+    is_word = " " not in change.subject
+    return (is_word and topic in topics_of(change.subject)) or bool(
+        words and words <= frozenset(terms(_said(fact)))
+    )
 
 
 def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -> bool:

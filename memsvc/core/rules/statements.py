@@ -102,6 +102,10 @@ _NEGATED = re.compile(
     r"|\W*(?:绝不|绝对不|千万别|再也不|決して|絶対に?|二度と)"
 )
 """How a sentence begins that negates what the one before told."""
+_OTHER_FIRST = re.compile(
+    r"\W*(?:there's|there is|the|an?|der|die|das|eine?|il y a|les?|la|une?|l'|hay|el|los|las|una)\b|.{0,12}(?:さん|くん|ちゃん|の方|の子)[はがに]|.{1,8}的"
+)
+"""How a sentence begins that tells of somebody or something else."""
 _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no) ?\?+\s*$"
 )
@@ -351,7 +355,11 @@ def _statements(
             else judged_in(sentence[:end], message).within(judged, MESSAGE_SHARE)
         )
         topics = _topics_of(sentence, body, words, grammar, told, is_request=is_request)
-        if _is_of_others(places):
+        if _is_of_others(places) or (
+            not FIRST_PERSON.search(low)
+            and _OTHER_FIRST.match(low)
+            and not _HEALTH.isdisjoint(topics)
+        ):
             is_told = bool(topics) or told.most > ALWAYS_MIN
             topics = [topic for topic in topics if topic not in _HEALTH]
             topics = topics or [t.STATEMENT] * is_told

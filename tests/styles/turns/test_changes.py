@@ -433,6 +433,15 @@ UNTOUCHED = [
     ("I live in Bremen.", "My new address is Am Dobben 14."),
     ("Ich wohne in Bremen.", "Meine neue Adresse ist Am Dobben 14."),
     ("My mum turns 70 in May.", "The bill came to 69 euros, not 70."),
+    ("I speak Welsh at home.", "They've dropped Welsh at the school."),
+    ("My wife is called Anneka.", "The couple next door are getting divorced."),
+    ("I keep bees in the garden.", "My uncle lost his bees and has gone over to goats."),
+    ("Ich programmiere in Rust.", "Die Leute aus München haben Rust wieder rausgeworfen."),
+    ("Ich arbeite in Teilzeit.", "Die Neue hat von Teilzeit auf Vollzeit gewechselt."),
+    ("Je suis sage-femme.", "Léa n'est plus sage-femme, elle a ouvert un gîte."),
+    ("Mon mari s'appelle Gaspard.", "Le Gaspard de la compta a démissionné."),
+    ("Mi novia se llama Paloma.", "Lucía y su novio lo han dejado."),
+    ("我五月要去走川藏线。", "网友的川藏线走到一半放弃了。"),
 ]
 
 

@@ -510,6 +510,24 @@ def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements()
     assert not wrong, "\n".join(wrong)
 
 
+HEALTH_OF_OTHERS = [
+    "The lodger turned out to eat no meat and drink no coffee.",
+    "Der Gerd wohnt jetzt im betreuten Wohnen, er ist taub.",
+    "Le chat du gardien prend de la cortisone.",
+    "El cachorro de los Marín es alérgico a las avispas.",
+    "生徒さんの子に小麦アレルギーがあって、おやつに悩みます。",
+]
+
+
+def test_health_that_a_sentence_tells_of_somebody_else_is_not_the_users() -> None:
+    wrong = [
+        text
+        for text in HEALTH_OF_OTHERS
+        if {one.fact_id for one in found(text)} - {"user_statement"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_a_clear_sentence_of_the_speaker_needs_no_word_of_what_lasts() -> None:
     wrong = []
     for text, (denied, others) in CLEAR.items():
