@@ -39,7 +39,12 @@ from memsvc.styles.turns.facts.fact_correction import (
     NewValue,
     Restored,
 )
-from memsvc.styles.turns.facts.fact_removal import FactOwner, FactRemoval, RemovalTargets
+from memsvc.styles.turns.facts.fact_removal import (
+    FactOwner,
+    FactRemoval,
+    RemovalTargets,
+    RemovedFacts,
+)
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId, TurnId, TurnUser
 
@@ -56,6 +61,10 @@ Reach = Annotated[
 CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
 fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
+NOTHING_NOTE: Final = (
+    "nothing was found, so nothing is forgotten: say it in the words of the message, or find it"
+    " with memory_list_facts or memory_before_turn and name its fact_ids or turn_ids"
+)
 BACKUPS_NOTE: Final = (
     "backups and archives that were made before still have it, until they are deleted"
 )
@@ -177,7 +186,7 @@ class ForgottenFacts:
         list[HeldElsewhere], "where else it is, which forgetting leaves: delete it there"
     ] = field(default_factory=list)
     restored: Annotated[bool, "true: these were brought back by undo"] = False
-    note: Annotated[str | None, "what forgetting does not reach"] = None
+    note: Annotated[str | None, "what else the caller has to know"] = None
 
 
 @result
@@ -383,8 +392,15 @@ class FactTools:
                     self.passages, scope, user_id, found.forgetting.redaction
                 )
             ],
-            note=BACKUPS_NOTE if erase and not dry_run else None,
+            note=_note(found, erased=erase and not dry_run),
         )
+
+
+def _note(found: RemovedFacts, *, erased: bool) -> str | None:
+    """Return what the caller has to know beside what was found."""
+    if not (found.facts or found.items_by_turn or found.forgetting.items):
+        return NOTHING_NOTE
+    return BACKUPS_NOTE if erased else None
 
 
 def _is_dry_run(dry_run: bool | None, query: str) -> bool:
