@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import orjson
 
 from memsvc.core.analysis import normalized_text
 from memsvc.core.frozen import frozen
+from memsvc.core.rules.sentences import CLAUSE_END
 
 SENTENCE_END: Final = re.compile(
     r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
@@ -17,6 +19,11 @@ VALUE_CHARS_MIN: Final = 3
 """Of a shorter value, unless in a script without spaces, other sentences may hold it by chance."""
 CLAUSE_WORDS_MIN: Final = 5
 """Words beside a clause that are a clause of their own."""
+_REFERS: Final = re.compile(
+    r"(?:it|that|this|which|he|she|they|him|her|them|es|das|er|sie|ihn|ca|cela|il|elle|lo|la|eso|el|ella)\b"
+    r"|[它他她这那其]|それ|これ|彼"
+)
+"""How a clause begins that is about what another one names."""
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 
 Range = tuple[int, int]
@@ -70,7 +77,7 @@ class Redaction:
             return _word_ranges(text, self.values)
         clauses = [one for one in self.statements if comparable(one) in sentence]
         ranges = _word_ranges(text, clauses)
-        left = len(without(text, ranges).split()) if ranges else 0
+        left = _words_in(without(text, ranges)) if ranges else 0
         return _word_ranges(text, [*clauses, *self.values]) if left >= CLAUSE_WORDS_MIN else []
 
     def applied(self, text: str) -> str:
@@ -87,6 +94,29 @@ def sentences(text: str) -> list[Range]:
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     starts = [0, *(end for end in ends if end < len(text))]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+def clauses(sentence: str) -> list[Range]:
+    """Return where the clauses of a sentence stand, which together are all of it."""
+    ends = [0, *(end.end() for end in CLAUSE_END.finditer(sentence)), len(sentence)]
+    return list(pairwise(ends))
+
+
+def clause_with(statement: str, value: str) -> str:
+    """Return the clause of a statement that has a value, if what is left says something else.
+
+    Else the whole statement: what is left may be about the value ("and it hurts")."""
+    parts = [statement[start:end] for start, end in clauses(statement)]
+    with_value = [part for part in parts if holds(comparable(part), value)]
+    others = [part for part in parts if part not in with_value and part.strip()]
+    if len(with_value) != 1 or any(_REFERS.match(comparable(clause)) for clause in others):
+        return statement
+    return with_value[0].strip(" ,，、") if others else statement
+
+
+def _words_in(text: str) -> int:
+    """Return the number of words of a text, estimated in scripts without spaces."""
+    return len(text.split()) + len(_UNSPACED.findall(text)) // 2
 
 
 def comparable(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.core.redaction import Redaction, changed_line
+from memsvc.core.redaction import Redaction, changed_line, clause_with
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -89,6 +89,18 @@ async def test_facts_of_the_same_sentence_stay_without_the_forgotten_value(door:
         ("My name is Ida and my phone number is 415-555-0199.", "phone number", "0199", "Ida"),
         ("My dog is called Rex and I work as a baker.", "my dog", "Rex", "baker"),
         ("The locker code is 4417. I work as a baker.", "the locker code", "4417", "baker"),
+        (
+            "The gate code is 4417 and the garden gnome stands behind the old shed.",
+            "the gate code",
+            "4417",
+            "old shed",
+        ),
+        (
+            "快递填我手机号 13870046215，备注写放在楼下的丰巢柜子里。",
+            "我的手机号",
+            "13870046215",
+            "丰巢",
+        ),
     ],
 )
 async def test_a_query_forgets_what_it_names_alone(
@@ -216,3 +228,24 @@ async def test_the_sentence_that_put_a_fact_in_doubt_is_forgotten_with_what_it_s
     await door(FORGET, session_id="s1", user_id="ada", query="Okafor", dry_run=False)
     assert await cells(admin, "okafor") == []
     assert await doubts() == {"Oslo": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "left"),
+    [
+        ("We moved to 31 Tannery Lane and the piano went in by a crane.", "31 Tannery Lane", True),
+        ("I have gout and the toe is as red as a beetroot.", "gout", True),
+        ("We moved to 31 Tannery Lane and it is a lovely old street.", "31 Tannery Lane", False),
+        ("I met Tom, he is the one from the bakery.", "Tom", False),
+    ],
+)
+def test_a_clause_goes_alone_unless_another_one_refers_to_it(
+    text: str, value: str, left: bool
+) -> None:
+    assert (clause_with(text, value) != text) is left
+
+
+async def test_a_whole_sentence_of_health_is_forgotten(door: Door) -> None:
+    await say(door, "t1", "I take canarium and the lab says all levels are fine.", user_id="ada")
+    await door(FORGET, session_id="s1", user_id="ada", query="my medication", dry_run=False)
+    assert "levels" not in await told(door, "What does the lab say?", user_id="ada")

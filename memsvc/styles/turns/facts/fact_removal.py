@@ -273,7 +273,7 @@ class FactRemoval:
         said: list[str] = []
         if targets.question.strip() and not matching:
             said = await named_sentences(tx, owner.session, owner.user, targets.question)
-        redaction = redaction_of(matching, current, said)
+        redaction = redaction_of(matching, current, said, targets.question)
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
