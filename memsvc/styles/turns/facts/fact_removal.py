@@ -46,7 +46,7 @@ from memsvc.styles.turns.facts.forgetting import (
     without_words,
     words_hash,
 )
-from memsvc.styles.turns.facts.restoring import Restored
+from memsvc.styles.turns.facts.restoring import TakenBack
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
 from memsvc.styles.turns.options import TurnOptions
@@ -357,7 +357,7 @@ class FactRemoval:
         await jobs.enqueue(wiper.tx, WIPE_JOB, forget, now=wiper.now, delay_s=grace.total_seconds())
         return replace(found, forget=forget, until=until)
 
-    async def undo(self, scope: Scope, owner: FactOwner, forget: str) -> Restored:
+    async def undo(self, scope: Scope, owner: FactOwner, forget: str) -> TakenBack:
         """Bring back what a forget took, and return it; all or nothing.
 
         What was forgotten once more, said anew or purged since stays as it is. NOT_FOUND for an id

@@ -26,7 +26,7 @@ from memsvc.styles.turns.turn_items import TurnItem
 
 
 @dataclass(slots=True)
-class Restored:
+class TakenBack:
     """What was brought back: facts, and turns with the number of their items."""
 
     facts: list[Fact] = field(default_factory=list)
@@ -39,9 +39,9 @@ async def index_names(tx: Tx, undo: Mapping[str, Undo]) -> list[str]:
     return sorted([await index.name_of(tx, number) for number in sorted(numbers)])
 
 
-async def restore(tx: Tx, undo: Mapping[str, Undo], costs: Costs, now: datetime) -> Restored:
+async def restore(tx: Tx, undo: Mapping[str, Undo], costs: Costs, now: datetime) -> TakenBack:
     """Bring back what a forget took. The caller holds the sessions and the indexes of the facts."""
-    restored, lost = Restored(), set[tuple[str, str]]()
+    restored, lost = TakenBack(), set[tuple[str, str]]()
     for session, one in sorted(undo.items()):
         items = await _restore_lines(tx, session, one)
         lost |= {(session, event) for event in _changed_events(one) if event not in items}
