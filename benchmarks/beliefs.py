@@ -2,8 +2,9 @@
 
 The sentences are in two halves, each by authors who had not read the rules: `worked.json`, which
 rules may be tuned with, and `scored.json`, which is only scored. Every item has a user of its own.
-`--data` takes other files of the same shape: `former.json`, halves that were scored before and may
-be worked with now, or `labelled.json`, 47,000 to tune with that say something lasting (B1), a
+`--data` takes other files of the same shape: `people_worked.json` and `people_scored.json`, two
+halves with the rows from B13 on; `former.json`, halves that were scored before and may be worked
+with now, or `labelled.json`, 47,000 to tune with that say something lasting (B1), a
 standing instruction (B7) or neither (B2, B3), and 9,000 more that are only learned from. `--show`
 prints what came out wrong, but nothing of a file that is only scored. `--blocks FILE` writes the
 memory blocks of twenty of its questions instead, drawn by a seed, for readers to compare with those

@@ -8,7 +8,7 @@ from memsvc.administration.usage_tools import UsageCounts
 from memsvc.store.schema import metadata
 from memsvc.store.tables import EMBEDDINGS, TABLES, Archive, key_of, purge_order
 
-LAST = {"sessions": {"session", "user_id"}}
+LAST = {"sessions": {"session", "user_id"}, "forgets": {"user_id"}}
 """Columns by which rows go with their owner in a step of their own."""
 
 
