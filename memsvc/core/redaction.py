@@ -19,6 +19,8 @@ VALUE_CHARS_MIN: Final = 3
 """Of a shorter value, unless in a script without spaces, other sentences may hold it by chance."""
 CLAUSE_WORDS_MIN: Final = 5
 """Words beside a clause that are a clause of their own."""
+FRAGMENT_WORDS: Final = 3
+"""Words below which a part between commas is no clause: it belongs to the one beside it."""
 _REFERS: Final = re.compile(
     r"(?:it|that|this|which|he|she|they|him|her|them|es|das|er|sie|ihn|ca|cela|il|elle|lo|la|eso|el|ella)\b"
     r"|[它他她这那其]|それ|これ|彼"
@@ -106,10 +108,15 @@ def clause_with(statement: str, value: str) -> str:
     """Return the clause of a statement that has a value, if what is left says something else.
 
     Else the whole statement: what is left may be about the value ("and it hurts")."""
-    parts = [statement[start:end] for start, end in clauses(statement)]
+    parts: list[str] = []
+    for start, end in clauses(statement):
+        if parts and min(_words_in(parts[-1]), _words_in(statement[start:end])) < FRAGMENT_WORDS:
+            parts[-1] += statement[start:end]
+        else:
+            parts.append(statement[start:end])
     with_value = [part for part in parts if holds(comparable(part), value)]
-    others = [part for part in parts if part not in with_value and part.strip()]
-    if len(with_value) != 1 or any(_REFERS.match(comparable(clause)) for clause in others):
+    others = [part for part in parts if part not in with_value]
+    if len(with_value) != 1 or any(_REFERS.match(comparable(part)) for part in others):
         return statement
     return with_value[0].strip(" ,，、") if others else statement
 

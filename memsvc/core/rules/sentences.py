@@ -38,6 +38,10 @@ _QUOTED_PHRASE = re.compile(
 CLAUSE_END = re.compile(
     r"(?=¿)|[,;:，、；：](?=\s|[^\x00-\x7f])|\s[-–—]+\s|—|\s\(|\s(?:so|and|but|und|aber|also|y|pero|así que|et|mais|donc)\s"
 )
+_TOGETHER = re.compile(
+    r" and i (?:are|were|both)\b| und ich \w+en\b| y yo \w+mos\b| et moi\b", re.IGNORECASE
+)
+"""The end of a subject of several people, which is no clause of its own."""
 TRIM = ' \t\n(（"“”„«»*_`#>-–—•:,'
 SPEAKER_FIRST = re.compile(
     r"(?:\w+\W){0,2}?(?:i|i'm|i've|we|we're|ich|wir|yo|je|j'|on|nous|soy|somos|tengo|tenemos|llevo|trabajo|vivo|moi)\b|.{0,4}(?:我(?!妈|爸|哥|姐|弟|妹|们?老板|朋友|同事|同学|的)|[私僕俺咱])"
@@ -111,7 +115,11 @@ def cut_around(sentence: str, at: int, end: int) -> str:
 
 def clause_beside(sentence: str, at: int, end: int, others: Iterable[tuple[int, int]]) -> str:
     """Return the part of a sentence around some words that leaves out the clauses of other words."""
-    places = [(boundary.start(), boundary.end()) for boundary in CLAUSE_END.finditer(sentence)]
+    places = [
+        boundary.span()
+        for boundary in CLAUSE_END.finditer(sentence)
+        if not _TOGETHER.match(sentence, boundary.start())
+    ]
     before = max((until for _, until in others if until <= at), default=-1)
     after = min((start for start, _ in others if start >= end), default=-1)
     start = max((right for left, right in places if 0 <= before <= left and right <= at), default=0)

@@ -234,6 +234,7 @@ async def test_the_sentence_that_put_a_fact_in_doubt_is_forgotten_with_what_it_s
     ("text", "value", "left"),
     [
         ("We moved to 31 Tannery Lane and the piano went in by a crane.", "31 Tannery Lane", True),
+        ("We moved to 31 Tannery Lane, York and the piano went in.", "31 Tannery Lane", True),
         ("I have gout and the toe is as red as a beetroot.", "gout", True),
         ("We moved to 31 Tannery Lane and it is a lovely old street.", "31 Tannery Lane", False),
         ("I met Tom, he is the one from the bakery.", "Tom", False),
@@ -242,7 +243,9 @@ async def test_the_sentence_that_put_a_fact_in_doubt_is_forgotten_with_what_it_s
 def test_a_clause_goes_alone_unless_another_one_refers_to_it(
     text: str, value: str, left: bool
 ) -> None:
-    assert (clause_with(text, value) != text) is left
+    clause = clause_with(text, value)
+    assert (clause != text) is left
+    assert ("York" in text) == ("York" in clause)
 
 
 async def test_a_whole_sentence_of_health_is_forgotten(door: Door) -> None:

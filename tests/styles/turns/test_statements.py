@@ -510,6 +510,13 @@ def test_figures_of_speech_conditions_hearsay_and_the_moment_are_no_statements()
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_plan_of_several_people_is_told_with_all_of_them() -> None:
+    said = "My partner Sam and I are flying to Oslo next Friday"
+    assert [one.statement for one in found(f"{said}.") if one.fact_id == "user_plan"] == [
+        f"{said}."
+    ]
+
+
 HEALTH_OF_OTHERS = [
     "The lodger turned out to eat no meat and drink no coffee.",
     "Der Gerd wohnt jetzt im betreuten Wohnen, er ist taub.",
