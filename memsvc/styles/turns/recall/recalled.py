@@ -27,8 +27,8 @@ OVER_THE_BUDGET: Final = "over the token budget"
 FACT_TOKENS: Final = 20
 """Estimated tokens of a recalled fact beside its words."""
 LEFT_OUT_TOKENS: Final = 12
-BRIEF_CHARS: Final = 40
-"""Characters beside its value up to which the clause that says a fact is told in a profile."""
+BRIEF_CHARS: Final = 90
+"""Characters up to which a profile tells the clause that says a fact, and not its value alone."""
 INSTRUCTION_ID: Final = "user_instruction"
 CONFIDENCE_MIN: Final = 0.6
 """The confidence of a fact is told below this."""
@@ -194,7 +194,7 @@ def left_out_chunk(count: int) -> RecalledChunk:
 def _brief(statement: Statement) -> str:
     """Return a fact of a profile in few words: without what else a long sentence says."""
     said, value = statement.told, statement.value
-    if statement.fact_id == INSTRUCTION_ID or len(said) <= len(value) + BRIEF_CHARS:
+    if statement.fact_id == INSTRUCTION_ID or len(said) <= max(len(value), BRIEF_CHARS):
         return said
     return f"{statement.key.replace('_', ' ')}: {value}"
 
