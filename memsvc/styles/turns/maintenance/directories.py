@@ -168,7 +168,7 @@ _CLOSING = (
 """Sentences that extend an abstract to its minimum length."""
 NAME_LIMIT = 8
 
-TOLD_ITEMS: Final = 200
+TOLD_ITEMS: Final = 100
 TOLD_CHARS: Final = 2000
 """Latest items of a session of which an abstract tells something, and what is read of each."""
 TOLD_WORDS: Final = 40
