@@ -133,8 +133,11 @@ async def forget(
         *columns(body["sentences"], "session_id", "turn_id", "text"),
         *columns(body["turns"], "turn_id", "items"),
         *(f"Also in {one['kind']}: {one['id']}" for one in body["also_in"]),
+        *(f"Not found: {name}" for name in body["not_found"]),
     ]
-    return CommandOutput(body, [*lines, _forget_summary(body)])
+    is_erased = undo is not None and erase
+    summary = "Forgotten for good." if is_erased else _forget_summary(body)
+    return CommandOutput(body, [*lines, summary, *filter(None, [body["note"]])])
 
 
 def _forget_summary(body: dict[str, Any]) -> str:

@@ -75,9 +75,12 @@ class Redaction:
 
         Nothing where it says no more: then all of it goes. Beside another fact the values, else the
         clauses, where they leave as much as a clause."""
+        kept = [comparable(one) for one in self.kept if one]
+        inside = [one for one in self.statements if one and comparable(one) in sentence]
         if beside:
-            return _word_ranges(text, self.values)
-        clauses = [one for one in self.statements if comparable(one) in sentence]
+            alone = [one for one in inside if not any(kept_ in comparable(one) for kept_ in kept)]
+            return _word_ranges(text, [*self.values, *alone])
+        clauses = inside
         ranges = _word_ranges(text, clauses)
         left = _words_in(without(text, ranges)) if ranges else 0
         return _word_ranges(text, [*clauses, *self.values]) if left >= CLAUSE_WORDS_MIN else []

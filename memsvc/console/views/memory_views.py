@@ -142,7 +142,7 @@ async def fact_history(page: Page) -> Response:
 
 
 async def forget_fact(page: Page) -> Response:
-    """Forget a fact with every value that it had, or take such a forget back."""
+    """Forget one value of a fact, or take such a forget back."""
     form = await page.form()
     session, user, undo = form["session"], form["user"], form["undo"]
     targets: dict[str, Any] = {"fact_ids": [form["fact"]], "dry_run": False}

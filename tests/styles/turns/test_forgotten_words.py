@@ -252,3 +252,44 @@ async def test_a_whole_sentence_of_health_is_forgotten(door: Door) -> None:
     await say(door, "t1", "I take canarium and the lab says all levels are fine.", user_id="ada")
     await door(FORGET, session_id="s1", user_id="ada", query="my medication", dry_run=False)
     assert "levels" not in await told(door, "What does the lab say?", user_id="ada")
+
+
+async def test_nothing_of_a_forgotten_statement_is_left_in_answers_facts_or_other_clauses(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await say(
+        door,
+        "t1",
+        "My locker PIN at the pool is 73914.",
+        answer="Saved: the PIN is 73914.",
+        user_id="ada",
+    )
+    await say(
+        door,
+        "t2",
+        "My sister Philippa is getting married in June; I'm knitting her a shawl.",
+        user_id="ada",
+    )
+    await say(door, "t3", "I work at Quillmark.", user_id="ada")
+    await say(door, "t4", "I never send parcels to the office at Quillmark.", user_id="ada")
+    facts = (await door(LIST, session_id="s1", user_id="ada"))["facts"]
+    yard = [one["record_id"] for one in facts if "shawl" in one["statement"]]
+    for arguments in (
+        {"query": "my locker PIN"},
+        {"fact_ids": yard},
+        {"query": "Quillmark"},
+    ):
+        await door(FORGET, session_id="s1", user_id="ada", dry_run=False, erase=True, **arguments)
+    for word in ("73914", "shawl", "quillmark"):
+        assert await cells(admin, word) == [], word
+    assert "Philippa" in await told(door, "Who is Philippa?", user_id="ada")
+
+
+async def test_a_kind_of_fact_is_forgotten_with_its_past_values(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await say(door, "t1", "I live in Tromso.", user_id="ada")
+    await say(door, "t2", "I live in Bergen now.", session="s2", user_id="ada")
+    await door(FORGET, session_id="s1", user_id="ada", query="where I live", dry_run=False)
+    for word in ("tromso", "bergen"):
+        assert await cells(admin, word) == []

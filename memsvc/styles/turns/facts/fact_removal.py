@@ -14,6 +14,7 @@ from memsvc.core.facts import Fact, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.redaction import comparable
+from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -220,7 +221,16 @@ class FactRemoval:
             turns=(),
         )
         named = _named_by(targets.question, found)
-        return [*targets.names, *(fact.statement.record_id for fact in named)]
+        kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT)
+        return [
+            *targets.names,
+            *(
+                fact.statement.fact_id
+                if fact.statement.fact_id in kinds
+                else fact.statement.record_id
+                for fact in named
+            ),
+        ]
 
     async def _found(
         self,

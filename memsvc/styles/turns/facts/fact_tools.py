@@ -181,7 +181,7 @@ class ForgottenFacts:
     ]
     not_found: Annotated[list[str], "ids that nothing was found under"]
     forget_id: Annotated[str | None, "for undo, until undo_until"] = None
-    undo_until: Annotated[datetime | None, "when it is wiped for good"] = None
+    undo_until: Annotated[datetime | None, "until when undo works"] = None
     also_in: Annotated[
         list[HeldElsewhere], "where else it is, which forgetting leaves: delete it there"
     ] = field(default_factory=list)

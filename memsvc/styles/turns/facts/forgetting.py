@@ -5,6 +5,7 @@ blanked in the files, in every version of them, and leave the index. Facts that 
 sentence stay, without the value. What the files held before is noted for an undo."""
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,8 @@ SENTENCES_MAX: Final = 5
 TEXT_CHARS_MAX: Final = 1_000_000
 _WHOLE: Final = frozenset(("user_allergy", "user_condition", "user_medication", "user_diet"))
 """Facts of which the rest of a sentence often tells more."""
+_IDENTIFIER: Final = re.compile(r"\b(?=\w*\d)(?!(?:19|20)\d\d\b)\w{4,}\b")
+"""A number or code that nobody would say by chance; no year."""
 _BLOCKS_A_SWEEP: Final = 1000
 _ANY: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -130,7 +133,9 @@ class FactWords:
         for fact in known:
             statement = redaction.applied(fact.statement.statement)
             doubt = fact.doubt and replace(fact.doubt, text=redaction.applied(fact.doubt.text))
-            new = replace(fact, statement=replace(fact.statement, statement=statement))
+            value = redaction.applied(fact.statement.value) or fact.statement.value
+            words = replace(fact.statement, statement=statement, value=value)
+            new = replace(fact, statement=words)
             new = replace(new, doubt=doubt if doubt and doubt.text else None)
             if (fact.index_id, fact.entry) not in places and new != fact:
                 rewritten.append((fact, new))
@@ -165,6 +170,7 @@ def redaction_of(
         for value in (fact.statement.value, fact.statement.words)
         if comparable(value) != comparable(fact.statement.statement)
     ]
+    values += [number for words in [*statements, *said] for number in _IDENTIFIER.findall(words)]
     return Redaction(
         list(dict.fromkeys([*filter(None, statements), *said])),
         list(dict.fromkeys(filter(None, values))),
