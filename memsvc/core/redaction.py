@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import orjson
 
 from memsvc.core.analysis import normalized_text
 from memsvc.core.frozen import frozen
-from memsvc.core.rules.sentences import CLAUSE_END
 
 SENTENCE_END: Final = re.compile(
     r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
@@ -17,10 +15,6 @@ SENTENCE_END: Final = re.compile(
 LEFT_OUT: Final = "…"
 VALUE_CHARS_MIN: Final = 3
 """Of a shorter value, unless in a script without spaces, other sentences may hold it by chance."""
-CLAUSE_WORDS_MIN: Final = 5
-"""Words beside a clause that are a clause of their own."""
-FRAGMENT_WORDS: Final = 3
-"""Words below which a part between commas is no clause: it belongs to the one beside it."""
 _REFERS: Final = re.compile(
     r"(?:it|that|this|which|he|she|they|him|her|them|es|das|er|sie|ihn|ca|cela|il|elle|lo|la|eso|el|ella)\b"
     r"|[它他她这那其]|それ|これ|彼"
@@ -62,28 +56,27 @@ class Redaction:
             values = [value for value in self.searched if holds(sentence, value)]
             if not states and not values:
                 continue
-            beside = any(one in sentence or sentence in one for one in kept)
-            parts = self._parts(text[start:stop], sentence, beside=beside)
+            beside = [one for one in kept if one in sentence or sentence in one]
+            parts = self._parts(text[start:stop], sentence, beside) if beside else []
             if parts:
                 found += [(start + first, start + last) for first, last in parts]
             elif not beside or values:
                 found.append((start, stop))
         return found
 
-    def _parts(self, text: str, sentence: str, *, beside: bool) -> list[Range]:
-        """Return what to remove of a sentence that says more than what is to be forgotten.
+    def _parts(self, text: str, sentence: str, kept: Sequence[str]) -> list[Range]:
+        """Return what to remove of a sentence in which other facts stand: all but their clauses.
 
-        Nothing where it says no more: then all of it goes. Beside another fact the values, else the
-        clauses, where they leave as much as a clause."""
-        kept = [comparable(one) for one in self.kept if one]
-        inside = [one for one in self.statements if one and comparable(one) in sentence]
-        if beside:
-            alone = [one for one in inside if not any(kept_ in comparable(one) for kept_ in kept)]
-            return _word_ranges(text, [*self.values, *alone])
-        clauses = inside
-        ranges = _word_ranges(text, clauses)
-        left = _words_in(without(text, ranges)) if ranges else 0
-        return _word_ranges(text, [*clauses, *self.values]) if left >= CLAUSE_WORDS_MIN else []
+        A clause that refers to another one goes with it. Where a fact has no clause, only the
+        values go."""
+        values = _word_ranges(text, self.values)
+        own = [one for one in kept if one != sentence and one in sentence]
+        clauses = _word_ranges(text, [one for one in own if not _REFERS.match(one)])
+        if not own or not clauses:
+            return values if not own else []
+        edges = [0, *(edge for clause in clauses for edge in clause), len(text)]
+        around = zip(edges[::2], edges[1::2], strict=True)
+        return _merged([*values, *(one for one in around if re.search(r"\w", text[slice(*one)]))])
 
     def applied(self, text: str) -> str:
         """Return a text without what is to be forgotten, "" where no word is left."""
@@ -99,34 +92,6 @@ def sentences(text: str) -> list[Range]:
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     starts = [0, *(end for end in ends if end < len(text))]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
-
-
-def clauses(sentence: str) -> list[Range]:
-    """Return where the clauses of a sentence stand, which together are all of it."""
-    ends = [0, *(end.end() for end in CLAUSE_END.finditer(sentence)), len(sentence)]
-    return list(pairwise(ends))
-
-
-def clause_with(statement: str, value: str) -> str:
-    """Return the clause of a statement that has a value, if what is left says something else.
-
-    Else the whole statement: what is left may be about the value ("and it hurts")."""
-    parts: list[str] = []
-    for start, end in clauses(statement):
-        if parts and min(_words_in(parts[-1]), _words_in(statement[start:end])) < FRAGMENT_WORDS:
-            parts[-1] += statement[start:end]
-        else:
-            parts.append(statement[start:end])
-    with_value = [part for part in parts if holds(comparable(part), value)]
-    others = [part for part in parts if part not in with_value]
-    if len(with_value) != 1 or any(_REFERS.match(comparable(part)) for part in others):
-        return statement
-    return with_value[0].strip(" ,，、") if others else statement
-
-
-def _words_in(text: str) -> int:
-    """Return the number of words of a text, estimated in scripts without spaces."""
-    return len(text.split()) + len(_UNSPACED.findall(text)) // 2
 
 
 def comparable(text: str) -> str:
@@ -191,8 +156,13 @@ def _word_ranges(text: str, parts: Collection[str]) -> list[Range]:
         if words:
             pattern = r"\W{0,3}".join(map(re.escape, words))
             found += [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
+    return _merged(found)
+
+
+def _merged(ranges: Collection[Range]) -> list[Range]:
+    """Return ranges in order, those that overlap as one."""
     merged: list[Range] = []
-    for start, stop in sorted(found):
+    for start, stop in sorted(ranges):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
         else:

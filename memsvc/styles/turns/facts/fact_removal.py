@@ -281,9 +281,9 @@ class FactRemoval:
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
         said: list[str] = []
-        if targets.question.strip() and not matching:
+        if targets.question.strip() and not requested_fact_ids(targets.question):
             said = await named_sentences(tx, owner.session, owner.user, targets.question)
-        redaction = redaction_of(matching, current, said, targets.question)
+        redaction = redaction_of(matching, current, said)
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
@@ -444,10 +444,13 @@ def _no_forget() -> MemsvcError:
 
 
 def _named_by(question: str, found: Sequence[Fact]) -> list[Fact]:
-    """Return the facts that a question names: by their kind, or by words of their own.
+    """Return the facts that a question names: by their kind, or by a third of its words.
 
-    The words of a sentence that says several of them name none of these."""
+    The words of a sentence that says several facts name none of these."""
     requested, asked = requested_fact_ids(question), set(query_terms(question))
+    of_kind = [fact for fact in found if fact.statement.fact_id in requested]
+    if of_kind:
+        return of_kind
     said = Counter(comparable(fact.statement.statement) for fact in found)
     named = []
     for fact in found:
@@ -455,7 +458,7 @@ def _named_by(question: str, found: Sequence[Fact]) -> list[Fact]:
         words = f"{statement.key} {statement.value} {statement.keywords}"
         if said[comparable(statement.statement)] == 1:
             words = f"{words} {statement.statement}"
-        if statement.fact_id in requested or not asked.isdisjoint(terms(words)):
+        if 3 * len(asked.intersection(terms(words))) >= len(asked):
             named.append(fact)
     return named
 

@@ -7,7 +7,7 @@ sentence stay, without the value. What the files held before is noted for an und
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
@@ -16,14 +16,12 @@ import orjson
 import zstandard
 
 from memsvc.core.analysis import query_terms, terms
-from memsvc.core.facts import Fact, Statement
+from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import bm25_idf
 from memsvc.core.redaction import (
     Redaction,
     changed_line,
-    clause_with,
-    clauses,
     comparable,
     holds,
     sentences,
@@ -64,11 +62,9 @@ CANDIDATES: Final = 400
 SHARE_MIN: Final = 0.5
 """Share of a query's weight that a sentence has to hold to be what it names: of the words that the
 person has ever said, which have KNOWN_MIN of the weight of all."""
-KNOWN_MIN: Final = 0.25
+KNOWN_MIN: Final = 0.5
 SENTENCES_MAX: Final = 5
 TEXT_CHARS_MAX: Final = 1_000_000
-_WHOLE: Final = frozenset(("user_allergy", "user_condition", "user_medication", "user_diet"))
-"""Facts of which the rest of a sentence often tells more."""
 _IDENTIFIER: Final = re.compile(r"\b(?=\w*\d)(?!(?:19|20)\d\d\b)\w{4,}\b")
 """A number or code that nobody would say by chance; no year."""
 _BLOCKS_A_SWEEP: Final = 1000
@@ -155,15 +151,12 @@ def words_hash(fact: Fact) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
-def redaction_of(
-    gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str], question: str
-) -> Redaction:
+def redaction_of(gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str]) -> Redaction:
     """Return what is to be redacted for facts, and for sentences that a query named.
 
     `known` are the facts that stay."""
     records = {(fact.index_id, fact.entry) for fact in gone}
-    asked = frozenset(query_terms(question))
-    statements = [_said_of(fact.statement, asked) for fact in gone]
+    statements = [fact.statement.statement for fact in gone]
     values = [
         value
         for fact in gone
@@ -180,19 +173,6 @@ def redaction_of(
             if (fact.index_id, fact.entry) not in records and fact.statement.statement
         ],
     )
-
-
-def _said_of(statement: Statement, asked: Set[str]) -> str:
-    """Return the words that say a fact: the clause with its value, of health the whole sentence.
-
-    Of a fact that is no more than its sentence, the clause with the words of the question."""
-    said = statement.statement
-    if statement.fact_id in _WHOLE:
-        return said
-    if comparable(statement.value) != comparable(said):
-        return clause_with(said, statement.value)
-    held = asked & {*terms(said)}
-    return _clause_of(said, held) if held else said
 
 
 async def find_items(
@@ -265,19 +245,10 @@ async def named_sentences(tx: Tx, session: str, user: str, question: str) -> lis
         for start, stop in sentences(place.text):
             sentence = place.text[start:stop].strip()
             held = set(terms(sentence)).intersection(weights)
-            said = _clause_of(sentence, held) if held else sentence
-            shares[said] = sum(weights[term] for term in held) / sum(weights.values())
+            shares[sentence] = sum(weights[term] for term in held) / sum(weights.values())
     best = max(shares.values(), default=0.0)
     named = [text for text, share in shares.items() if share >= best * 0.999]
     return named if best >= SHARE_MIN and len(named) <= SENTENCES_MAX else []
-
-
-def _clause_of(sentence: str, held: Set[str]) -> str:
-    """Return the clause of a sentence that has all of these terms, or the whole sentence."""
-    for start, stop in clauses(sentence):
-        if held <= set(terms(sentence[start:stop])):
-            return clause_with(sentence, sentence[start:stop].strip(" ,，、"))
-    return sentence
 
 
 Left = dict[str, dict[str, TurnItem]]
