@@ -124,7 +124,7 @@ class Person:
         return found
 
     async def forget(self, query: str) -> None:
-        """Forget what this names."""
+        """Forget what the query names."""
         await call(
             self.client,
             "memory_forget",

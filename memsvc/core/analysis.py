@@ -82,7 +82,7 @@ _WORD: Final = regex.compile(
 _KANA: Final = re.compile("[\u3041-\u30fa]")
 _HANGUL: Final = regex.compile(r"\p{Hangul}")
 HANGUL_WORD_MAX: Final = 3
-"""Syllables of a Korean word of one with its particle."""
+"""Most syllables that a Korean noun of one syllable has with its particle."""
 _MARK_RUN: Final = regex.compile(r"(\p{M}{8})\p{M}+")
 _ACCENTS: Final = regex.compile(r"(?<=\p{Latin})\p{M}+")
 _CHARACTER_MAP: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans(

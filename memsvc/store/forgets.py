@@ -53,7 +53,7 @@ async def save(
 
 
 async def find(tx: Tx, forget: str, user: str, now: datetime) -> dict[str, Undo]:
-    """Return what brings back the words of a forget of this user, by session; {} after its end."""
+    """Return what undoes a forget of this user, by session; {} once it can no longer be undone."""
     if not forget.isalnum():
         return {}
     rows = await tx.fetch_pairs(

@@ -323,7 +323,7 @@ def _replaced(sentence: str, labels: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _subject_of(sentence: str) -> str:
-    """Return the first word before the words of change in clauses that do not name the speaker.
+    """Return the first word of a clause of change that does not name the speaker.
 
     What belongs to somebody else is named by all words before it."""
     subject = ""
@@ -451,7 +451,7 @@ def _open(known: Sequence[Fact], claims: Sequence[Claim], now: datetime) -> list
 
 
 def _concerned(change: Change, doubt: Doubt, facts: Sequence[Fact]) -> list[Fact]:
-    """Return the facts that a change may end: those that it names, or else the last of its topic.
+    """Return the facts that a change may end: those it names, else the latest of its topic.
 
     A change that names some facts says nothing of the others of its topic."""
     before = [
@@ -471,7 +471,7 @@ def _concerned(change: Change, doubt: Doubt, facts: Sequence[Fact]) -> list[Fact
 
 
 def _may_concern(change: Change, fact: Fact) -> bool:
-    """Return whether the speaker says a change of their own, or one of the thing of a fact."""
+    """Return whether a change is the speaker's own, or changes what the fact is about."""
     if change.resumes or change.corrects or not change.subject:
         return True
     topic = TOPICS_BY_FACT.get(fact.statement.fact_id) or fact.statement.key

@@ -369,7 +369,7 @@ def _end(match: re.Match[str], last: str, rule: Rule) -> int:
 
 
 def _statement(match: re.Match[str], at: int, value: str) -> str:
-    """Return the sentence around a match, as far as it holds no secret, up to its last value."""
+    """Return the sentence around a match, cut so that it holds no secret."""
     text = match.string
     statement = clause_of(text, at, match.end())
     if not holds_secret(statement):
@@ -441,7 +441,7 @@ def _values(value_text: str, match: re.Match[str], reader: RuleReader, rule: Rul
 
 
 def _listed(text: str, reader: RuleReader) -> list[str]:
-    """Return the members of a list, up to where another clause begins.
+    """Return the members of a list, stopping where the next clause begins.
 
     That is behind a comma that follows an "and", or where its first words begin a clause."""
     parts, start, is_closed = [], 0, False

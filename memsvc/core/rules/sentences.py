@@ -1,4 +1,4 @@
-"""Where the sentences and clauses of a text stand."""
+"""Split a text into sentences, and sentences into clauses."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -66,7 +66,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Yield the ends of the sentences of a text: none in a quoted phrase or behind an initial.
+    """Yield where the sentences of a text end, ignoring quoted phrases and initials.
 
     A semicolon ends no standing order: "Never edit old ones; always add a new one"."""
     quoted = not _QUOTES.isdisjoint(text)

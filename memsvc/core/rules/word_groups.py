@@ -171,7 +171,7 @@ def health_places(language: str, sentence: str) -> HealthPlaces:
 def _place(
     language: str, sentence: str, hits: Hits, groups: Iterable[str], persons: Sequence[Person]
 ) -> Place:
-    """Return where the clause begins that names whom a word is said of, and where the word ends."""
+    """Return where the clause about the person of a word begins, and where the word ends."""
     words = [] if language in CJK_LANGUAGES else [*WORD.finditer(sentence)]
     first = min(at for group in groups for at in hits.get(group, ()))
     start = max(at for at in _clause_starts(sentence, words) if at <= first)

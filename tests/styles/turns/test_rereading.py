@@ -121,7 +121,7 @@ async def swept(door: Door, clock: FakeClock, *said: tuple[str, str]) -> None:
 
 
 async def lasting(door: Door) -> dict[str, str]:
-    """The facts of the user that hold, by value, with the day since when."""
+    """Return the user's current facts: the day each began, by value."""
     listed = (await door("memory_list_facts", **U1))["facts"]
     return {fact["value"]: fact["valid_from"][:10] for fact in listed}
 

@@ -328,7 +328,7 @@ class FactRereading:
             step_done()
 
     async def _bring_back(self, scope: Scope, user: str, names: Sequence[str]) -> None:
-        """Store the lasting facts of a user again that were removed, from their turns."""
+        """Restore a user's lasting facts that were removed, by reading their turns again."""
         claims: list[Claim] = []
         for session in names:
             async with self.database.begin_read(scope) as tx:
