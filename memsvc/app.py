@@ -337,12 +337,14 @@ class TraceRequests:
 class App:
     """The ASGI app, to be served with its lifespan; its database; its worker, if it has one.
 
-    `warm` does the slow first-time work, for a process that keeps running once it is ready.
+    `load_encoder` loads what makes vectors, before it is ready; `warm` does the other slow
+    first-time work, for a process that keeps running.
     """
 
     asgi: Starlette
     database: Database
     worker: Worker | None
+    load_encoder: Callable[[], Coroutine[Any, Any, None]]
     warm: Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -400,7 +402,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
                 ),
             ],
         )
-        yield App(asgi, database, worker, parts.warm)
+        yield App(asgi, database, worker, parts.load_encoder, parts.warm)
 
 
 def _events_endpoint(

@@ -60,7 +60,6 @@ from memsvc.gateway.schemas import input_schema, listed_output_schema
 from memsvc.gateway.search_tools import SearchTools
 from memsvc.package_files import version
 from memsvc.settings import Settings
-from memsvc.store import vectors
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 from memsvc.store.ownership import Owners
@@ -300,12 +299,6 @@ async def opened_models(
             if embedding_client
             else None
         )
-        if embedding is not None and not await vectors.ready(database):
-            log.warning(
-                "this database stores no vectors: it lacks pgvector 0.7, or was not migrated"
-                " since its installation"
-            )
-            embedding = None
         all_models = [one for one in (model, turn_model, memories_model) if one is not None]
         yield Models(
             embedding,
@@ -447,6 +440,11 @@ class Runtime:
     authenticator: Authenticator
     changes: Changes
     rates: RateLimits
+
+    async def load_encoder(self) -> None:
+        """Load what makes vectors, if it is in this process."""
+        if self.services.models.embedding is not None:
+            await self.services.models.embedding.load()
 
     async def warm(self) -> None:
         """Do the slow first-time work now, step by step, so that no caller waits for it.

@@ -82,6 +82,7 @@ async def _serve(
             await app.warm()
 
         server = _Server(config, draining, on_ready, on_stop, notice_s=settings.shutdown_notice_s)
+        await app.load_encoder()
         async with in_background(warm()):
             await server.serve(sockets)
 

@@ -114,7 +114,12 @@ async def opened(
             lambda: parts.authenticator.resolve(text),
             grace_s=settings.shutdown_grace_s,
         )
-        yield Stdio(endpoint, subscriptions, parts.worker, parts.warm)
+
+        async def warm() -> None:
+            await parts.load_encoder()
+            await parts.warm()
+
+        yield Stdio(endpoint, subscriptions, parts.worker, warm)
 
 
 def _stdio_settings(settings: Settings) -> Settings:

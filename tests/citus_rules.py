@@ -33,7 +33,7 @@ from tests.parsed import (
 )
 
 IMMUTABLE: Final = frozenset((
-    *("array_agg", "array_position", "binary_quantize", "bool_or", "cardinality", "char_length", "chr", "count"),
+    *("array_agg", "array_position", "bit_count", "bool_or", "cardinality", "char_length", "chr", "count"),
     *("encode", "jsonb_array_elements", "jsonb_array_elements_text", "jsonb_each_text", "jsonb_object_agg", "lag"),
     *("left", "length", "like_escape", "ln", "lower", "max", "md5", "min", "octet_length", "percentile_cont"),
     *("regexp_replace", "replace", "round", "row_number", "rtrim", "sha256", "split_part", "starts_with"),

@@ -31,6 +31,7 @@ from tests.servers import DatabaseUrls, TestServer, superuser_url
 from tests.statements import Watch
 
 TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
+EMBEDDINGS = "MEMSVC_EMBEDDINGS__PROVIDER"
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -41,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if TEMPORARY not in os.environ:  # the workers of a run inherit it
         os.environ[TEMPORARY] = folder = tempfile.mkdtemp(prefix="memsvc-pytest-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    # what goes by words is tested by itself; tests of the sentence encoder turn it on
+    os.environ.setdefault(EMBEDDINGS, "")
 
 
 def pytest_collection_finish() -> None:

@@ -54,9 +54,15 @@ class FakeEmbedder:
 
     def __init__(self, model: str = "fake/1", alike: Mapping[str, str] | None = None) -> None:
         self.model = model
+        self.in_process = False
+        self.is_ready = True
+        self.unrelated_cosine: float | None = None
         self.alike = alike or {}
         self.texts: list[str] = []
         self.failing: MemsvcError | None = None
+
+    async def load(self) -> None:
+        pass
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if self.failing is not None:

@@ -103,7 +103,7 @@ def main() -> None:
     embed: Embed = hashed
     if folder:
         embed = asyncio.run(
-            LocalEmbedder.load(EmbeddingOptions(provider="local", folder=folder[0]))
+            LocalEmbedder.open(EmbeddingOptions(provider="local", folder=folder[0]))
         ).embed
     uvicorn.run(
         app(embed),

@@ -15,6 +15,7 @@ from anyio import CapacityLimiter, to_thread
 
 from memsvc.adapters.endpoint import Endpoint
 from memsvc.adapters.options import DIMENSIONS_MAX, EmbeddingOptions, read_key
+from memsvc.adapters.sentence_encoder import SentenceEncoder
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.ports import Embedder
 
@@ -30,11 +31,18 @@ BACKOFF_S_MAX: Final = 8.0
 class HttpEmbedder:
     """The `Embedder` that calls an endpoint; vectors always have length 1."""
 
+    in_process = False
+    is_ready = True
+    unrelated_cosine = None
+
     def __init__(self, endpoint: Endpoint, options: EmbeddingOptions) -> None:
         self.model = options.model_name(options.model, options.dimensions)
         self._endpoint = endpoint
         self._options = options
         self._dimensions = options.dimensions
+
+    async def load(self) -> None:
+        """Nothing has to be loaded."""
 
     @classmethod
     def endpoint(cls, options: EmbeddingOptions) -> Endpoint:
@@ -170,6 +178,10 @@ class LocalEmbedder:
     The event loop stays free, and questions do not wait for documents.
     """
 
+    in_process = False
+    is_ready = True
+    unrelated_cosine = None
+
     def __init__(self, session: Any, tokenizer: Any, model: str, options: EmbeddingOptions) -> None:
         self.model = model
         self._numpy: Any = importlib.import_module("numpy")
@@ -185,8 +197,11 @@ class LocalEmbedder:
         self._documents = CapacityLimiter(1)
         self._questions = CapacityLimiter(2)
 
+    async def load(self) -> None:
+        """Nothing is left to be loaded."""
+
     @classmethod
-    async def load(cls, options: EmbeddingOptions) -> Self:
+    async def open(cls, options: EmbeddingOptions) -> Self:
         """Read the model of the options' folder.
 
         INVALID_ARGUMENT, with advice, when it is unusable.
@@ -321,10 +336,12 @@ async def embedder(options: EmbeddingOptions) -> AsyncIterator[Embedder | None]:
     match options.provider:
         case "":
             yield None
+        case "bundled":
+            yield SentenceEncoder(options)
         case "openai":
             async with HttpEmbedder.endpoint(options) as endpoint:
                 yield HttpEmbedder(endpoint, options)
         case "local":
-            yield await LocalEmbedder.load(options)
+            yield await LocalEmbedder.open(options)
         case _:
             assert_never(options.provider)

@@ -136,7 +136,18 @@ class InstrumentedEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self.model = embedder.model
+        self.in_process = embedder.in_process
+        self.unrelated_cosine = embedder.unrelated_cosine
         self._embedder = embedder
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether nothing has to be loaded before the next vector."""
+        return self._embedder.is_ready
+
+    async def load(self) -> None:
+        """Load what has to be."""
+        await self._embedder.load()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text."""

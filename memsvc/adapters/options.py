@@ -25,7 +25,8 @@ DIMENSIONS_MAX: Final = 8192
 SIGNAL_PATH: Final = "/v1/traces"
 KEY_ABOUT: Final = "key of the endpoint, or where it is: env:NAME, file:PATH; empty: none is sent"
 EMBEDDINGS_OFF: Final = (
-    "off, search goes by words: `memsvc embeddings use openai|ollama|URL|FOLDER` adds meaning"
+    "off, search goes by words: `memsvc embeddings use bundled` adds meaning, as do openai, ollama,"
+    " a URL and a folder in its place"
 )
 RERANK_OFF: Final = "off, `memsvc reranker use cohere|URL` lets a model reorder what was found"
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
@@ -110,12 +111,14 @@ def read_key(section: str, text: str) -> str:
 
 
 class EmbeddingOptions(Options):
-    """Options of embeddings; without a provider, recall and search go by words."""
+    """Options of embeddings; without a provider, recall and search go by words.
 
-    provider: Literal["", "openai", "local"] = Field(
-        "",
-        description="openai: an endpoint that speaks OpenAI's embeddings; local: a model in"
-        " folder; empty: none",
+    The bundled encoder reads `chars_max` alone of the others."""
+
+    provider: Literal["", "bundled", "openai", "local"] = Field(
+        "bundled",
+        description="bundled: the sentence encoder that comes with memsvc; openai: an endpoint"
+        " that speaks OpenAI's embeddings; local: a model in folder; empty: none",
     )
     base_url: AbsoluteUrl = Field(
         "https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out"

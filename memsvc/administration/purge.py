@@ -240,8 +240,6 @@ class PurgeSteps:
         return deleted.total()
 
     async def _rows(self, owner_data: OwnerData) -> list[TableRows]:
-        async with self.database.begin_read(self.scope) as tx:
-            has_vectors = await vectors.available(tx)
         owners: list[tuple[str, str | int]] = [
             *(("book", index_id_of(name)) for name in owner_data.index_names),
             *owner_data.owners,
@@ -249,7 +247,7 @@ class PurgeSteps:
         return [
             TableRows(table, column, value)
             for column, value in owners
-            for table in purge_order(owner=column, vectors=has_vectors)
+            for table in purge_order(column)
         ]
 
     async def _files(self, owner_data: OwnerData, path: str) -> None:
@@ -301,7 +299,7 @@ class PurgeSteps:
                 tx, index_name, file.incarnation.hex, limit=CHUNKS_PER_STEP
             )
             await documents.remove(tx, index_name, chunks)
-            if chunks and await vectors.available(tx):
+            if chunks:
                 await vectors.forget(tx, index_id_of(index_name), [chunk.entry for chunk in chunks])
         self.run.counts["entries"] += len(chunks)
         return len(chunks)
@@ -499,9 +497,7 @@ class Purge:
                 run.resumed = await tenant_purge.close_units(
                     tx, [tenant_purge.WHOLE], run.purge, now=self.clock.now()
                 )
-        async with self.database.begin_read(scope) as tx:
-            order = purge_order(vectors=await vectors.available(tx))
-        for table in order:
+        for table in purge_order():
             # what was closed is opened at the end
             if table == "purges" or not (whole or TABLES[table].of_project):
                 continue

@@ -33,7 +33,7 @@ from memsvc.folder_key import visible_key_file
 from memsvc.gateway.auth import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
 from memsvc.settings import Settings
-from memsvc.store import keys, vectors
+from memsvc.store import keys
 from memsvc.store.backlog import read_backlog
 from memsvc.store.connections import CANNOT_CONNECT, Pooler, shares_by_transaction
 from memsvc.store.database import Database
@@ -138,7 +138,6 @@ async def _database(
             message,
             "run `memsvc migrate`",
         )
-        yield await _vectors(settings, database)
         yield await _keys(settings, database)
         if text := environment_key():
             yield await _key(settings, database, text)
@@ -195,16 +194,6 @@ async def _listening(settings: Settings, url: str) -> CheckResult:
     )
     return CheckResult(
         "listening", not is_shared, message, "set database.direct_url to PostgreSQL itself"
-    )
-
-
-async def _vectors(settings: Settings, database: Database) -> CheckResult:
-    if await vectors.ready(database):
-        return CheckResult("vectors", True, "pgvector keeps them")
-    required = bool(settings.embeddings.provider)
-    message = "this database keeps none: search goes by words"
-    return CheckResult(
-        "vectors", not required, message, "install pgvector 0.7 or newer, then run `memsvc migrate`"
     )
 
 

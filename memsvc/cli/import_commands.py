@@ -195,7 +195,7 @@ async def _import(
 
 def _importer(database: Database, settings: Settings) -> SessionImport:
     clock, tokens, options = SystemClock(), O200kCounter(), settings.settings.mcp.memory
-    follow_up = FollowUp([], clock, embeds=False)  # a server's sweep finds what has no vectors
+    follow_up = FollowUp([], clock)
     rebuilding = TurnRebuild(database, clock, tokens, options)
     return SessionImport(database, clock, Costs(tokens, options), options, follow_up, rebuilding)
 

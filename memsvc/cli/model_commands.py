@@ -17,7 +17,7 @@ from memsvc.adapters.models import reranker
 from memsvc.adapters.options import EMBEDDINGS_OFF, RERANK_OFF, EmbeddingOptions, RerankOptions
 from memsvc.cli.options import settings_file, settings_of, with_database
 from memsvc.cli.tool_client import Config, DataDir, command_group
-from memsvc.core.errors import invalid, unavailable
+from memsvc.core.errors import invalid
 from memsvc.core.ports import Embedder
 from memsvc.core.scope import Scope
 from memsvc.package_files import default_config
@@ -28,6 +28,7 @@ from memsvc.styles.embedding import Embedding
 
 EMBEDDINGS: Final = "embeddings"
 RERANK: Final = "rerank"
+BUNDLED: Final = "bundled"
 INDEXES_MAX: Final = 100_000
 COUNTED: Final = "memsvc_embedding_texts_total"
 PROVIDERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -60,7 +61,7 @@ KeyFile = Annotated[Path | None, Option(help="File that holds the key.")]
 def use_embeddings(
     source: Annotated[
         str,
-        Argument(metavar="openai|ollama|URL|FOLDER", help="What makes the vectors."),
+        Argument(metavar="bundled|openai|ollama|URL|FOLDER", help="What makes the vectors."),
     ],
     model: Model = None,
     dimensions: Annotated[
@@ -73,13 +74,16 @@ def use_embeddings(
 ) -> None:
     """Try a model, put it into the settings, and embed what is stored.
 
-    The endpoint is sent every stored text; before this command nothing is sent. Run again, it
-    resumes. Nothing is written where the model does not answer as it should.
+    An endpoint is sent every stored text; before this command nothing is sent. The bundled encoder
+    runs in the server and sends nothing. Run again, it resumes. Nothing is written where the model
+    does not answer as it should.
     """
     options = settings_of(config, data_dir=data_dir).embeddings
     chosen = {"api_key": "", "folder": "", "document_prefix": "", "question_prefix": ""}
     is_url = source.startswith(("http://", "https://"))
-    if source in PROVIDERS or is_url:
+    if source == BUNDLED:
+        chosen |= {"provider": BUNDLED}
+    elif source in PROVIDERS or is_url:
         if is_url and model is None:
             raise invalid("an endpoint of your own needs --model")
         defaults = PROVIDERS.get(
@@ -89,7 +93,7 @@ def use_embeddings(
         chosen |= defaults if model == defaults.get("model") else _without_prefixes(defaults)
         chosen |= {"provider": "openai", "model": model}
     elif not Path(source).is_dir():
-        raise invalid(f"{source} is not openai, ollama, a URL or a folder")
+        raise invalid(f"{source} is not bundled, openai, ollama, a URL or a folder")
     else:
         chosen |= {"provider": "local", "folder": str(Path(source).absolute())}
     if options.api_key and _same(options, chosen, "provider", "base_url"):
@@ -224,11 +228,6 @@ def _write_new(file: Path, new: Path, section: str, changes: dict[str, Any]) -> 
 
 async def _embed(database: Database, options: EmbeddingOptions, write: Callable[[], None]) -> None:
     """Write the settings, and embed what lacks vectors of this model."""
-    if not await vectors.ready(database):
-        raise unavailable(
-            "this database keeps no vectors",
-            recovery="install pgvector 0.7 or newer, then run `memsvc migrate`",
-        )
     write()
     async with embedder(options) as client:
         assert client is not None

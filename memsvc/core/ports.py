@@ -28,10 +28,27 @@ class Embedder(Protocol):
     """Text embedder whose vectors have one length; their cosine is the similarity.
 
     `model` names provider, model and dimension: vectors of another model are never compared with
-    these. Raises UNAVAILABLE when the model is out of reach or too slow, and INTERNAL_ERROR for an
-    invalid answer."""
+    these. `in_process` says that a vector takes milliseconds of this process and nothing else, so
+    that those of what is stored are stored with it. `unrelated_cosine` is what two texts have that
+    have nothing to do with each other, where it was measured. Raises UNAVAILABLE when the model is
+    out of reach or too slow, and INTERNAL_ERROR for an invalid answer."""
 
     model: str
+
+    @property
+    def in_process(self) -> bool: ...
+
+    @property
+    def unrelated_cosine(self) -> float | None: ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether nothing has to be loaded before the next vector."""
+        ...
+
+    async def load(self) -> None:
+        """Load what has to be."""
+        ...
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text that is stored."""

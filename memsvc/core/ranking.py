@@ -203,6 +203,7 @@ def read_question(
     when: TimeReferences = NEVER,
     *,
     counts_unknown: bool = True,
+    unrelated: float | None = None,
 ) -> "Question":
     """Return a question with the idf of its terms in an index.
 
@@ -216,7 +217,7 @@ def read_question(
         term: idf[term] if counts_unknown or counts_by_term.get(term) else 0.0
         for term in content_terms(text)
     }
-    return Question(idf, tuple(parse_date_names(text)), when, asked)
+    return Question(idf, tuple(parse_date_names(text)), when, asked, unrelated)
 
 
 def rank(
@@ -249,7 +250,7 @@ def rank(
             score_parts[-1]["answer"] = (
                 weights.answer * term_score[candidate.entry - 1] * _length_weight(candidate.length)
             )
-    similarity_by_entry = _add_similarity(candidates, score_parts, weights)
+    similarity_by_entry = _add_similarity(candidates, score_parts, weights, question.unrelated)
     texts = [sum(parts.values()) for parts in score_parts]
     days = [
         candidate.message_at.date() if candidate.message_at is not None else None
@@ -279,7 +280,7 @@ def rank(
                     score,
                     parts,
                     relevance,
-                    similarity_by_entry.get(candidate.entry, 0.0),
+                    similarity_by_entry.get(candidate.entry),
                     day,
                 )
             )
@@ -346,30 +347,26 @@ def _add_similarity(
     candidates: Sequence["Candidate"],
     score_parts: Sequence[dict[str, float]],
     weights: "RankWeights",
+    unrelated: float | None,
 ) -> dict[int, float]:
     """Add the embedding similarity to each text's score, as a share of the best text.
 
-    Returns by entry how far its cosine is above unrelated text. An entry gets half of its
-    neighbours' similarity. Without any cosine nothing changes."""
+    Returns by entry how far its cosine is above that of unrelated text: of `unrelated`, or else of
+    the candidates' median, if they are enough to tell. Without any cosine nothing changes."""
     cosine_by_entry = {
         candidate.entry: candidate.cosine
         for candidate in candidates
         if candidate.cosine is not None
     }
     distance_by_key, distance_max = floor_distance(cosine_by_entry)
-    if not distance_by_key:
-        return {}
     best = max((sum(parts.values()) for parts in score_parts), default=0.0) or 1.0
     scale = best * weights.similarity / (1 - weights.similarity) / distance_max
     for candidate, parts in zip(candidates, score_parts, strict=True):
-        entry = candidate.entry
-        context_offset = max(
-            distance_by_key.get(entry - 1, 0.0), distance_by_key.get(entry + 1, 0.0)
-        ) * _length_weight(candidate.length)
-        parts["meaning"] = scale * max(
-            distance_by_key.get(entry, 0.0), weights.context_similarity * context_offset
-        )
-    return distance_by_key
+        if candidate.entry in distance_by_key:
+            parts["meaning"] = scale * distance_by_key[candidate.entry]
+    if unrelated is not None:
+        return {entry: cosine - unrelated for entry, cosine in cosine_by_entry.items()}
+    return distance_by_key if len(cosine_by_entry) >= FLOOR_CANDIDATES_MIN else {}
 
 
 def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[int, float]:
@@ -490,8 +487,6 @@ class RankWeights:
     """Share that a long assistant message loses against user messages."""
     similarity: float = 0.5
     """Share of the cosine in a text's score, where there are vectors."""
-    context_similarity: float = 0.5
-    """Share of an entry's similarity that reaches its neighbours."""
     when: float = 0.3
     """Gain of an entry from the time that the question refers to."""
     order: float = 0.1
@@ -530,12 +525,14 @@ class Candidate(NamedTuple):
 class Question:
     """A query: its terms with their idf in nats, its dates and times.
 
-    `asked_idf` is what relevance counts: that of content words, 0 of those that cost nothing."""
+    `asked_idf` is what relevance counts: that of content words, 0 of those that cost nothing;
+    `unrelated` the cosine of texts that have nothing to do with it, None where unknown."""
 
     idf_by_term: Mapping[str, float]
     date_values: tuple[NamedDate, ...] = ()
     when: TimeReferences = NEVER
     asked_idf: Mapping[str, float] = field(default_factory=dict)
+    unrelated: float | None = None
 
 
 class Ranked(NamedTuple):
@@ -545,13 +542,14 @@ class Ranked(NamedTuple):
     has (context weighted as for the score), over the root of that of all its terms, speakers' names
     excluded. It grows with the share that is found and with the amount of the question; a question
     of one rare term that is found has about 2. `similarity` is how far its cosine is above that of
-    unrelated entries, 0 where that is not known. `day` is the date of the message, in UTC."""
+    unrelated entries, None where that is not known. `day` is the date of the message,
+    in UTC."""
 
     entry: int
     score: float
     parts: Mapping[str, float]
     relevance: float
-    similarity: float = 0.0
+    similarity: float | None = None
     day: date | None = None
 
 

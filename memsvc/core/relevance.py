@@ -13,12 +13,16 @@ FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
 OUTLIER_EXPONENT: Final = 1 / 6
 MEMORY_QUESTION_FACTOR: Final = 2.0
+ALIKE_MEMORY_QUESTION_FACTOR: Final = 8.0
+"""Factors of questions about the user's own matters: without vectors, and with their evidence."""
 OPEN_QUESTION_FACTOR: Final = 1.2
 """Factor of questions that are neither about the user nor of general knowledge: agents' work."""
-SIMILARITY_RATE: Final = 3.0
+SIMILARITY_RATE: Final = 6.0
 SIMILARITY_FLOOR: Final = 0.11
+"""Similarity that speaks neither for an answer nor against it."""
 RELEVANCE_MIN: Final = 0.5
-"""Minimum relevance beside a clear similarity: an answer may share no word."""
+"""Minimum relevance where similarity speaks for an answer, which may share no word, or the question
+is the user's own."""
 TOP: Final = 10
 """Entries at the top that are not part of the bulk."""
 BULK_MIN: Final = 10
@@ -41,47 +45,42 @@ class Confidence(NamedTuple):
     - `prominence`: how many standard deviations the best score is above the mean of the bulk, which
     is all but the best ten. A question that memory answers has one or a few entries where its words
     meet; the words of any other are spread over many entries with one word each.
-    - `similarity`: how far the best cosine is above that of unrelated entries, 0 without
+    - `similarity`: how far the best cosine is above that of unrelated entries, None without
     vectors.
     - `kind`: what the question is about; one that names a speaker is personal."""
 
     relevance: float
     prominence: float
-    similarity: float
+    similarity: float | None
     kind: QuestionKind
 
     @property
     def total(self) -> float:
         """Return the log-odds of a logistic fit, with the relevance's weight as one.
 
-        relevance x prominence ** (1/6) x 2 if personal, and more where the similarity is beyond
-        noise."""
-        relevance = self.relevance
-        similarity_score = 0.0
-        if self.similarity > SIMILARITY_FLOOR:
+        relevance x prominence ** (1/6) x a factor of the kind, and with vectors more where the best
+        is alike and less where it is not."""
+        relevance, is_own = self.relevance, self.kind is QuestionKind.PERSONAL
+        own_factor, similarity_score = MEMORY_QUESTION_FACTOR, 0.0
+        if self.similarity is not None:
+            own_factor = ALIKE_MEMORY_QUESTION_FACTOR
             similarity_score = SIMILARITY_RATE * (self.similarity - SIMILARITY_FLOOR)
-            relevance = max(relevance, RELEVANCE_MIN)
+            if similarity_score > 0 or is_own:
+                relevance = max(relevance, RELEVANCE_MIN)
         if relevance <= 0:
             return 0.0
         outlier_score = OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
-        return exp(
-            log(relevance)
-            + outlier_score
-            + log(
-                MEMORY_QUESTION_FACTOR
-                if self.kind is QuestionKind.PERSONAL
-                else OPEN_QUESTION_FACTOR
-                if self.kind is QuestionKind.OPEN
-                else 1.0
-            )
-            + similarity_score
-        )
+        open_factor = OPEN_QUESTION_FACTOR if self.kind is QuestionKind.OPEN else 1.0
+        factor = own_factor if is_own else open_factor
+        return relevance * factor * exp(outlier_score + similarity_score)
 
 
 def confidence(ranked: Sequence[Ranked], kind: QuestionKind) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
     relevance = max(map(attrgetter("relevance"), ranked), default=0.0)
-    similarity = max(map(attrgetter("similarity"), ranked), default=0.0)
+    similarity = max(
+        (entry.similarity for entry in ranked if entry.similarity is not None), default=None
+    )
     bulk = [entry.score for entry in ranked[TOP:]]
     outlier = OUTLIER_DEFAULT
     if len(bulk) >= BULK_MIN:

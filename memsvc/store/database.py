@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import lru_cache
 from inspect import currentframe
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from pydantic import Field, field_validator
@@ -101,15 +101,32 @@ def _call(function: str, arguments: int) -> str:
     return f"SELECT * FROM {function}({', '.join(f'${at}' for at in range(1, arguments + 1))})"
 
 
+class Encoder(Protocol):
+    """Maker of the vectors that are stored with their texts, where it can make them at once."""
+
+    @property
+    def model(self) -> str:
+        """Return the name that vectors are kept under."""
+        ...
+
+    async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
+        """Return the vectors of texts; None for what a job has to embed later."""
+        ...
+
+
 class Tx:
     """Transaction of one scope: `$1` is the tenant, `$2` the project; further arguments follow.
 
     A statement that names neither is refused before it is sent. In a transaction over all projects
     of a tenant (`Database.begin_tenant`), only `$1` is bound. `on_node` are the statements by which
-    a node runs others itself.
+    a node runs others itself. `unembedded` are the search indexes that got entries without vectors,
+    which an embedder has to make later.
     """
 
-    __slots__ = ("_bound", "_call", "_connection", "_meter", "on_node", "query_count", "scope")
+    __slots__ = (
+        *("_bound", "_call", "_connection", "_meter", "on_node", "query_count", "scope"),
+        *("encoder", "unembedded"),
+    )
 
     def __init__(
         self, connection: Any, scope: Scope, meter: Meter, *, whole_tenant: bool = False
@@ -121,6 +138,8 @@ class Tx:
         self.scope = scope
         self.query_count = 0
         self.on_node: dict[str, str] = {}
+        self.encoder: Encoder | None = None
+        self.unembedded: set[int] = set()
 
     def _request(self, sql: str) -> WaitTimer:
         """Return the wait for an answer; ValueError without tenant or project in the statement."""
@@ -135,6 +154,7 @@ class Tx:
         """Return the same transaction, bound to one project of its tenant."""
         tx = Tx(self._connection, replace(self.scope, project=project), self._meter)
         tx.on_node = self.on_node
+        tx.encoder, tx.unembedded = self.encoder, self.unembedded
         return tx
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
@@ -235,6 +255,7 @@ class Database:
         self.pooler = pool.pooler
         self.prepared = pool.prepared
         self._on_node: dict[str, str] = {}
+        self.encoder: Encoder | None = None
 
     @classmethod
     async def open(cls, url: str, options: DatabaseOptions, meter: Meter) -> "Database":
@@ -309,6 +330,7 @@ class Database:
             with transaction(call):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
+                    tx.encoder = self.encoder
                     tx.on_node = self._on_node
                     version = connection.get_server_version().major
                     may_end = version >= TRANSACTION_TIMEOUT_SINCE and not long_running

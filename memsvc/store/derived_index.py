@@ -342,8 +342,7 @@ async def _forget_vectors(tx: Tx, index_id: int) -> None:
 
     The job for missing vectors makes them anew.
     """
-    if await vectors.available(tx):
-        await vectors.drop_other_models(tx, index_id, "")
+    await vectors.drop_other_models(tx, index_id, "")
 
 
 SEGMENT_BITS_MAX: Final = 10

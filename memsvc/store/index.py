@@ -16,11 +16,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from memsvc.core.analysis import TERMS_VERSION, is_question, terms
+from memsvc.core.analysis import CHANGE_MARK, TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
 from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import offset_of, with_offset
+from memsvc.core.vectors import pack
 from memsvc.store.database import Tx, columns_of
+from memsvc.store.vectors import model_number, signs_of_vector
 
 LENGTH_MAX = 32767
 FRESH_MAX = 32
@@ -82,9 +84,15 @@ async def add(
     ]
     indexed = [indexed_text(entry.text, entry.keywords) for *_, entry in named]
     counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
+    vectors = await _vectors(tx, [entry for *_, entry in named], counted)
     prepared = [
-        _PreparedEntry(*positions, counts) for positions, counts in zip(named, counted, strict=True)
+        _PreparedEntry(*positions, counts, vector)
+        for positions, counts, vector in zip(named, counted, vectors, strict=True)
     ]
+    if tx.encoder is not None:
+        tx.unembedded |= {
+            index_id_of(one.search_name) for one in prepared if one.counts and one.vector is None
+        }
     first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
     for batch in in_batches(prepared, lambda one: ENTRY_TERMS + len(one.counts), TERMS_MAX):
@@ -121,6 +129,20 @@ async def _set_offsets(
         )
 
 
+async def _vectors(
+    tx: Tx, entries: Sequence[NewEntry], counted: Sequence[Counter[str]]
+) -> list[Sequence[float] | None]:
+    """Return the vectors that can be made at once; None for the others, and without words."""
+    if tx.encoder is None:
+        return [None] * len(entries)
+    found = [at for at, counts in enumerate(counted) if counts]
+    made = await tx.encoder.encode(
+        [meant_text(entries[at].text, entries[at].keywords) for at in found]
+    )
+    by_place = dict(zip(found, made, strict=True))
+    return [by_place.get(at) for at in range(len(entries))]
+
+
 @frozen
 class _PreparedEntry:
     """Entry to be added to an index and a search index, by name, with its count of each term."""
@@ -129,6 +151,7 @@ class _PreparedEntry:
     search_name: str
     entry: NewEntry
     counts: Counter[str]
+    vector: Sequence[float] | None
 
     @property
     def length(self) -> int:
@@ -181,8 +204,22 @@ async def _put(
         [entry.text.replace("\x00", " ") for entry in added],
         [entry.keywords.replace("\x00", " ") for entry in added],
         *columns_of(term_rows, 4),
+        *_packed(tx, [item.vector for item in prepared]),
     )
     return {row["index_id"]: (row["first"], row["fresh"]) for row in rows}
+
+
+def _packed(tx: Tx, vectors: Sequence[Sequence[float] | None]) -> tuple[Any, ...]:
+    """Return the model of vectors, and the signs and bytes of each; None without any."""
+    made = [vector for vector in vectors if vector is not None]
+    if tx.encoder is None or not made:
+        return None, None, None
+    packed = iter(pack(made))
+    return (
+        model_number(tx.encoder.model),
+        [None if vector is None else signs_of_vector(vector) for vector in vectors],
+        [None if vector is None else next(packed) for vector in vectors],
+    )
 
 
 def _backs(groups: Mapping[str, Sequence[_PreparedEntry]]) -> dict[int, int]:
@@ -228,6 +265,11 @@ async def hold(tx: Tx, *index_ids: int) -> None:
         """,
         list(index_ids),
     )
+
+
+def meant_text(text: str, keywords: str) -> str:
+    """Return the text whose meaning the vector of an entry holds: the mark of changes has none."""
+    return text if keywords in ("", CHANGE_MARK) else f"{text}\n{keywords}"
 
 
 def indexed_text(text: str, keywords: str) -> str:

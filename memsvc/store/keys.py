@@ -18,7 +18,7 @@ from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, TENANT_BYTES, Permi
 from memsvc.store.changes import CHANNEL
 from memsvc.store.database import Database, Row, Tx
 from memsvc.store.locks import KEYS_LOCK
-from memsvc.store.tables import EMBEDDINGS, TABLES, Archive
+from memsvc.store.tables import TABLES, Archive
 
 KEY_PREFIX = "msk_"
 _MESSAGE_PREFIX = b"memsvc key "
@@ -350,7 +350,7 @@ async def change_keys(database: Database, tenant: bytes) -> AsyncIterator[KeyCha
 _ANY_ROW: Final = " UNION ALL ".join(
     f"SELECT 1 FROM {name} WHERE tenant = $1"
     for name, table in TABLES.items()
-    if name not in ("calls", "recalls", "job_refs", EMBEDDINGS)
+    if name not in ("calls", "recalls", "job_refs", "embeddings")
     and isinstance(table.archive, Archive)
     and table.of_project
 )

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -22,9 +23,8 @@ from memsvc.core.frozen import frozen
 from memsvc.package_files import migrations_dir
 from memsvc.store import policies, queue
 from memsvc.store.connections import CANNOT_CONNECT, connection_error, shares_by_transaction
-from memsvc.store.policies import POLICY, AppRole
+from memsvc.store.policies import AppRole
 from memsvc.store.revisions import Revisions, fingerprint
-from memsvc.store.tables import TENANT_IS_CURRENT
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
 CONNECT_TIMEOUT_S = 10.0
@@ -49,7 +49,7 @@ async def migrate(
     """Upgrade to a revision as the owner of the tables; return the applied revisions.
 
     Policies and privileges are renewed. The tables of the job queue follow the installed PgQueuer,
-    whatever the revision; the table of vectors is made where PostgreSQL has pgvector. The
+    whatever the revision. The
     application role is made when it is absent, a password is given and the owner may make roles.
 
     Of several callers at once the first migrates and the others wait for it: RESOURCE_BUSY after
@@ -62,7 +62,6 @@ async def migrate(
     mark = fingerprint(app_role, statement_timeout_ms) if revision == "head" else None
 
     def finish(connection: Connection) -> None:
-        ensure(connection)
         left = policies.scalar(
             connection, "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
         )
@@ -86,7 +85,7 @@ async def downgrade(
     Errors as `migrate`; CONFLICT where a newer memsvc has been and, unless `even_with_loss`, where
     tables or columns would go that hold something. Then nothing is changed.
     """
-    extra = _ExtraWork(queue.remove, drop) if revision == "base" else None
+    extra = _ExtraWork(queue.remove) if revision == "base" else None
 
     def downgrade_transaction(config: Config) -> None:
         with config.attributes["connection"].begin() as transaction:
@@ -121,7 +120,7 @@ class _ExtraWork:
     """Work on the queue by the bare driver, and at the end in a transaction."""
 
     queue: Callable[[Any], Awaitable[None]]
-    last: Callable[[Connection], object]
+    last: Callable[[Connection], object] | None = None
 
 
 async def _run(
@@ -177,8 +176,8 @@ async def _run(
             await with_retries(lambda: extra.queue(driver))
         if app_role is not None:
             await with_retries(lambda: change(policies.grant, app_role))
-        if extra is not None:
-            await with_retries(lambda: change(extra.last))
+        if extra is not None and extra.last is not None:
+            await with_retries(partial(change, extra.last))
     return tuple(applied)
 
 
@@ -289,86 +288,6 @@ def _checked_connection(url: str) -> Iterator[None]:
         raise connection_error(url, error, "database.admin_url") from error
 
 
-VECTOR_VERSION_MIN: Final = (0, 7)
-"""First pgvector with halfvec and binary_quantize."""
-
-# Signs stand in the index, so that the first pass reads no vector. A vector stays in its row while
-# a page has room for it (MAIN: up to 3,900 dimensions), so that the second pass finds it in one
-# step; PLAIN, or the rest would go instead.
-_TABLE: Final = (
-    """
-    CREATE TABLE embeddings (
-        tenant bytea NOT NULL, project text COLLATE "C" NOT NULL, book bigint NOT NULL,
-            model bigint NOT NULL,
-        entry integer NOT NULL, signs bit varying NOT NULL, vector halfvec NOT NULL,
-        PRIMARY KEY (tenant, project, book, model, entry) INCLUDE (signs)
-    ) WITH (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 1000)
-    """,
-    """
-    ALTER TABLE embeddings ALTER vector SET STORAGE MAIN, ALTER signs SET STORAGE PLAIN,
-        ALTER tenant SET STORAGE PLAIN, ALTER project SET STORAGE PLAIN
-    """,
-    "ALTER TABLE embeddings ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
-    (
-        f"CREATE POLICY {POLICY} ON embeddings USING ({TENANT_IS_CURRENT}) WITH CHECK"
-        f" ({TENANT_IS_CURRENT})"
-    ),
-)
-# Who may write entries may write what they mean.
-_MISSING_GRANTS: Final = """
-    SELECT DISTINCT held.grantee::regrole::text
-    FROM pg_class AS c CROSS JOIN aclexplode(c.relacl) AS held
-    WHERE c.oid = to_regclass('entries') AND held.grantee NOT IN (0, c.relowner)
-        AND held.privilege_type = 'INSERT'
-      AND NOT has_table_privilege(held.grantee, to_regclass('embeddings'), 'INSERT')
-"""
-_CREATE_ERRORS: Final = ("42501", "58P01", "0A000", "42710")
-
-
-def ensure(connection: Connection) -> bool:
-    """Create extension and table as the owner of the tables; return True when they exist.
-
-    It runs after privileges were granted. Without pgvector 0.7 or newer, or without the right to
-    create the extension, nothing changes. Roles with a grant on the entries get one on these rows
-    too. Reads the catalogue alone when there is nothing to do.
-    """
-    if not _has_vector_extension(connection):
-        return False
-    if policies.scalar(connection, "SELECT to_regclass('embeddings') IS NULL"):
-        for statement in _TABLE:
-            connection.exec_driver_sql(statement)
-    for role in connection.scalars(text(_MISSING_GRANTS)).all():
-        connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON embeddings TO {role}")
-    return True
-
-
-def drop(connection: Connection) -> None:
-    """Remove the table, and leave the extension, which others may use."""
-    connection.exec_driver_sql("DROP TABLE IF EXISTS embeddings")
-
-
-def _has_vector_extension(connection: Connection) -> bool:
-    row = connection.execute(
-        text(
-            "SELECT default_version, installed_version FROM pg_available_extensions WHERE name ="
-            " 'vector'"
-        )
-    ).first()
-    version = "" if row is None else row.installed_version or row.default_version
-    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
-    if row is None or numbers < VECTOR_VERSION_MIN:
-        return False
-    if row.installed_version is None:
-        try:
-            with connection.begin_nested():
-                connection.exec_driver_sql("CREATE EXTENSION vector")
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in _CREATE_ERRORS:
-                raise
-            return False
-    return policies.scalar(connection, "SELECT to_regtype('halfvec') IS NOT NULL") is True
-
-
 _KEPT: Final = text("""
     SELECT coalesce(whole.relname, c.relname) AS name, bool_or(pg_relation_size(c.oid) > 0) AS held
     FROM pg_class AS c
@@ -399,7 +318,7 @@ def in_use(connection: Connection) -> frozenset[str]:
 
 _DERIVED: Final = frozenset(
     {
-        *("posting_lists", "books.withheld"),
+        *("posting_lists", "books.withheld", "embeddings"),
         *("entries.search_book", "entries.search_entry", "entries.utc_offset"),
     }
 )

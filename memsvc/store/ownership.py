@@ -208,7 +208,7 @@ async def drop_insights(tx: Tx, removed: Sequence[Insight]) -> None:
 
 
 async def _drop_vectors(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
-    if entries and await vectors.available(tx):
+    if entries:
         await vectors.forget(tx, index_id, entries)
 
 

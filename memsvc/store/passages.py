@@ -8,11 +8,11 @@ from typing import NamedTuple
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import children_range
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH
-from memsvc.store import vectors
+from memsvc.core.vectors import cosines, units
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import index_id_of
 from memsvc.store.search import QueryEmbedding
-from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
+from memsvc.store.vectors import CANDIDATES, model_number, signs_of_vector
 
 CHECKED_FIRST = 400
 """Best chunks that are checked first; all others only where too few of them are live."""
@@ -155,46 +155,49 @@ _SEARCH = f"""
 async def match_embedding(
     tx: Tx, where: SearchRange, embedding: QueryEmbedding, *, best: int
 ) -> dict[PassageKey, float]:
-    """Return the cosines of the best live chunks by their vectors, as `vectors.nearest` does.
+    """Return the cosines of the best live chunks by their vectors.
 
-    Empty where this database has no vectors. Within a directory ten times as many are compared, as
-    most may be elsewhere.
+    Within a directory ten times as many are compared by their signs, as most may be elsewhere.
     """
-    if not where.projects or not await vectors.available(tx):
+    if not where.projects:
         return {}
-    candidates = max(CANDIDATES_MIN, CANDIDATE_FACTOR * best) * (10 if where.path else 1)
+    candidates = max(CANDIDATES, best)
     rows = await tx.fetch(
         _MATCH_EMBEDDING,
         *where.arguments,
         model_number(embedding.model),
-        list(embedding.vector),
+        signs_of_vector(embedding.vector),
         len(embedding.vector),
+        candidates * (10 if where.path else 1),
         candidates,
-        best,
     )
-    return {
-        PassageKey(row["project"], row["entry"]): 1 - row["distance"]
-        for row in rows
-        if isfinite(row["distance"])
-    }
+    vectors = units(b"".join(row["vector"] for row in rows), len(embedding.vector))
+    found = cosines(embedding.vector, vectors)
+    keys = [PassageKey(row["project"], row["entry"]) for row in rows]
+    nearest = sorted(
+        ((cosine, key) for cosine, key in zip(found, keys, strict=True) if isfinite(cosine)),
+        reverse=True,
+    )[:best]
+    return {key: cosine for cosine, key in nearest}
 
 
 _MATCH_EMBEDDING = f"""
-    WITH asked AS MATERIALIZED (
-        SELECT $8::float4[]::halfvec AS vector, binary_quantize($8::float4[]::halfvec) AS signs
-    ), coarse AS MATERIALIZED (
-        SELECT p.project, one.entry FROM unnest($3::text[]) AS p (project) CROSS JOIN LATERAL (
-            SELECT entry FROM embeddings
+    WITH coarse AS MATERIALIZED (
+        SELECT p.project, one.entry, one.differ FROM unnest($3::text[]) AS p (project)
+        CROSS JOIN LATERAL (
+            SELECT entry, bit_count(signs # $8::varbit) AS differ FROM embeddings
             WHERE tenant = $1 AND project = p.project AND book = $2 AND model = $7
                 AND length(signs) = $9
-            ORDER BY signs <~> (SELECT signs FROM asked), entry DESC LIMIT $10) AS one
+            ORDER BY differ, entry DESC LIMIT $10) AS one
+    ), found AS MATERIALIZED (
+        SELECT coarse.project, coarse.entry FROM (
+            SELECT * FROM coarse ORDER BY differ, entry DESC OFFSET 0) AS coarse
+        CROSS JOIN LATERAL ({_LIVE.format(place="coarse")} OFFSET 0) AS live LIMIT $11
     )
-    SELECT coarse.project, coarse.entry, one.distance FROM coarse CROSS JOIN LATERAL (
-        SELECT vector <=> (SELECT vector FROM asked) AS distance FROM embeddings
-        WHERE tenant = $1 AND project = coarse.project AND book = $2 AND model = $7
-            AND entry = coarse.entry OFFSET 0
-    ) AS one CROSS JOIN LATERAL ({_LIVE.format(place="coarse")} OFFSET 0) AS live
-    ORDER BY one.distance, coarse.project, coarse.entry DESC LIMIT $11
+    SELECT found.project, found.entry, one.vector FROM found CROSS JOIN LATERAL (
+        SELECT vector FROM embeddings
+        WHERE tenant = $1 AND project = found.project AND book = $2 AND model = $7
+            AND entry = found.entry OFFSET 0) AS one
 """
 
 

@@ -130,14 +130,13 @@ async def move(
     await index.hold(tx, *sources, search_id)
     await index.withdraw(tx, index_id, {row["entry"]: row["indexed"] for row in placed})
     numbers = await _put(tx, index_id, search_id, rows)
-    if sources and await vectors.available(tx):
-        for source in sources:
-            of_source = {
-                row["search_entry"]: numbers[row["entry"]]
-                for row in placed
-                if row["search_book"] == source
-            }
-            await vectors.move(tx, source, search_id, of_source)
+    for source in sources:
+        of_source = {
+            row["search_entry"]: numbers[row["entry"]]
+            for row in placed
+            if row["search_book"] == source
+        }
+        await vectors.move(tx, source, search_id, of_source)
     return int(rows[-1]["entry"])
 
 
@@ -147,10 +146,8 @@ async def rewrite(tx: Tx, index_id: int, target: str, changed: Mapping[int, Rewr
     `target` is the search index that they belong to. The caller holds what its writers hold."""
     if not changed:
         return
-    has_vectors = await vectors.available(tx)
     for source, numbers in (await index.search_positions(tx, index_id, list(changed))).items():
-        if has_vectors:
-            await vectors.forget(tx, source, list(numbers.values()))
+        await vectors.forget(tx, source, list(numbers.values()))
     await index.withdraw(tx, index_id, {entry: one.indexed for entry, one in changed.items()})
     await tx.execute(
         """

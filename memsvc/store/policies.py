@@ -38,6 +38,10 @@ STORAGE: dict[str, dict[str, str]] = {
         "autovacuum_vacuum_insert_scale_factor": "0.02",
         "autovacuum_vacuum_insert_threshold": "1000",
     },
+    "embeddings": {
+        "autovacuum_vacuum_insert_scale_factor": "0.02",
+        "autovacuum_vacuum_insert_threshold": "1000",
+    },
     # Counters that every write updates: leave room in the page, so that the update touches no
     # index.
     "books": {"fillfactor": "80"},

@@ -18,7 +18,7 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL
+from sqlalchemy.dialects.postgresql import BIT, DOUBLE_PRECISION, JSONB, REAL
 
 from memsvc.store import schema_turns
 from memsvc.store.schema_turns import (
@@ -228,6 +228,17 @@ tenant_table(
     term=Name,
     segment=Integer,
     hits=ARRAY(BigInteger),
+)
+
+# What an entry means to a model: a signed byte for each number of its vector, and the signs, which
+# the primary key's index has too, so that a search compares them there.
+tenant_table(
+    "embeddings",
+    book=BigInteger,
+    model=BigInteger,
+    entry=Integer,
+    signs=BIT(varying=True),
+    vector=LargeBinary,
 )
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are

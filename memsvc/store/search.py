@@ -1,7 +1,7 @@
 """Search: the best entries of some indexes for some terms, in one statement."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import repeat
 from math import isfinite
@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, get_args
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
+from memsvc.core.vectors import cosines, units, with_neighbours
 from memsvc.store.database import Row, Tx
-from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
+from memsvc.store.vectors import CANDIDATES, model_number, signs_of_vector
 
 
 @frozen
@@ -57,13 +58,19 @@ class SearchFilter:
 
 @frozen
 class QueryEmbedding:
-    """Vector of a query, and the model that made it."""
+    """Vector of a query, the model that made it, and the cosine of what has nothing to do with it.
+
+    The last is None where it was not measured."""
 
     vector: Sequence[float]
     model: str
+    unrelated: float | None = None
 
 
 NO_FILTER: Final = SearchFilter()
+WINDOW_LENGTH: Final = 2 * SHORT_LENGTH
+"""Terms up to which the vector of a message is taken together with those of its neighbours."""
+NEIGHBOUR_WEIGHT: Final = 0.6
 
 
 async def search(
@@ -119,29 +126,43 @@ async def search_in_order(
         best_by_embedding = [query.best_by_embedding for query in queries]
         arguments += [
             best_by_embedding,
-            list(embedding.vector),
+            signs_of_vector(embedding.vector),
             model_number(embedding.model),
             len(embedding.vector),
         ]
     statement = _STATEMENTS[embedding is not None, index_id is not None, filter_kind]
     rows = await tx.fetch_prepared(statement, *arguments)
     unsearched: int | None = rows[0]["unsearched"] if rows else None
-    return {row["shelf"]: _found(row, terms) for row in rows if row["entries"]}, unsearched
+    vector = embedding.vector if embedding is not None else ()
+    by_index = {query.index_id: query for query in queries}
+    found = {
+        row["shelf"]: _found(row, terms, vector, by_index[row["shelf"]])
+        for row in rows
+        if row["entries"]
+    }
+    return found, unsearched
 
 
-def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
+def _nearest(matches: IndexMatches, count: int) -> IndexMatches:
+    """Return matches without those by meaning alone, but for the `count` nearest of these."""
+    alone = [one for one in matches.candidates if not one.term_scores]
+    alone.sort(key=lambda one: one.cosine or 0.0, reverse=True)
+    far = {one.entry for one in alone[count:]}
+    kept = [one for one in matches.candidates if one.entry not in far]
+    return replace(matches, candidates=kept)
+
+
+def _found(
+    row: Row, terms: Sequence[str], vector: Sequence[float], query: IndexQuery
+) -> IndexMatches:
     """Return the result of one index, from a row that holds it as arrays."""
     scores: dict[int, dict[str, float]] = {}
     for number, term_number, score in zip(
         row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True
     ):
         scores.setdefault(number, {})[terms[term_number - 1]] = score
-    similarity = {
-        number: cosine
-        for number, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
-        if isfinite(cosine)
-    }
     numbers = row["search_entries"]
+    similarity = _similarity(row, vector, windows=query.neighbours > 0) if row["alike"] else {}
     columns = [row[name] for name in ("length", "speaker", "role", "said_at", "asks", "ref")]
     candidates = [
         *map(
@@ -160,7 +181,37 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
         for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)
     }
     names = dict(zip(row["named"] or (), row["names"] or (), strict=True))
-    return IndexMatches(row["book_entries"], counts, candidates, names)
+    matches = IndexMatches(row["book_entries"], counts, candidates, names)
+    return matches if query.neighbours else _nearest(matches, query.best_by_embedding)
+
+
+def _similarity(row: Row, vector: Sequence[float], *, windows: bool) -> dict[int, float]:
+    """Return the cosines of entries by their search numbers.
+
+    With `windows`, that of a short message is of the mean of it and its neighbours, as an answer
+    means little without its question."""
+    vectors = units(row["vectors"], len(vector))
+    if windows:
+        at = {number: place for place, number in enumerate(row["alike"])}
+        places = {
+            (book, entry): at[number]
+            for book, entry, number in zip(
+                row["books"], row["entries"], row["search_entries"], strict=True
+            )
+            if number in at
+        }
+        neighbours = {
+            at[number]: [
+                places[book, entry + step] for step in (-1, 1) if (book, entry + step) in places
+            ]
+            for book, entry, number, length in zip(
+                row["books"], row["entries"], row["search_entries"], row["length"], strict=True
+            )
+            if number in at and length <= WINDOW_LENGTH
+        }
+        vectors = with_neighbours(vectors, neighbours, NEIGHBOUR_WEIGHT)
+    found = zip(row["alike"], cosines(vector, vectors), strict=True)
+    return {number: cosine for number, cosine in found if isfinite(cosine)}
 
 
 _NO_SCORES: Final[dict[str, float]] = {}
@@ -239,7 +290,8 @@ _SEARCH = """
             WHERE reach > 0{beside}) AS every GROUP BY shelf, book
     ), rows AS (
         SELECT places.shelf, array_agg(e.book) AS books, array_agg(e.entry) AS entries,
-            array_agg(e.search_entry) AS search_entries, array_agg(length) AS length,
+            array_agg(CASE WHEN e.search_book = places.shelf THEN e.search_entry END)
+                AS search_entries, array_agg(length) AS length,
             array_agg(speaker) AS speaker, array_agg(role) AS role, array_agg(said_at) AS said_at,
             array_agg(asks) AS asks, array_agg(ref) AS ref, array_agg(feedback) AS feedback
         FROM places CROSS JOIN LATERAL (
@@ -263,8 +315,8 @@ _INDEXES_BY_TERMS = """shelves AS (
             array_agg(held::int4) AS held
         FROM terms GROUP BY book, entries, best, reach, reaching
     )"""
-# By how many signs differ (in the index alone), then exactly over ten times as many as requested.
-# Vectors of another length than the query's are left out.
+# By how many signs differ, which the index alone tells; what is found that way or by words is
+# compared exactly by the caller. Vectors of another length than the query's are left out.
 _INDEXES_BY_EMBEDDING = """shelves AS (
         SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach,
@@ -274,37 +326,28 @@ _INDEXES_BY_EMBEDDING = """shelves AS (
         CROSS JOIN LATERAL (
             SELECT array_agg(number) AS held_by, array_agg(held::int4) AS held FROM terms
                 WHERE book = shelf.book) AS t
-    ), meant AS MATERIALIZED (
-        SELECT {vector}::float4[]::halfvec AS vector,
-            binary_quantize({vector}::float4[]::halfvec) AS signs
-    ), coarse AS MATERIALIZED (
-        SELECT shelf.book, shelf.near, one.entry
-        FROM unnest($3::int8[], {near}::int4[]) AS shelf (book, near) CROSS JOIN LATERAL (
-            SELECT entry FROM embeddings
-            WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {model}
-                AND length(signs) = {dimensions} AND (book, entry) {passes}
-            ORDER BY signs <~> (SELECT signs FROM meant), entry DESC
-            LIMIT greatest({least}, {factor} * shelf.near)) AS one
-        WHERE shelf.near > 0
     ), near AS MATERIALIZED (
-        SELECT book, entry, 1 - distance AS cosine, place FROM (
-            SELECT coarse.book, coarse.near, coarse.entry, one.distance,
-                   row_number() OVER (PARTITION BY coarse.book
-                       ORDER BY one.distance, coarse.entry DESC) AS place
-            FROM coarse CROSS JOIN LATERAL (
-                SELECT vector <=> (SELECT vector FROM meant) AS distance FROM embeddings
-                WHERE tenant = $1 AND project = $2 AND book = coarse.book AND model = {model}
-                    AND entry = coarse.entry OFFSET 0) AS one) AS ordered
-        WHERE place <= near
+        SELECT shelf.book, one.entry, one.place
+        FROM unnest($3::int8[], {near}::int4[]) AS shelf (book, near) CROSS JOIN LATERAL (
+            SELECT entry, row_number() OVER () AS place FROM (
+                SELECT entry FROM embeddings
+                WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {model}
+                    AND length(signs) = {dimensions} AND (book, entry) {passes}
+                ORDER BY bit_count(signs # {signs}::varbit), entry DESC
+                LIMIT greatest({candidates}, shelf.near)) AS nearest) AS one
+        WHERE shelf.near > 0
     )"""
 _EMBEDDING_NEIGHBOURS = """
             UNION ALL SELECT p.shelf, p.book, p.entry + step FROM near JOIN placed AS p
                 ON p.shelf = near.book AND p.search_entry = near.entry
                 CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE place <= 20"""
-_SIMILARITY = """ LEFT JOIN (
-            SELECT book AS near_book, array_agg(entry) AS alike, array_agg(cosine) AS cosines
-            FROM near GROUP BY book
-        ) AS meanings ON near_book = rows.shelf"""
+_SIMILARITY = """ LEFT JOIN LATERAL (
+            SELECT array_agg(entry) AS alike, string_agg(vector, ''::bytea) AS vectors
+            FROM (SELECT entry, vector FROM embeddings
+                WHERE tenant = $1 AND project = $2 AND book = rows.shelf AND model = {model}
+                    AND entry = ANY(rows.search_entries)
+                    AND octet_length(vector) = {dimensions} OFFSET 0) AS kept
+        ) AS meanings ON true"""
 # The search index of the first entry of an index, unless it is searched and shows that entry.
 _UNSEARCHED: Final = """(SELECT b.book FROM (
             SELECT search_book FROM entries WHERE tenant = $1 AND project = $2 AND book = $10
@@ -353,7 +396,7 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) 
         if filter_kind == "none"
         else {name: f"${next(parameters)}" for name in ("as_of", "within")}
     )
-    numbers = {name: f"${next(parameters)}" for name in ("near", "vector", "model", "dimensions")}
+    numbers = {name: f"${next(parameters)}" for name in ("near", "signs", "model", "dimensions")}
     given, counters, passes, until = _HIDDEN, _COUNTERS, "NOT IN (SELECT * FROM hidden)", ""
     if only:
         entries = (_WITHIN if filter_kind == "within" else _OF_SEARCH_INDEX).format(**only)
@@ -362,11 +405,7 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) 
         until = " AND ({as_of} IS NULL OR said_at <= {as_of})".format(**only)
     all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     by_embedding = _INDEXES_BY_EMBEDDING.format(
-        counters=counters,
-        passes=passes,
-        least=CANDIDATES_MIN,
-        factor=CANDIDATE_FACTOR,
-        **numbers,
+        counters=counters, passes=passes, candidates=CANDIDATES, **numbers
     )
     return _SEARCH.format(
         mark=CHANGE_MARK,
@@ -377,10 +416,10 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) 
         chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
         beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",
         until=until,
-        cosines="alike, cosines"
+        cosines="alike, vectors"
         if with_embedding
-        else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
-        joined=_SIMILARITY if with_embedding else "",
+        else "NULL::int4[] AS alike, NULL::bytea AS vectors",
+        joined=_SIMILARITY.format(**numbers) if with_embedding else "",
         unsearched=_UNSEARCHED if with_first else "NULL::int8",
     )
 

@@ -52,7 +52,7 @@ TERM_BYTES: Final = 25
 FACT_BYTES: Final = 1300
 TRACE_BYTES: Final = 2000
 VECTOR_BYTES: Final = 200
-"""Of a vector beside its numbers (two bytes each) and signs (a bit each, in row and index)."""
+"""Of a vector beside its numbers (a byte each) and signs (a bit each, in row and index)."""
 
 
 def _of_index(key: str = "", **declared: Any) -> TenantTable:
@@ -172,7 +172,7 @@ TABLES: Final[Mapping[str, TenantTable]] = {
         archive=Archive.DERIVED,
         derived_from="entries",
         usage=_derived(
-            f"count(*) * ({VECTOR_BYTES} + (SELECT length(signs) * 9 / 4 FROM embeddings"
+            f"count(*) * ({VECTOR_BYTES} + (SELECT length(signs) * 5 / 4 FROM embeddings"
             " WHERE {scope} LIMIT 1))",
             vectors="count(*)",
         ),
@@ -182,8 +182,6 @@ TABLES: Final[Mapping[str, TenantTable]] = {
 }
 """The tables in the order in which an archive holds them. A purge goes from the last to the first,
 so that what finds goes before what it finds, and the log goes last."""
-EMBEDDINGS: Final = "embeddings"
-"""The one table that is not in every database, and not in the schema."""
 
 
 def key_of(table: str) -> tuple[str, ...]:
@@ -196,15 +194,10 @@ def archived_as(form: Archive) -> tuple[str, ...]:
     return tuple(name for name, table in TABLES.items() if table.archive is form)
 
 
-def purge_order(*, owner: str = "", vectors: bool) -> list[str]:
-    """Return the tables in the order of deletion, with `owner` those that have this owner column.
-
-    `vectors`: whether this database has the table of vectors.
-    """
+def purge_order(owner: str = "") -> list[str]:
+    """Return the tables in the order of deletion; those with this owner column if one is given."""
     return [
-        name
-        for name in reversed([*TABLES])
-        if (not owner or owner in TABLES[name].owners.split()) and (vectors or name != EMBEDDINGS)
+        name for name in reversed([*TABLES]) if not owner or owner in TABLES[name].owners.split()
     ]
 
 

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from memsvc.core.errors import MemsvcError, quota_exceeded
 from memsvc.core.frozen import frozen
-from memsvc.store import vectors
 from memsvc.store.database import Database, Row, Tx
 from memsvc.store.queue import QUEUE
-from memsvc.store.tables import EMBEDDINGS, TABLES, Archive, archived_as
+from memsvc.store.tables import TABLES, Archive, archived_as
 
 
 async def consume_allowance(
@@ -187,13 +186,11 @@ async def statements(tx: Tx, *, quota: bool = False) -> list[str]:
 
     Each of their rows has a project.
     """
-    has_vectors = await vectors.available(tx)
     counted = [
         f"SELECT project, {', '.join(f'{sql} AS {name}' for name, sql in table.usage.items())}"
         f" FROM {of} WHERE {{scope}} GROUP BY project"
         for of, table in TABLES.items()
         if ("held_bytes" in table.usage if quota else table.usage)
-        and (has_vectors or of != EMBEDDINGS)
     ]
     return [_scoped(sql, tx) for sql in (*counted, *_JOINED)]
 

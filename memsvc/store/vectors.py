@@ -1,37 +1,28 @@
-"""Vectors of entries, where PostgreSQL has pgvector.
+"""Vectors of entries, derived from their texts: losing them costs nothing but time.
 
-The table (in `migrate.py`) is derived from the entries: dropping it loses nothing but time. Its
-entries are numbered as their search index does.
+Entries are numbered as their search index does. A vector is stored as signed bytes, and apart from
+them its signs, which the first pass of a search compares (`core/vectors`).
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from asyncpg import BitString
+
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Database, Tx
+from memsvc.core.vectors import pack, signs_of, unpack
+from memsvc.store.database import Tx
 
-CANDIDATE_FACTOR: Final = 10
-"""Vectors compared exactly for each result: those whose signs agree best with the query's."""
-CANDIDATES_MIN: Final = 400
-
-_USABLE: Final = (
-    "SELECT coalesce(has_table_privilege(to_regclass('embeddings'), 'SELECT, INSERT,"
-    " UPDATE, DELETE'), false)"
-)
+CANDIDATES: Final = 200
+"""Vectors compared exactly: those whose signs agree best with the question's. 20 lose three points
+of recall, 100 one, 200 none."""
 
 
-async def ready(database: Database) -> bool:
-    """Return whether this role can keep vectors here, which a server checks once when it starts."""
-    (row,) = await database.registry(_USABLE)
-    return bool(row["coalesce"])
-
-
-async def available(tx: Tx) -> bool:
-    """Return `ready`, within a transaction. Every other function here requires it."""
-    (row,) = await tx.unbound(_USABLE)
-    return bool(row["coalesce"])
+def signs_of_vector(vector: Sequence[float]) -> BitString:
+    """Return the signs of a vector, as they are stored."""
+    return BitString.frombytes(signs_of(vector), len(vector))
 
 
 def model_number(model: str) -> int:
@@ -102,20 +93,17 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
     return await tx.execute(
         """
         INSERT INTO embeddings (tenant, project, book, model, entry, signs, vector)
-        SELECT e.tenant, e.project, e.search_book, $4, e.search_entry, binary_quantize(cut.vector),
-            cut.vector
-        FROM unnest($5::int4[]) WITH ORDINALITY AS n (entry, at)
+        SELECT e.tenant, e.project, e.search_book, $4, e.search_entry, n.signs, n.vector
+        FROM unnest($5::int4[], $6::varbit[], $7::bytea[]) AS n (entry, signs, vector)
         JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.search_book = $3
             AND e.search_entry = n.entry AND e.length > 0
-        CROSS JOIN LATERAL (
-            SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut
         ON CONFLICT (tenant, project, book, model, entry) DO NOTHING
         """,
         index_id,
         model_number(model),
         list(vectors),
-        [number for vector in vectors.values() for number in vector],
-        len(next(iter(vectors.values()))),
+        [signs_of_vector(vector) for vector in vectors.values()],
+        pack(list(vectors.values())),
     )
 
 
@@ -124,7 +112,7 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
     rows = await tx.fetch(
         """
         SELECT asked.entry, one.vector FROM unnest($5::int4[]) AS asked (entry) CROSS JOIN LATERAL (
-            SELECT vector::float4[] AS vector FROM embeddings
+            SELECT vector FROM embeddings
             WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
                 AND entry = asked.entry OFFSET 0) AS one
         """,
@@ -132,7 +120,7 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
         model_number(model),
         list(entries),
     )
-    return {row["entry"]: list(row["vector"]) for row in rows}
+    return {row["entry"]: unpack(row["vector"]) for row in rows}
 
 
 async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:

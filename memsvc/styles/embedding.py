@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from itertools import accumulate
 from time import perf_counter
 from typing import Final
 
@@ -19,7 +20,7 @@ from memsvc.core.ports import Clock, Embedder, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import jobs, vectors
-from memsvc.store.database import Database
+from memsvc.store.database import Database, Tx
 from memsvc.store.search import QueryEmbedding
 from memsvc.store.vectors import VectorProgress
 
@@ -32,6 +33,13 @@ BATCH_ENTRIES: Final = 64
 """Entries between two transactions: the loss when a job is stopped."""
 INDEXES_PER_SWEEP: Final = 1000
 QUESTIONS_KEPT: Final = 512
+TEXTS_KEPT: Final = 1024
+"""Vectors of texts stored last: a fact often is a sentence of its message, and is resent with it.
+"""
+ENCODED_CHARS: Final = 1_600
+"""Characters of a text that the bundled encoder reads."""
+ENCODED_CHARS_MAX: Final = 8_000
+"""Characters of texts that are encoded while they are stored, in some 30 ms."""
 PAUSE_S: Final = 5.0
 """Seconds without calls to the embedder after it failed for a question."""
 
@@ -53,11 +61,18 @@ class Embedding:
         self.job = Job(name=EMBED_JOB, run=self.embed)
         self.sweep = Job(name=SWEEP_JOB, run=self.queue_incomplete, interval_s=SWEEP_S)
         self.jobs = (self.job, self.sweep)
+        self._made: OrderedDict[bytes, Sequence[float]] = OrderedDict()
+        database.encoder = self
 
     @property
     def model(self) -> str:
         """Return the name of the vectors that those of `question` can be compared with."""
         return self._embedder.model
+
+    @property
+    def unrelated_cosine(self) -> float | None:
+        """Return the cosine of texts that have nothing to do with each other, if it is known."""
+        return self._embedder.unrelated_cosine
 
     async def embed(self, scope: Scope, subject: str) -> None:
         """Give every entry of an index (the subject is its id) its vector, and remove all others.
@@ -66,8 +81,6 @@ class Embedding:
         """
         index_id, model = int(subject), self.model
         async with self._database.begin_read(scope) as tx:
-            if not await vectors.available(tx):
-                return
             after = await vectors.latest(tx, index_id, model)
         # entries become visible in the order of their numbers, so that new ones come after the last
         # that has a vector
@@ -111,6 +124,32 @@ class Embedding:
         self._meter.add("memsvc_embedding_texts_total", len(texts))
         return made
 
+    async def load(self) -> None:
+        """Load what the embedder needs before its first vector."""
+        await self._embedder.load()
+
+    async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
+        """Return the vectors of texts that are about to be stored; None for what a job embeds.
+
+        That is everything unless the embedder works in this process and is loaded, and what is
+        beyond ENCODED_CHARS_MAX, as a transaction waits."""
+        if not (self._embedder.in_process and self._embedder.is_ready):
+            return [None] * len(texts)
+        keys = [_key(text) for text in texts]
+        sizes = accumulate(min(len(text), ENCODED_CHARS) for text in texts)
+        missing = {
+            key: text
+            for key, text, size in zip(keys, texts, sizes, strict=True)
+            if key not in self._made and size <= ENCODED_CHARS_MAX
+        }
+        if missing:
+            made = await self.embed_texts(list(missing.values()))
+            self._made.update(zip(missing, made, strict=True))
+        vectors = [self._made.get(key) for key in keys]
+        while len(self._made) > TEXTS_KEPT:
+            self._made.popitem(last=False)
+        return vectors
+
     async def queue_incomplete(self, scope: Scope, _: str) -> None:
         """Queue EMBED_JOB for indexes of a project that lack vectors of this model or hold others.
 
@@ -118,24 +157,23 @@ class Embedding:
         indexes.
         """
         async with self._database.begin(scope) as tx:
-            if await vectors.available(tx):
-                for index_id in await vectors.list_incomplete(
-                    tx, self.model, limit=INDEXES_PER_SWEEP
-                ):
-                    await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=self._clock.now())
+            for index_id in await vectors.list_incomplete(tx, self.model, limit=INDEXES_PER_SWEEP):
+                await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=self._clock.now())
 
     async def question(self, text: str) -> list[float] | None:
         """Return the vector of a question, or None if it is late or fails: search then uses words.
 
         A vector is shared by all who ask the same text, and reveals nothing that the text does not.
         """
-        key = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        key = _key(text)
         if (kept := self._questions.get(key)) is not None:
             self._questions.move_to_end(key)
             self._meter.add("memsvc_embedding_cached_total")
             return kept
-        if not text.strip() or (
-            self._paused_until is not None and self._clock.now() < self._paused_until
+        if (
+            not text.strip()
+            or not self._embedder.is_ready
+            or (self._paused_until is not None and self._clock.now() < self._paused_until)
         ):
             return None
         started = perf_counter()
@@ -166,10 +204,22 @@ class Embedding:
         self._meter.add("memsvc_embedding_failures_total", code=error.code.value)
 
 
+async def queue_embedding(tx: Tx, now: datetime) -> None:
+    """Queue the jobs that make the vectors which the entries added in a transaction lack."""
+    for index_id in sorted(tx.unembedded):
+        await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=now)
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
 async def embed_query(embedding: Embedding | None, text: str) -> QueryEmbedding | None:
     """Return the embedding of a question; None without an embedder, or where it is late or fails.
 
     Call it before a transaction begins.
     """
     vector = await embedding.question(text) if embedding is not None else None
-    return QueryEmbedding(vector, embedding.model) if embedding and vector is not None else None
+    if embedding is None or vector is None:
+        return None
+    return QueryEmbedding(vector, embedding.model, embedding.unrelated_cosine)

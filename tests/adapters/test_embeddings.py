@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from memsvc.adapters import embeddings
 from memsvc.adapters.embeddings import HttpEmbedder, batches, embedder, unit
 from memsvc.adapters.options import EmbeddingOptions
+from memsvc.adapters.sentence_encoder import SentenceEncoder
 from memsvc.core.errors import Code, MemsvcError
 from tests.endpoints import DIMENSIONS, Fault, Provider, provider, vector_of
 
@@ -246,7 +247,9 @@ def test_models_whose_vectors_cannot_be_compared_have_other_names() -> None:
 
 
 async def test_the_options_choose_the_embedder(there: Provider) -> None:
-    async with embedder(EmbeddingOptions()) as none:
+    async with embedder(EmbeddingOptions()) as bundled:
+        assert isinstance(bundled, SentenceEncoder)
+    async with embedder(EmbeddingOptions(provider="")) as none:
         assert none is None
     async with embedder(EmbeddingOptions(provider="openai", base_url=there.url)) as model:
         assert model is not None

@@ -86,7 +86,7 @@ def options(folder: Path, **given: Any) -> EmbeddingOptions:
 async def test_a_vector_is_the_mean_of_the_tokens_without_padding(
     tmp_path: Path, name: str
 ) -> None:
-    model = await LocalEmbedder.load(options(write(tmp_path, name=name)))
+    model = await LocalEmbedder.open(options(write(tmp_path, name=name)))
     both, alone, long = await model.embed(["Train Vienna", "marzipan", "walrus " * 5000])
     length = math.hypot(1.8, 0.6)
     assert both == pytest.approx([1.8 / length, 0.6 / length, 0.0], abs=1e-6)
@@ -100,7 +100,7 @@ async def test_a_vector_is_the_mean_of_the_tokens_without_padding(
 @pytest.mark.parametrize("inputs", [1, 2, 3])
 async def test_a_model_that_pools_by_itself_is_left_to_it(tmp_path: Path, inputs: int) -> None:
     folder = write(tmp_path, output="sentence_embedding", inputs=inputs)
-    model = await LocalEmbedder.load(options(folder))
+    model = await LocalEmbedder.open(options(folder))
     assert await model.embed(["marzipan train", "train"]) == [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 
 
@@ -120,9 +120,9 @@ async def test_prefixes_and_batches_are_as_the_options_say(tmp_path: Path) -> No
 
 @needs_runtime
 async def test_the_name_tells_models_apart_by_their_content(tmp_path: Path) -> None:
-    one = await LocalEmbedder.load(options(write(tmp_path / "m")))
-    same = await LocalEmbedder.load(options(tmp_path / "m"))
-    other = await LocalEmbedder.load(
+    one = await LocalEmbedder.open(options(write(tmp_path / "m")))
+    same = await LocalEmbedder.open(options(tmp_path / "m"))
+    other = await LocalEmbedder.open(
         options(write(tmp_path / "x" / "m", output="sentence_embedding"))
     )
     assert one.model == same.model != other.model
@@ -133,7 +133,7 @@ async def test_the_name_tells_models_apart_by_their_content(tmp_path: Path) -> N
 async def test_the_event_loop_stays_free_and_a_question_does_not_wait_for_documents(
     tmp_path: Path,
 ) -> None:
-    model = await LocalEmbedder.load(options(write(tmp_path)))
+    model = await LocalEmbedder.open(options(write(tmp_path)))
     gate, run = threading.Event(), model._run
 
     def held(texts: list[str]) -> list[list[float]]:
@@ -151,7 +151,7 @@ async def test_the_event_loop_stays_free_and_a_question_does_not_wait_for_docume
 
 @needs_runtime
 async def test_a_model_that_is_too_slow_for_a_question_is_unavailable(tmp_path: Path) -> None:
-    model = await LocalEmbedder.load(options(write(tmp_path), question_timeout_ms=20))
+    model = await LocalEmbedder.open(options(write(tmp_path), question_timeout_ms=20))
     gate = threading.Event()
     model._run = lambda _: gate.wait(5)
     with pytest.raises(MemsvcError) as refused:
@@ -162,7 +162,7 @@ async def test_a_model_that_is_too_slow_for_a_question_is_unavailable(tmp_path: 
 
 async def unusable(chosen: EmbeddingOptions) -> MemsvcError:
     with pytest.raises(MemsvcError) as refused:
-        await LocalEmbedder.load(chosen)
+        await LocalEmbedder.open(chosen)
     assert refused.value.code is Code.INVALID_ARGUMENT
     assert refused.value.recovery
     return refused.value
@@ -200,4 +200,4 @@ async def test_a_model_of_another_kind_or_length_is_refused_at_the_start(tmp_pat
         "3 dimensions, not 4"
         in (await unusable(options(write(tmp_path / "b"), dimensions=4))).message
     )
-    assert (await LocalEmbedder.load(options(tmp_path / "b", dimensions=3))).model.endswith("/3")
+    assert (await LocalEmbedder.open(options(tmp_path / "b", dimensions=3))).model.endswith("/3")

@@ -13,7 +13,6 @@ from memsvc.adapters.options import EmbeddingOptions, ModelOptions, RerankOption
 from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.metrics import Metrics, MetricsOptions, describe_metrics
 from memsvc.settings import ToolSettings
-from memsvc.store import vectors
 from memsvc.worker import WorkerOptions
 from tests.collector import collecting
 from tests.endpoints import Provider, provider
@@ -153,8 +152,6 @@ async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Co
         )
         await admin.execute("ANALYZE entries")
         missing = {one.name for one in describe_metrics()} - FED_ELSEWHERE
-        if not await vectors.ready(service.database):
-            missing -= {name for name in missing if name.startswith("memsvc_embedding")}
         late = {"memsvc_embedding_failures_total", "memsvc_jobs_failed"}
         for _ in range(100):  # the worker and what is behind the answers take their time
             await call("file_search", query="steep coast of Kobe")

@@ -17,7 +17,6 @@ from memsvc.store.node_plans import CREATE_FUNCTION, FUNCTION_BODY
 from memsvc.store.policies import LOCAL, ROLE_SETTINGS, SHARD_TABLES
 from memsvc.store.schema import TENANT_TABLES
 from memsvc.store.shard_setup import ShardStep, shard_all_tables
-from memsvc.store.tables import EMBEDDINGS
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, TestServer
 
@@ -97,14 +96,6 @@ async def distributed(urls: DatabaseUrls, role: str, **options: bool) -> list[Sh
     return taken
 
 
-@pytest.fixture
-async def cut(admin: asyncpg.Connection) -> list[str]:
-    """The tables that can be distributed here: that of vectors is there where PostgreSQL has
-    pgvector."""
-    there = await admin.fetchval("SELECT to_regclass('embeddings') IS NOT NULL")
-    return [table for table in SHARD_TABLES if there or table != EMBEDDINGS]
-
-
 async def settings_of(admin: asyncpg.Connection, role: str) -> set[str]:
     return set(
         await admin.fetchval("SELECT rolconfig FROM pg_roles WHERE rolname = $1", role) or ()
@@ -126,26 +117,24 @@ async def test_a_database_without_citus_is_refused_in_plain_words(
     assert "CREATE EXTENSION citus" in str(told.exception.recovery)
 
 
-async def test_every_table_is_distributed_or_said_to_stay(
-    admin: asyncpg.Connection, cut: list[str]
-) -> None:
+async def test_every_table_is_distributed_or_said_to_stay(admin: asyncpg.Connection) -> None:
     """A new table of a tenant is distributed by being one; any other has to be named."""
     rows = await admin.fetch(
         """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
             AND relkind IN ('r', 'p')
         AND NOT relispartition"""
     )
-    assert {row["relname"] for row in rows} == {*cut, *LOCAL}
+    assert {row["relname"] for row in rows} == {*SHARD_TABLES, *LOCAL}
     assert {*TENANT_TABLES} - {*LOCAL} <= {*SHARD_TABLES}
     assert {*TENANT_TABLES} & {*LOCAL} == {"job_refs"}
 
 
 async def test_a_dry_run_names_every_table_and_changes_nothing(
-    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str, cut: list[str]
+    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
 ) -> None:
     steps = await distributed(database_urls, role, dry_run=True)
     statements = [statement for step in steps for statement in step.statements]
-    for table in cut:
+    for table in SHARD_TABLES:
         assert (
             sum(f"create_distributed_table('{table}', 'tenant'" in one for one in statements) == 1
         )
@@ -157,7 +146,7 @@ async def test_a_dry_run_names_every_table_and_changes_nothing(
 
 
 async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_finds_nothing_to_do(
-    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str, cut: list[str]
+    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
 ) -> None:
     await citus.execute(
         "INSERT INTO usage VALUES ('\\x01', 1); INSERT INTO calls (tenant, called_at, call,"
@@ -167,7 +156,7 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
     await distributed(database_urls, role)
     first, *others = await said(citus)
     assert first == "files by tenant beside none in 48"
-    assert set(others) == {f"{table} by tenant beside files in " for table in cut[1:]} | {
+    assert set(others) == {f"{table} by tenant beside files in " for table in SHARD_TABLES[1:]} | {
         "run_on_node(bytea,text,text) by tenant beside files",
         "usage emptied",
         "calls emptied",
@@ -177,7 +166,7 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
         "SELECT count(*) FROM pg_class WHERE relname = ANY ($1) AND relrowsecurity AND"
         " relforcerowsecurity"
     )
-    assert await citus.fetchval(walled, cut) == len(cut)
+    assert await citus.fetchval(walled, SHARD_TABLES) == len(SHARD_TABLES)
     assert await settings_of(citus, role) == {f"{name}={value}" for name, value in ROLE_SETTINGS}
 
     again = await distributed(database_urls, role)
@@ -186,7 +175,7 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
 
 
 async def test_a_run_that_broke_off_goes_on_where_it_stood(
-    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str, cut: list[str]
+    database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
 ) -> None:
     await citus.execute("INSERT INTO refused VALUES ('facts')")
     with pytest.raises(MemsvcError) as broken:
@@ -195,11 +184,11 @@ async def test_a_run_that_broke_off_goes_on_where_it_stood(
     assert "create_distributed_table('facts'" in broken.value.message
     assert "could not connect to a node" in broken.value.message
     done = {told.split(" ")[0] for told in await said(citus)}
-    assert {"files"} <= done < {*cut}
+    assert {"files"} <= done < {*SHARD_TABLES}
     assert await citus.fetchval("SELECT relforcerowsecurity FROM pg_class WHERE relname = 'facts'")
     await citus.execute("DELETE FROM refused")
     await distributed(database_urls, role)
-    left = {*cut, "run_on_node(bytea,text,text)"} - done
+    left = {*SHARD_TABLES, "run_on_node(bytea,text,text)"} - done
     assert {told.split(" ")[0] for told in await said(citus)} == left
 
 

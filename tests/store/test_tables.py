@@ -6,7 +6,7 @@ import pytest
 from memsvc.administration.archive_reader import ORDER
 from memsvc.administration.usage_tools import UsageCounts
 from memsvc.store.schema import metadata
-from memsvc.store.tables import EMBEDDINGS, TABLES, Archive, key_of, purge_order
+from memsvc.store.tables import TABLES, Archive, key_of, purge_order
 
 LAST = {"sessions": {"session", "user_id"}, "forgets": {"user_id"}}
 """Columns by which rows go with their owner in a step of their own."""
@@ -38,10 +38,10 @@ async def test_every_table_with_a_tenant_is_declared_with_its_key(
     admin: asyncpg.Connection,
 ) -> None:
     keys = await columns(admin, "key")
-    assert {*keys} | {EMBEDDINGS} == {*TABLES}
+    assert {*keys} == {*TABLES}
     without_signs = {name: names[: len(key_of(name))] for name, names in keys.items()}
     assert without_signs == {name: [*key_of(name)] for name in keys}
-    assert {*metadata.tables} >= {*TABLES} - {EMBEDDINGS}
+    assert {*metadata.tables} >= {*TABLES}
 
 
 @pytest.mark.anyio
@@ -52,8 +52,7 @@ async def test_rows_with_a_column_of_an_owner_go_with_it(
     with_column = {
         name for name, names in (await columns(admin, "all")).items() if owner in names
     } - {name for name, of in LAST.items() if owner in of}
-    has_vectors = "embeddings" in with_column
-    assert {*purge_order(owner=owner, vectors=has_vectors)} == with_column
+    assert {*purge_order(owner)} == with_column
     assert with_column, "nobody owns anything"
 
 
@@ -98,7 +97,7 @@ def test_what_tables_count_as_is_reported() -> None:
 
 
 def test_whoever_finds_something_is_deleted_before_it() -> None:
-    order = purge_order(vectors=True)
+    order = purge_order()
     assert {*order} == {*TABLES}
     found_by = {
         "job_refs": "files",

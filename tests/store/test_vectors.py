@@ -12,13 +12,12 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store import index, migrate, search, vectors
+from memsvc.store import index, search, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry, index_id_of
 from memsvc.store.policies import TENANT_IS_CURRENT
 from tests.fakes import FakeClock
 from tests.servers import DatabaseUrls, TestServer
-from tests.store.vectors import as_sqlalchemy, make_ready
 from tests.store.vectors import nearest as nearest_of
 
 pytestmark = pytest.mark.anyio
@@ -26,11 +25,6 @@ NAME = "turns/s1"
 BOOK = index_id_of(NAME)
 MODEL = "openai/m"
 LEFT, UP, BACK = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]
-
-
-@pytest.fixture
-async def ready(database_urls: DatabaseUrls) -> None:
-    await make_ready(database_urls)
 
 
 @pytest.fixture
@@ -68,7 +62,7 @@ async def missing(
 
 
 async def test_the_nearest_entries_come_with_their_cosines(
-    ready: None, database: Database, scope: Scope, add
+    database: Database, scope: Scope, add
 ) -> None:
     await add("one", "two", "three")
     assert await put(database, scope, {0: LEFT, 1: [2.0, 2.0, 0.0], 2: BACK}) == 3
@@ -80,7 +74,7 @@ async def test_the_nearest_entries_come_with_their_cosines(
 
 
 async def test_what_has_words_and_no_vector_is_missing_with_its_cues(
-    ready: None, database: Database, scope: Scope, add
+    database: Database, scope: Scope, add
 ) -> None:
     await add("one", "the", "", "two")
     await add("three", cues="drei")
@@ -92,9 +86,7 @@ async def test_what_has_words_and_no_vector_is_missing_with_its_cues(
     assert list(await missing(database, scope, "openai/other")) == [0, 3, 4]
 
 
-async def test_a_vector_that_is_there_already_stays(
-    ready: None, database: Database, scope: Scope, add
-) -> None:
+async def test_a_vector_that_is_there_already_stays(database: Database, scope: Scope, add) -> None:
     await add("one")
     assert await put(database, scope, {0: LEFT}) == 1
     assert await put(database, scope, {0: UP}) == 0
@@ -104,7 +96,7 @@ async def test_a_vector_that_is_there_already_stays(
 
 @pytest.mark.parametrize("take_out", [index.hide, index.remove])
 async def test_entries_that_went_are_neither_found_nor_given_vectors(
-    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection, take_out
+    database: Database, scope: Scope, add, admin: asyncpg.Connection, take_out
 ) -> None:
     await add("one", "two", "three")
     await put(database, scope, {0: LEFT})
@@ -119,7 +111,7 @@ async def test_entries_that_went_are_neither_found_nor_given_vectors(
 
 @pytest.mark.one_server("waits on nodes are not seen")
 async def test_a_vector_that_comes_while_its_entry_is_removed_is_not_kept(
-    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection
+    database: Database, scope: Scope, add, admin: asyncpg.Connection
 ) -> None:
     await add("one", "two")
     async with database.begin(scope) as tx:
@@ -134,7 +126,7 @@ async def test_a_vector_that_comes_while_its_entry_is_removed_is_not_kept(
 
 
 async def test_forgetting_takes_the_vectors_of_every_model(
-    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection
+    database: Database, scope: Scope, add, admin: asyncpg.Connection
 ) -> None:
     await add("one", "two")
     for model in ("a", "b"):
@@ -145,9 +137,7 @@ async def test_forgetting_takes_the_vectors_of_every_model(
     assert await admin.fetchval("SELECT array_agg(entry) FROM embeddings") == [1, 1]
 
 
-async def test_pruning_takes_what_nobody_forgot(
-    ready: None, database: Database, scope: Scope, add
-) -> None:
+async def test_pruning_takes_what_nobody_forgot(database: Database, scope: Scope, add) -> None:
     await add("one", "two", "three")
     await put(database, scope, {0: LEFT, 1: UP, 2: BACK})
     async with database.begin(scope) as tx:
@@ -158,7 +148,7 @@ async def test_pruning_takes_what_nobody_forgot(
 
 
 async def test_the_vectors_of_other_models_can_be_dropped(
-    ready: None, database: Database, scope: Scope, add
+    database: Database, scope: Scope, add
 ) -> None:
     await add("one")
     for model in ("a", "b", "c", "d"):
@@ -169,9 +159,7 @@ async def test_the_vectors_of_other_models_can_be_dropped(
     assert await nearest(database, scope, LEFT, model="b") == pytest.approx({0: 1.0})
 
 
-async def test_progress_and_what_is_unfinished(
-    ready: None, database: Database, scope: Scope, add
-) -> None:
+async def test_progress_and_what_is_unfinished(database: Database, scope: Scope, add) -> None:
     await add("one", "two", "the")
     await add("kumquat", name="turns/s2")
     await add("", name="turns/s3")
@@ -197,7 +185,7 @@ async def test_progress_and_what_is_unfinished(
 
 
 async def test_a_vector_of_another_length_is_left_out(
-    ready: None, database: Database, scope: Scope, add
+    database: Database, scope: Scope, add
 ) -> None:
     await add("one", "two")
     await put(database, scope, {0: LEFT})
@@ -207,7 +195,7 @@ async def test_a_vector_of_another_length_is_left_out(
 
 
 async def test_a_vector_of_nothing_is_near_to_nothing(
-    ready: None, database: Database, scope: Scope, add
+    database: Database, scope: Scope, add
 ) -> None:
     await add("one", "two")
     await put(database, scope, {0: LEFT, 1: [0.0, 0.0, 0.0]})
@@ -218,7 +206,6 @@ async def test_a_vector_of_nothing_is_near_to_nothing(
 @pytest.mark.one_server("rows are on nodes")
 @pytest.mark.parametrize(("dimensions", "inline"), [(1536, True), (3072, True), (8192, False)])
 async def test_a_long_vector_stays_in_its_row_while_a_page_has_room(
-    ready: None,
     database: Database,
     scope: Scope,
     add,
@@ -238,7 +225,6 @@ async def test_a_long_vector_stays_in_its_row_while_a_page_has_room(
 
 
 async def test_the_vectors_of_a_tenant_and_of_a_project_are_theirs(
-    ready: None,
     database: Database,
     scope: Scope,
     other_scope: Scope,
@@ -288,48 +274,8 @@ async def test_the_vectors_of_a_tenant_and_of_a_project_are_theirs(
         )
 
 
-async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_nothing(
-    ready: None, database: Database, database_urls: DatabaseUrls, scope: Scope, add
-) -> None:
-    await add("one")
-    await put(database, scope, {0: LEFT})
-    async with database.begin(
-        scope, read_only=True
-    ) as tx:  # holds a lock that any change of the table would wait for
-        await nearest_of(tx, BOOK, MODEL, LEFT, 1)
-        assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, migrate.ensure), 5)
-    assert list(await nearest(database, scope, LEFT)) == [0]
-    assert await vectors.ready(database)
-    for _ in range(2):
-        await as_sqlalchemy(database_urls.admin, migrate.drop)
-    assert not await vectors.ready(database)
-    async with database.begin(scope) as tx:
-        assert not await vectors.available(tx)
-
-
-async def test_an_owner_who_may_not_make_the_extension_gets_on_without(
-    database: Database, database_urls: DatabaseUrls, admin: asyncpg.Connection
-) -> None:
-    await admin.execute("DROP EXTENSION IF EXISTS vector CASCADE; DROP TABLE IF EXISTS embeddings")
-    trusted = await admin.fetchval(
-        "SELECT coalesce(bool_or(trusted), false) FROM pg_available_extension_versions WHERE name"
-        " = 'vector'"
-    )
-    assert await as_sqlalchemy(database_urls.admin, migrate.ensure) is trusted
-    assert await vectors.ready(database) is trusted
-
-
-async def test_a_pgvector_that_is_too_old_is_not_used(
-    ready: None, database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database
-) -> None:
-    await as_sqlalchemy(database_urls.admin, migrate.drop)
-    await admin.execute("UPDATE pg_extension SET extversion = '0.6.2' WHERE extname = 'vector'")
-    assert await as_sqlalchemy(database_urls.admin, migrate.ensure) is False
-    assert not await vectors.ready(database)
-
-
 async def test_the_first_pass_hardly_ever_misses_what_is_near(
-    ready: None, database: Database, scope: Scope, add
+    database: Database, scope: Scope, add
 ) -> None:
     dice = random.Random(11)
     size, dimensions, clusters = 3000, 96, 60
@@ -361,7 +307,6 @@ def unit(vector: Sequence[float]) -> list[float]:
 
 @pytest.mark.one_server("plans are those of one server")
 async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
-    ready: None,
     database: Database,
     database_urls: DatabaseUrls,
     scope: Scope,
@@ -395,7 +340,12 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
                         scope.tenant,
                         scope.project,
                         *([BOOK], [0], [0], [], 10.0, 100.0, [0]),
-                        *([10], [1.0] * 32, vectors.model_number(MODEL), 32),
+                        *(
+                            [10],
+                            vectors.signs_of_vector([1.0] * 32),
+                            vectors.model_number(MODEL),
+                            32,
+                        ),
                     ),
                 )
             read = list(scans(orjson.loads(raw)[0]["Plan"]))

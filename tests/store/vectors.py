@@ -1,45 +1,9 @@
-"""A test's database made ready for vectors, where its PostgreSQL can hold them."""
+"""The nearest entries of an index, for tests."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import asyncpg
-import pytest
-from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
-
-from memsvc.store import migrate
 from memsvc.store.database import Tx
 from memsvc.store.search import IndexQuery, QueryEmbedding, search
-from tests.servers import DatabaseUrls
-
-
-async def as_sqlalchemy(url: str, work: Callable[[Connection], Any]) -> Any:
-    """What a function of migration gives, run in a transaction of its own."""
-    engine = create_async_engine(
-        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url), poolclass=NullPool
-    )
-    try:
-        async with engine.begin() as connection:
-            return await connection.run_sync(work)
-    finally:
-        await engine.dispose()
-
-
-async def make_ready(urls: DatabaseUrls) -> None:
-    """The extension by a superuser, the rest by the owner; skips the test where there is no
-    pgvector."""
-    connection = await asyncpg.connect(urls.superuser)
-    try:
-        if not await connection.fetchval(
-            "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"
-        ):
-            pytest.skip("this PostgreSQL has no pgvector")
-        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    finally:
-        await connection.close()
-    assert await as_sqlalchemy(urls.admin, migrate.ensure)
 
 
 async def nearest(

@@ -13,8 +13,6 @@ from memsvc.styles.embedding import Embedding
 from memsvc.styles.passage_search import CitationSearch
 from tests.door import Door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
 from tests.styles.owned import Owned
 
 pytestmark = pytest.mark.anyio
@@ -172,14 +170,12 @@ async def test_what_a_style_keeps_is_not_found_among_the_files_of_callers(
 
 
 async def test_with_an_embedder_meaning_finds_and_while_it_is_down_words_do(
-    database_urls: DatabaseUrls,
     database: Database,
     owned: Owned,
     scope: Scope,
     clock: FakeClock,
     meter: RecordingMeter,
 ) -> None:
-    await make_ready(database_urls)
     embedder = FakeEmbedder(alike={"vehicle": "car", "automobile": "car"})
     embedding = Embedding(database, embedder, clock, meter)
     citing = CitationSearch(database, meter, owned.book, embedding=embedding)

@@ -22,8 +22,7 @@ from memsvc.styles.embedding import (
 )
 from tests.endpoints import vector_of
 from tests.fakes import FakeClock, RecordingMeter
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready, nearest
+from tests.store.vectors import nearest
 
 pytestmark = pytest.mark.anyio
 NAME = "turns/s1"
@@ -35,11 +34,17 @@ class FakeEmbedder:
 
     def __init__(self, model: str = "fake/1") -> None:
         self.model = model
+        self.in_process = False
+        self.is_ready = True
+        self.unrelated_cosine: float | None = None
         self.batches: list[list[str]] = []
         self.questions: list[str] = []
         self.failing: MemsvcError | None = None
         self.fails_after = 0
         self.between = lambda: asyncio.sleep(0)
+
+    async def load(self) -> None:
+        pass
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         await self.between()
@@ -57,11 +62,6 @@ class FakeEmbedder:
     @property
     def texts(self) -> list[str]:
         return [text for batch in self.batches for text in batch]
-
-
-@pytest.fixture
-async def ready(database_urls: DatabaseUrls) -> None:
-    await make_ready(database_urls)
 
 
 @pytest.fixture
@@ -106,7 +106,6 @@ async def queued(admin: asyncpg.Connection) -> list[tuple[str, str]]:
 
 
 async def test_a_book_is_embedded_in_batches_until_nothing_is_missing(
-    ready: None,
     database: Database,
     scope: Scope,
     embedding: Embedding,
@@ -126,7 +125,7 @@ async def test_a_book_is_embedded_in_batches_until_nothing_is_missing(
 
 
 async def test_running_again_asks_for_what_is_new_alone(
-    ready: None, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add
+    scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add
 ) -> None:
     await add("walrus", "kumquat")
     await embedding.embed(scope, str(BOOK))
@@ -138,7 +137,6 @@ async def test_running_again_asks_for_what_is_new_alone(
 
 
 async def test_what_came_before_an_error_stays_and_the_next_run_goes_on(
-    ready: None,
     scope: Scope,
     embedding: Embedding,
     embedder: FakeEmbedder,
@@ -158,7 +156,7 @@ async def test_what_came_before_an_error_stays_and_the_next_run_goes_on(
 
 
 async def test_no_transaction_is_open_while_the_embedder_thinks(
-    ready: None, database: Database, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add
+    database: Database, scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add
 ) -> None:
     await add("walrus", "kumquat")
     seen: list[tuple[int, int]] = []
@@ -177,7 +175,6 @@ async def test_no_transaction_is_open_while_the_embedder_thinks(
 
 
 async def test_holes_are_filled_and_what_nobody_forgot_is_pruned(
-    ready: None,
     database: Database,
     scope: Scope,
     embedding: Embedding,
@@ -199,7 +196,6 @@ async def test_holes_are_filled_and_what_nobody_forgot_is_pruned(
 
 
 async def test_another_model_embeds_anew_and_then_drops_the_old_vectors(
-    ready: None,
     database: Database,
     scope: Scope,
     embedding: Embedding,
@@ -226,7 +222,7 @@ async def test_another_model_embeds_anew_and_then_drops_the_old_vectors(
 
 
 async def test_the_sweep_queues_the_books_that_lack_vectors_and_no_others(
-    ready: None, scope: Scope, embedding: Embedding, add, admin: asyncpg.Connection
+    scope: Scope, embedding: Embedding, add, admin: asyncpg.Connection
 ) -> None:
     await add("walrus")
     await add("kumquat", name="turns/s2")
@@ -241,21 +237,6 @@ async def test_the_sweep_queues_the_books_that_lack_vectors_and_no_others(
     await embedding.embed(scope, str(BOOK))
     await embedding.sweep.run(scope, "")
     assert await queued(admin) == [(EMBED_JOB, str(index_id_of("turns/s2")))]
-
-
-async def test_without_pgvector_jobs_have_nothing_to_do(
-    database_urls: DatabaseUrls,
-    scope: Scope,
-    embedding: Embedding,
-    embedder: FakeEmbedder,
-    add,
-    admin,
-) -> None:
-    await admin.execute("DROP TABLE IF EXISTS embeddings")
-    await add("walrus")
-    await embedding.embed(scope, str(BOOK))
-    await embedding.sweep.run(scope, "")
-    assert (embedder.batches, await queued(admin)) == ([], [])
 
 
 async def test_a_question_is_asked_once_and_remembered_for_everybody(

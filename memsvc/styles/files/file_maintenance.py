@@ -71,8 +71,7 @@ class FileMaintenance:
                 break
             after = files[-1].file_id
         async with self.database.begin(scope) as tx:
-            if await vectors.available(tx):  # also where no embedder is configured now
-                await vectors.prune(tx, index_id_of(FILE_INDEX))
+            await vectors.prune(tx, index_id_of(FILE_INDEX))
 
     async def _remove(self, scope: Scope, file: file_gc.FileWork) -> None:
         """Remove a deleted file with all its content."""

@@ -201,7 +201,7 @@ class BlockIndex:
 
     async def drop_vectors(self, writing: BlockWrite, blocks: Sequence[KnowledgeBlock]) -> None:
         """Delete the vectors of removed entries, of every model, configured or not."""
-        if blocks and await vectors.available(writing.tx):
+        if blocks:
             await vectors.forget(writing.tx, INDEX_ID, [block.entry for block in blocks])
 
     async def vectors(self, tx: Tx, blocks: Sequence[KnowledgeBlock]) -> dict[str, list[float]]:

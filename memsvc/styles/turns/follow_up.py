@@ -1,6 +1,6 @@
 """Follow-up of a turn: background jobs that the turn's own transaction queues."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from memsvc.core.ports import Clock
@@ -8,7 +8,7 @@ from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import jobs
 from memsvc.store.database import Tx
-from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.embedding import queue_embedding
 
 FOLLOW_UP_JOB: Final = "turns.follow_up"
 ITEM_INTERVAL: Final = 16
@@ -28,12 +28,10 @@ class FollowUp:
         steps: Sequence[Step],
         clock: Clock,
         *,
-        embeds: bool,
         after_each_turn: Sequence[str] = (),
     ) -> None:
         self._steps = steps
         self._clock = clock
-        self._embeds = embeds
         self._after_each_turn = after_each_turn
         self.jobs = (Job(name=FOLLOW_UP_JOB, run=self.run),)
 
@@ -44,16 +42,12 @@ class FollowUp:
         *,
         first: int,
         items: int,
-        index_ids: Collection[int],
     ) -> None:
         """Queue the jobs after a turn, as the last statements of its transaction.
 
-        The turn's `items` begin with the entry `first` of its session, and it added to these search
-        indexes, `index_ids`."""
+        The turn's `items` begin with the entry `first` of its session."""
         now = self._clock.now()
-        if self._embeds:
-            for index_id in sorted(index_ids):
-                await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=now)
+        await queue_embedding(tx, now)
         if self._steps and first // ITEM_INTERVAL != (first + items) // ITEM_INTERVAL:
             await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now, delay_s=SETTLE_S)
         for name in self._after_each_turn:

@@ -136,21 +136,17 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
 
     `llm` is the model that reads turns, if any; `passages` search files, boards and documents, by
     source."""
-    costs, embeds = Costs(tokens, options), embedding is not None
+    costs = Costs(tokens, options)
     budget = budget or ModelBudget(database, clock, 0)
     model_jobs = []
     if llm is not None:
-        model_jobs = _model_jobs(
-            database, clock, tokens, meter, options, llm, embeds=embeds, budget=budget
-        )
+        model_jobs = _model_jobs(database, clock, tokens, meter, options, llm, budget=budget)
     job_names = {
         name: [job.name for job in model_jobs if job.name == name]
         for name in (EXTRACT_JOB, SUMMARISE_JOB)
     }
     compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
-    follow_up = FollowUp(
-        [compaction.follow_up], clock, embeds=embeds, after_each_turn=job_names[EXTRACT_JOB]
-    )
+    follow_up = FollowUp([compaction.follow_up], clock, after_each_turn=job_names[EXTRACT_JOB])
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     ports = (database, clock, tokens, meter)
     placement = SessionPlacement(database, clock, options)
@@ -163,7 +159,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     session_import = SessionImport(database, clock, costs, options, follow_up, rebuilding)
     shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
     removal = FactRemoval(database, clock, costs, options, recall)
-    correction = FactCorrection(database, clock, options, embeds=embeds)
+    correction = FactCorrection(database, clock, options)
     fact_tools = FactTools(removal, correction, clock, passages or {})
     rereading = FactRereading(database, clock, options)
     return Published(
@@ -199,7 +195,6 @@ def _model_jobs(
     options: TurnOptions,
     llm: Llm,
     *,
-    embeds: bool,
     budget: ModelBudget,
 ) -> list[Job]:
     """Return the jobs that call a model, which share the daily budget of a tenant."""
@@ -208,7 +203,7 @@ def _model_jobs(
     model_jobs = [SummaryRewrite(database, llm, clock, costs, options, allowance).job]
     if options.heuristic.enabled:
         fact_extraction = ModelExtraction(
-            database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds
+            database, llm, clock, tokens, meter, options, allowance=allowance
         )
         model_jobs.append(fact_extraction.job)
     return model_jobs

@@ -336,10 +336,7 @@ class TurnMemory:
         }
         await sessions.finish_turn(tx, done, counters=counters, now=now)
         first = first_entries[item_index.name]
-        written = [search_index.number, *([fact_index.number] if new_facts else [])]
-        await self._follow_up.queue(
-            tx, turn.session, first=first, items=len(entries), index_ids=written
-        )
+        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries))
         return result, merge
 
     async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:

@@ -209,8 +209,7 @@ class Boards:
             await _sweep(tx, file.incarnation)
             await file_gc.forget(tx, file.incarnation)
             await documents.forget(tx, INDEX_NAME, file.incarnation)
-            if await vectors.available(tx):  # also where no embedder is configured any more
-                await vectors.prune(tx, index_id_of(INDEX_NAME))
+            await vectors.prune(tx, index_id_of(INDEX_NAME))
             await self._publish_change(tx, board_id)
             return True
 

@@ -17,8 +17,6 @@ from memsvc.styles.embedding import EMBED_JOB, PAUSE_S, SWEEP_JOB
 from tests.door import open_door
 from tests.endpoints import provider
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
 from tests.styles.files.conftest import FileDoor
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +27,6 @@ DOWN = MemsvcError(Code.UNAVAILABLE, "the model is down")
 
 @pytest.fixture
 async def with_ports(
-    database_urls: DatabaseUrls,
     database: Database,
     clock: FakeClock,
     tokens: Any,
@@ -37,7 +34,6 @@ async def with_ports(
     scope: Scope,
 ) -> Open:
     """File tools with an embedder, a reranker or both."""
-    await make_ready(database_urls)
 
     def make(*, embedder: Embedder | None = None, reranker: Reranker | None = None) -> FileDoor:
         return FileDoor(

@@ -7,8 +7,6 @@ from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter, ScriptedLlm
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
 from tests.styles.knowledge.blocks import PATIENT
 
 
@@ -44,7 +42,6 @@ def embedder() -> FakeEmbedder:
 
 @pytest.fixture
 async def embedded(
-    database_urls: DatabaseUrls,
     database: Database,
     clock: FakeClock,
     tokens: O200kCounter,
@@ -53,5 +50,4 @@ async def embedded(
     embedder: FakeEmbedder,
 ) -> Door:
     """The same with an embedder."""
-    await make_ready(database_urls)
     return open_door(database, clock, tokens, meter, scope, knowledge=PATIENT, embedder=embedder)

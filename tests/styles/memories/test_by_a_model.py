@@ -13,8 +13,6 @@ from memsvc.store.database import Database
 from memsvc.styles.memories.options import MemoriesOptions
 from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock, FakeEmbedder, Question, RecordingMeter, ScriptedLlm
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
 from tests.styles.memories.telling import events, says, tell
 
 pytestmark = pytest.mark.anyio
@@ -500,7 +498,6 @@ async def test_a_hidden_memory_is_still_compared(
 
 
 async def test_food_preferences_find_a_vegetarian_by_meaning(
-    database_urls: DatabaseUrls,
     database: Database,
     clock: FakeClock,
     tokens: Any,
@@ -509,7 +506,6 @@ async def test_food_preferences_find_a_vegetarian_by_meaning(
     llm: ScriptedLlm,
 ) -> None:
     """Also where no list of words knows what a thing is."""
-    await make_ready(database_urls)
     embedder = FakeEmbedder(alike={"fruitarian": "food"})
     door = open_door(database, clock, tokens, meter, scope, llm=llm, embedder=embedder)
     await learn(door, llm, "Is fruitarian", "Drives a Volvo")

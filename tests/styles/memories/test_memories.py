@@ -11,8 +11,6 @@ from memsvc.store.database import Database
 from memsvc.styles.memories.options import MemoriesOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
 from tests.styles.memories.telling import says, tell
 
 pytestmark = pytest.mark.anyio
@@ -65,14 +63,12 @@ async def test_a_search_is_over_one_user_and_within_its_limit(call: Door) -> Non
 
 
 async def test_by_meaning_a_search_finds_what_shares_no_word(
-    database_urls: DatabaseUrls,
     database: Database,
     clock: FakeClock,
     tokens: Any,
     meter: RecordingMeter,
     scope: Scope,
 ) -> None:
-    await make_ready(database_urls)
     embedder = FakeEmbedder(alike={"volvo": "automobile"})
     door = open_door(database, clock, tokens, meter, scope, embedder=embedder)
     await tell(door, "I drive a Volvo.", "I like tea.")

@@ -12,7 +12,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.store.tables import EMBEDDINGS, TABLES
+from memsvc.store.tables import TABLES
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.door import Door, Refused
@@ -29,7 +29,7 @@ DERIVED = tuple(
     name
     for name, table in TABLES.items()
     if table.derived_from
-    and name not in ("projects", "usage", "outlines", "outline_nodes", EMBEDDINGS)
+    and name not in ("projects", "usage", "outlines", "outline_nodes", "embeddings")
 )
 """What a rebuild makes anew from nothing but the files, without what is not of turns: quotas, the
 tree of a notebook (`test_one_tree`), and vectors, which a job makes."""

@@ -17,8 +17,6 @@ from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.recall.recalled_facts import rank_entries
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
-from tests.servers import DatabaseUrls
-from tests.store.vectors import make_ready
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, memory, say, user, values
 
@@ -193,13 +191,11 @@ async def test_explain_says_how_sure_recall_is(opened: Opened) -> None:
 
 async def test_with_an_embedder_what_shares_no_word_is_found(
     database: Database,
-    database_urls: DatabaseUrls,
     clock: FakeClock,
     tokens: O200kCounter,
     meter: RecordingMeter,
     scope: Scope,
 ) -> None:
-    await make_ready(database_urls)
     alike = {"hound": "dog", "canine": "dog"}
     door = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder(alike=alike))
     for turn in range(12):
@@ -221,14 +217,12 @@ async def test_with_an_embedder_what_shares_no_word_is_found(
 )
 async def test_thanks_and_greetings_recall_nothing(
     database: Database,
-    database_urls: DatabaseUrls,
     clock: FakeClock,
     tokens: O200kCounter,
     meter: RecordingMeter,
     scope: Scope,
     text: str,
 ) -> None:
-    await make_ready(database_urls)
     door = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder())
     for turn in range(4):
         await say(door, f"t{turn}", text, f"{text} I live in {text}", session="old", user_id="ada")

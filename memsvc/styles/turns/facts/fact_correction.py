@@ -26,12 +26,12 @@ from memsvc.core.rules.rule import Topic
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import is_secret
 from memsvc.core.untrusted import plain_line
-from memsvc.store import fact_history, facts, index, jobs, sessions
+from memsvc.store import fact_history, facts, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import Lock, index_lock, session_lock
 from memsvc.store.style_files import append
-from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.embedding import queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.facts.fact_removal import FactOwner
@@ -50,8 +50,6 @@ async def write_merge(
     merged: Merge,
     new_facts: Sequence[StatementWithExpiry],
     now: datetime,
-    *,
-    embeds: bool,
 ) -> None:
     """Write a merge whose new facts belong to one index, as a turn does.
 
@@ -65,8 +63,7 @@ async def write_merge(
     await facts.apply(
         tx, fact_index.number, first_entries.get(fact_index.name, 0), merged, new_facts, now
     )
-    if embeds and new_facts:
-        await jobs.enqueue(tx, EMBED_JOB, str(fact_index.number), now=now)
+    await queue_embedding(tx, now)
 
 
 WRONG: Final = "said to be wrong"
@@ -112,13 +109,10 @@ def _indexes_and_locks(owner: FactOwner) -> tuple[dict[int, TurnIndex], list[Loc
 class FactCorrection:
     """Replaces facts by what a person says of them."""
 
-    def __init__(
-        self, database: Database, clock: Clock, options: TurnOptions, *, embeds: bool
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
         self._database = database
         self._clock = clock
         self._options = options
-        self._embeds = embeds
 
     async def correct(
         self, scope: Scope, owner: FactOwner, record_id: str, correction: Correction
@@ -159,7 +153,6 @@ class FactCorrection:
                 merged,
                 [StatementWithExpiry(new, expires_at)],
                 now,
-                embeds=self._embeds,
             )
         fact = Fact(0, new, FactState.ACTIVE, now, None, expires_at, None, old.index_id)
         return CorrectedFact(fact, changed=True)
@@ -197,7 +190,7 @@ class FactCorrection:
         changes = known is not None and known.text == WRONG if helped else known is None
         if fact.state is FactState.ACTIVE and changes:
             merged = Merge((), (), 0, questioned=((fact, doubt),))
-            await write_merge(tx, fact_index, merged, [], now, embeds=False)
+            await write_merge(tx, fact_index, merged, [], now)
 
     async def _policy(self, tx: Tx, *session_names: str) -> SessionPolicy:
         """Return the policy of the last session; CONFLICT where one of them forbids storage."""

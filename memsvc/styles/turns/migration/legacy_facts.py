@@ -259,11 +259,11 @@ async def import_facts(
     *,
     now: datetime,
     dry_run: bool,
-) -> tuple[Counter[str], int | None]:
+) -> Counter[str]:
     """Write the facts of one user (or of none) of a session that are not stored yet.
 
-    Returns counts by kind, and the index that they were added to, if any. The caller holds the
-    locks of the session and of the user's indexes. Superseded and deleted facts are imported as
+    Returns counts by kind. The caller holds the locks of the session and of the user's indexes.
+    Superseded and deleted facts are imported as
     such. A valid fact is a proposal: newer evidence here wins over it, and a fact deleted here
     since stays deleted."""
     index_ids = turn_index.fact_ids(session, user)
@@ -292,9 +292,9 @@ async def import_facts(
             accepted.append((old_fact, new_fact))
             counts[f"facts_{old_fact.state.value}"] += 1
     if not accepted or dry_run:
-        return +counts, None
+        return +counts
     await _write(tx, target_index, accepted, {by: fact for fact, by in merged.replaced}, now)
-    return +counts, target_index.number
+    return +counts
 
 
 async def _write(

@@ -187,7 +187,7 @@ class SessionImport:
             for event, item, (path, start, size_bytes) in zip(events, items, places, strict=True)
         ]
         found = await sessions.find(tx, session)
-        first, search_id = await self._index(tx, session, found, turns, entries)
+        first = await self._index(tx, session, found, turns, entries)
         done_turns = []
         stop = first
         for turn in turns:
@@ -205,9 +205,7 @@ class SessionImport:
             len(entries),
             sum(len(turn_result["fact_ids"]) for turn_result in results.values()),
         )
-        await self.follow_up.queue(
-            tx, session, first=first, items=len(entries), index_ids=[search_id]
-        )
+        await self.follow_up.queue(tx, session, first=first, items=len(entries))
 
     async def _index(
         self,
@@ -216,8 +214,8 @@ class SessionImport:
         found: StoredSession | None,
         turns: Sequence[OldTurn],
         entries: Sequence[index.NewEntry],
-    ) -> tuple[int, int]:
-        """Add the items of turns to the session; return the first entry and their search index."""
+    ) -> int:
+        """Add the items of turns to the session; return the first entry."""
         search_index = await SessionPlacement(
             self.database, self.clock, self.options
         ).index_of_items(
@@ -231,7 +229,7 @@ class SessionImport:
         name = turn_index.turns(session).name
         search_names = {name: search_index.name}
         first_entries = await index.add(tx, {name: entries}, search_names=search_names)
-        return first_entries[name], search_index.number
+        return first_entries[name]
 
     async def _count(
         self,
@@ -319,7 +317,7 @@ class SessionImport:
                 read_only=dry_run,
                 long_running=True,
             ) as tx:
-                counts, index_id = await import_facts(
+                counts = await import_facts(
                     tx,
                     session,
                     user,
@@ -329,8 +327,7 @@ class SessionImport:
                     dry_run=dry_run,
                 )
                 report.counts.update(counts)
-                if index_id is not None:
-                    await self.follow_up.queue(tx, session, first=0, items=0, index_ids=[index_id])
+                await self.follow_up.queue(tx, session, first=0, items=0)
 
     async def _policy(
         self,

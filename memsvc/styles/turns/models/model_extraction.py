@@ -158,7 +158,6 @@ class ModelExtraction:
     meter: Meter
     options: TurnOptions
     allowance: ModelCallBudget
-    embeds: bool
 
     @property
     def job(self) -> Job:
@@ -261,7 +260,7 @@ class ModelExtraction:
                 merged, new_facts, outcomes = await self._merged(tx, model_input, proposals, now)
                 if merged.changes:
                     fact_index = turn_index.new_facts(model_input.session, model_input.user)
-                    await write_merge(tx, fact_index, merged, new_facts, now, embeds=self.embeds)
+                    await write_merge(tx, fact_index, merged, new_facts, now)
                     await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
         for outcome, count in outcomes.items():
             self.meter.add("memsvc_extracted_facts_total", count, outcome=outcome)

@@ -19,8 +19,8 @@ from memsvc.store import recalls as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
 from memsvc.store.recalls import EntryPlace, RecalledFilter
-from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding, SearchFilter
-from memsvc.styles.embedding import Embedding
+from memsvc.store.search import IndexMatches, IndexQuery, SearchFilter
+from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
@@ -148,14 +148,9 @@ class TurnRecall:
         """Return the embedding and passages of a question, before its transaction.
 
         INVALID_ARGUMENT for an unknown source, and for boards without a user."""
-        embedding = None
-        if self._embedding is not None:
-            vector = await self._embedding.question(
-                self._speakers.left_out(scope, session, question)
-            )
-            embedding = (
-                QueryEmbedding(vector, self._embedding.model) if vector is not None else None
-            )
+        embedding = await embed_query(
+            self._embedding, self._speakers.left_out(scope, session, question)
+        )
         quoted = await quotes(
             self._passages, scope, user, question, sources, self._options.search_limit
         )
@@ -214,6 +209,7 @@ class TurnRecall:
             request.question,
             time_references.read(request.question, request.now),
             counts_unknown=request.kind is QuestionKind.GENERAL,
+            unrelated=request.lookup.unrelated,
         )
         self._speakers.note(
             scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1}
@@ -232,8 +228,15 @@ class TurnRecall:
                 request.kind,
                 request.fact_index_ids(),
                 found,
+                request.lookup.unrelated,
             ),
-            rank_entries(request.question, request.kind, request.insight_index_ids(), found),
+            rank_entries(
+                request.question,
+                request.kind,
+                request.insight_index_ids(),
+                found,
+                request.lookup.unrelated,
+            ),
             matches.changes,
         )
 
@@ -303,6 +306,7 @@ class TurnRecall:
         confidence = {
             name: value.value if isinstance(value, QuestionKind) else round(value, 3)
             for name, value in ranked.confidence._asdict().items()
+            if value is not None
         }
         floor = {"total": round(ranked.confidence.total, 3), "floor": relevance.FLOOR}
         return RankedRecall(result, dropped, confidence | floor if ranked.items else None)

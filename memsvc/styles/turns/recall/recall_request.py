@@ -103,6 +103,7 @@ def pool_matches(
     when: TimeReferences,
     *,
     counts_unknown: bool = True,
+    unrelated: float | None = None,
 ) -> CandidatePool:
     """Return the matches of a session and of others, in the indexes that were searched for items.
 
@@ -137,7 +138,9 @@ def pool_matches(
                     weight=1.0 if candidate.index_id == own else OTHER_SESSION_WEIGHT,
                 )
             )
-    question = ranking.read_question(text, entries, counts, when, counts_unknown=counts_unknown)
+    question = ranking.read_question(
+        text, entries, counts, when, counts_unknown=counts_unknown, unrelated=unrelated
+    )
     return CandidatePool(candidates, question, sessions, order, entries)
 
 
@@ -199,6 +202,11 @@ class QuestionLookup:
 
     embedding: QueryEmbedding | None = None
     quotes: Sequence[Quote] = ()
+
+    @property
+    def unrelated(self) -> float | None:
+        """Return the cosine of unrelated texts, where it is known."""
+        return self.embedding.unrelated if self.embedding is not None else None
 
 
 @frozen

@@ -27,7 +27,6 @@ from memsvc.core.question_kinds import (
     topics_in,
 )
 from memsvc.core.ranking import (
-    FLOOR_CANDIDATES_MIN,
     Candidate,
     Ranked,
     bm25_constants,
@@ -60,13 +59,13 @@ FACT_WEIGHTS: Final = ranking.RankWeights(
     date=0.0,
     speaker=1.0,
     short_exponent=0.0,
-    context_similarity=0.0,
     order=0.0,
 )
 """Facts and insights are ranked alone: no neighbours, no days, no speakers."""
 FLOOR: Final = 1.5
-"""Minimum relevance of a fact by itself, halved where the question is about the user's own matters.
-"""
+"""Minimum relevance of a fact by itself."""
+PERSONAL_FACTOR: Final = 2.0
+"""Factor of questions about the user's own matters."""
 GENERAL_FACTOR: Final = 0.75
 """Factor of questions of general knowledge, of which one word alone is no evidence."""
 FACT_SHARE: Final = 3
@@ -122,6 +121,7 @@ class FactRequest:
         kind: QuestionKind,
         index_ids: Sequence[int],
         found: Mapping[int, IndexMatches],
+        unrelated: float | None = None,
     ) -> Self:
         """Return the request for facts of some indexes, with the matches of a search."""
         ids = requested_fact_ids(question) if index_ids else frozenset[str]()
@@ -129,7 +129,7 @@ class FactRequest:
             question,
             kind,
             index_ids,
-            rank_entries(question, kind, index_ids, found),
+            rank_entries(question, kind, index_ids, found, unrelated),
             wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question) is not None,
             ids=ids,
             asked_terms=frozenset(query_terms(question)) if ids else frozenset(),
@@ -147,10 +147,11 @@ def rank_entries(
     kind: QuestionKind,
     index_ids: Sequence[int],
     found: Mapping[int, IndexMatches],
+    unrelated: float | None = None,
 ) -> list[tuple[EntryPlace, Ranked]]:
     """Return the relevant entries of some indexes, each by itself, best first."""
     factors = {
-        QuestionKind.PERSONAL: relevance.MEMORY_QUESTION_FACTOR,
+        QuestionKind.PERSONAL: PERSONAL_FACTOR,
         QuestionKind.GENERAL: GENERAL_FACTOR,
     }
     factor = factors.get(kind, 1.0)
@@ -159,15 +160,14 @@ def rank_entries(
         if index_id in found:
             index_matches = found[index_id]
             query = ranking.read_question(
-                question, index_matches.entries, index_matches.counts_by_term
-            )
-            # too few entries to estimate an unrelated cosine
-            has_floor = (
-                sum(entry.cosine is not None for entry in index_matches.candidates)
-                >= FLOOR_CANDIDATES_MIN
+                question,
+                index_matches.entries,
+                index_matches.counts_by_term,
+                unrelated=unrelated,
             )
             for entry in ranking.rank(index_matches.candidates, query, FACT_WEIGHTS):
-                known = entry.relevance + relevance.SIMILARITY_RATE * entry.similarity * has_floor
+                alike = max(0.0, (entry.similarity or 0.0) - relevance.SIMILARITY_FLOOR)
+                known = entry.relevance + relevance.SIMILARITY_RATE * alike
                 if known * factor >= FLOOR:
                     ranked.append((EntryPlace(index_id, entry.entry), entry))
     return sorted(ranked, key=lambda pair: -pair[1].score)

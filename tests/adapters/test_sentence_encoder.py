@@ -1,0 +1,156 @@
+"""The encoder that comes with memsvc: what it reads, what it refuses, and what is found by it at
+once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from memsvc.adapters import sentence_encoder
+from memsvc.adapters.options import EmbeddingOptions
+from memsvc.adapters.sentence_encoder import SentenceEncoder
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Scope
+from memsvc.core.vectors import cosines, pack, units
+from memsvc.store.database import Database
+from tests.door import Door, open_door
+from tests.fakes import FakeClock, RecordingMeter
+from tests.styles.turns.talk import ask, memory, say
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def encoder() -> SentenceEncoder:
+    encoder = SentenceEncoder(EmbeddingOptions())
+    await encoder.load()
+    return encoder
+
+
+async def alike(encoder: SentenceEncoder, first: str, second: str) -> float:
+    one, other = await encoder.embed([first, second])
+    return cosines(one, units(pack([other])[0], len(other)))[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "else_asked"),
+    [
+        (
+            "The key to the greenhouse is under the blue pot.",
+            "Wo liegt der Schlüssel zum Gewächshaus?",
+            "Wann fährt der nächste Zug nach Bern?",
+        ),
+        (
+            "Mi hermana se mudó a Lisboa el año pasado.",
+            "Where does my sister live now?",
+            "What should I feed the cat?",
+        ),
+        ("我对花生过敏。", "What am I allergic to?", "Which train did we take?"),
+        ("犬の名前はポチです。", "Comment s'appelle le chien ?", "Combien coûte le loyer ?"),
+    ],
+)
+async def test_a_question_in_another_language_is_nearer_than_one_about_something_else(
+    encoder: SentenceEncoder, said: str, asked: str, else_asked: str
+) -> None:
+    assert await alike(encoder, said, asked) > await alike(encoder, said, else_asked) + 0.1
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n", "\x00", "\ud83d", "a\u202eb", "🍕" * 900, "word" * 900]
+)
+async def test_every_text_has_a_vector_of_length_one(encoder: SentenceEncoder, text: str) -> None:
+    (vector,) = await encoder.embed([text])
+    assert len(vector) == 512
+    assert sum(one * one for one in vector) == pytest.approx(1.0, abs=1e-4)
+
+
+async def test_one_text_has_one_vector_alone_and_beside_others(encoder: SentenceEncoder) -> None:
+    texts = ["Tea at four.", "私は東京に住んでいます", "x" * 3000, "Tea at four."]
+    together = await encoder.embed(texts)
+    alone = await asyncio.gather(*[encoder.embed_question(text) for text in texts])
+    assert together[0] == pytest.approx(together[3], abs=1e-5)
+    for one, other in zip(together, alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+
+
+@pytest.mark.parametrize("text", ["word " * 10_000, "x" * 100_000, "漢" * 100_000])
+async def test_of_a_long_text_only_the_start_is_encoded(
+    encoder: SentenceEncoder, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def encode(texts: list[str]) -> Any:
+        seen.extend(texts)
+        return sentence_encoder.numpy().zeros((len(texts), 512))
+
+    monkeypatch.setattr(encoder, "_encode", encode)
+    await encoder.embed([text])
+    assert len(seen[0]) <= sentence_encoder.CHARS_MAX
+    assert text.startswith(seen[0])
+
+
+async def test_a_question_does_not_wait_for_the_load() -> None:
+    encoder = SentenceEncoder(EmbeddingOptions())
+    assert not encoder.is_ready
+    with pytest.raises(MemsvcError) as raised:
+        await encoder.embed_question("Where is the key?")
+    assert raised.value.code is Code.UNAVAILABLE
+    await encoder.load()
+    assert len(await encoder.embed_question("Where is the key?")) == 512
+
+
+async def test_other_files_than_those_that_were_measured_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sentence_encoder, "RESOURCES", {"sp.model": "0" * 64})
+    encoder = SentenceEncoder(EmbeddingOptions())
+    with pytest.raises(MemsvcError, match=r"sp\.model") as raised:
+        await encoder.load()
+    assert raised.value.code is Code.INTERNAL_ERROR
+    assert not encoder.is_ready
+
+
+@pytest.fixture
+async def door(
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    encoder: SentenceEncoder,
+) -> Door:
+    return open_door(database, clock, tokens, meter, scope, embedder=encoder)
+
+
+CHATS = (
+    "The key to the greenhouse is under the blue pot.",
+    "My sister Ella moved to Oslo and teaches maths there.",
+    "The boiler was repaired for 300 euros.",
+    "We planted tulips beside the fence on Sunday.",
+    "Our team ships the importer in March.",
+    "I watched a film about penguins.",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Where does my sibling work as a teacher?", "Oslo"),
+    ],
+)
+async def test_what_was_said_is_found_by_the_next_call_in_other_words_and_languages(
+    door: Door, admin: Any, question: str, answer: str
+) -> None:
+    for number, text in enumerate(CHATS):
+        await say(door, f"t{number}", text, "OK.", session=f"s{number}", user_id="ada")
+    assert await admin.fetchval("SELECT count(*) FROM job_refs WHERE name = 'index.embed'") == 0
+    assert answer in str(memory(await ask(door, question, session="new", user_id="ada")))
+
+
+async def test_general_knowledge_is_told_nothing(door: Door) -> None:
+    for number, text in enumerate(CHATS):
+        await say(door, f"t{number}", text, "OK.", session=f"s{number}", user_id="ada")
+    told = memory(
+        await ask(door, "What is the boiling point of nitrogen?", session="new", user_id="ada")
+    )
+    assert not (told or {}).get("turns")
