@@ -6,7 +6,7 @@ deleted and has no states.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from memsvc.core.frozen import frozen
@@ -158,6 +158,51 @@ async def state(tx: Tx, path: str, version: str) -> FileState | None:
         row["size_bytes"],
         row["created_at"],
     )
+
+
+async def replaced_at(tx: Tx, of: FileState) -> datetime | None:
+    """Return when a state was replaced or its file deleted; None for the state of a live file."""
+    at: datetime | None = await tx.fetchval(
+        """
+        SELECT coalesce((
+            SELECT created_at FROM streams
+            WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND first_revision > $4
+            ORDER BY first_revision LIMIT 1
+        ), (SELECT deleted_at FROM files WHERE tenant = $1 AND project = $2 AND incarnation = $3))
+        """,
+        of.incarnation,
+        of.revision,
+    )
+    return at
+
+
+async def deleted_at_moment(
+    tx: Tx, paths: Collection[str], moment: datetime
+) -> dict[str, FileState]:
+    """Return the states that deleted files at these paths had at a moment, by path.
+
+    For small files, each state of which is a stream of its own."""
+    rows = await tx.fetch(
+        """
+        SELECT asked.path, state.* FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
+            SELECT f.incarnation, s.first_revision AS revision, s.stream, (
+                SELECT coalesce(sum(octet_length(content)), 0)::int8 FROM blocks
+                WHERE tenant = $1 AND project = $2 AND stream = s.stream) AS size_bytes,
+                s.created_at
+            FROM files AS f CROSS JOIN LATERAL (
+                SELECT stream, first_revision, coalesce(created_at, f.created_at) AS created_at
+                FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+                    AND first_revision >= 1 AND coalesce(created_at, f.created_at) <= $4
+                ORDER BY first_revision DESC LIMIT 1) AS s
+            WHERE f.tenant = $1 AND f.project = $2 AND f.path = asked.path COLLATE "C"
+                AND f.deleted_at IS NOT NULL
+            ORDER BY s.created_at DESC, f.deleted_at DESC LIMIT 1) AS state
+        """,
+        list(paths),
+        moment,
+    )
+    return {row["path"]: FileState(*list(row.values())[1:]) for row in rows}
 
 
 async def content(tx: Tx, of: FileState) -> bytes:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Final
@@ -26,7 +27,7 @@ from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.styles.notebook.document_tree import build_tree
 from memsvc.styles.notebook.links import ROOT, document_id, links, with_link, without_links
-from memsvc.styles.notebook.notebook_reader import NotebookReader, past_text
+from memsvc.styles.notebook.notebook_reader import NotebookReader, past_texts
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
     Changed,
@@ -214,7 +215,7 @@ class DocumentWrite:
     created: Annotated[Sequence[str], "documents that were made, as they are linked now"]
     removed: Annotated[Sequence[str], "documents that were removed, as nothing links them any more"]
     version: Annotated[str, "the version that the document is at now"]
-    note: Annotated[str | None, "what might be done about a document that is very long"] = None
+    note: Annotated[str | None, "whether the document is very long, or texts are lost"] = None
 
 
 @result
@@ -274,7 +275,7 @@ class NotebookDocuments:
         scope: Scope,
         *,
         id_: DocumentId = ROOT,
-        content: Annotated[str, "all that the document holds from now on, in Markdown"],
+        content: Annotated[str, "its whole new text, in Markdown"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
         """Replace all that a document of the notebook holds.
@@ -282,8 +283,8 @@ class NotebookDocuments:
         Without id, it is the root, which should hold all that matters most. The document must
         exist. Only [[id]] in the text of another document makes one: each is linked by exactly
         one other, and those below it never link back. One that nothing links any more is removed
-        with all below it; link it again and call restore_document to bring its text back. Split
-        out only topics that are too large, and keep the tree shallow."""
+        with all below it; restore_document, with the version that linked it, brings them back.
+        Split out only topics that are too large, and keep the tree shallow."""
         document = checked_id(id_)
         self.writer.check_size(content)
         async with self.writer.begin_write(scope) as tx:
@@ -296,13 +297,11 @@ class NotebookDocuments:
         scope: Scope,
         *,
         id_: DocumentId = ROOT,
-        old_text: Annotated[
-            str, Field(min_length=1), "what goes: must stand in the document exactly once"
-        ],
-        new_text: Annotated[str, "what comes in its place"],
+        old_text: Annotated[str, Field(min_length=1), "the text to replace"],
+        new_text: Annotated[str, "the text in its place"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Replace one text in a document of the notebook, which must stand there exactly once.
+        """Replace a text that occurs exactly once in a document of the notebook.
 
         Links make and remove documents as with update_document."""
         document = checked_id(id_)
@@ -333,11 +332,11 @@ class NotebookDocuments:
         parent: Annotated[str, "the document that it is below from now on"],
         old_parent_content: Annotated[
             str | None,
-            "what the old parent holds from now on; default: the same without the link",
+            "new text of the old parent; default: the same without the link",
         ] = None,
         new_parent_content: Annotated[
             str | None,
-            "what the new parent holds from now on; default: the same and the link",
+            "new text of the new parent; default: the same and the link",
         ] = None,
     ) -> DocumentWrite:
         """Put a document of the notebook, with all below it, below another one.
@@ -375,9 +374,7 @@ class NotebookDocuments:
         self,
         scope: Scope,
         id_: DocumentId = ROOT,
-        apply: Annotated[
-            bool, "whether to cut it up, instead of saying how it would be cut"
-        ] = False,
+        apply: Annotated[bool, "split it, instead of saying how"] = False,
     ) -> DocumentSplit:
         """Say how a long document of the notebook can be cut into ones below it.
 
@@ -407,13 +404,23 @@ class NotebookDocuments:
         version: Annotated[Version, "the version, from document_history"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Let a document of the notebook hold again what it held at a version of document_history.
+        """Restore a document of the notebook to a version of document_history.
 
-        One that was removed must be linked again before."""
+        What it linked then and was removed comes back with it, as it was then. To restore a removed
+        document alone, link it again first."""
         document = checked_id(id_)
-        async with self.writer.begin_write(scope) as tx:
+        async with self.writer.begin_write(scope, long_running=True) as tx:
             file = await self.writer.find(tx, document, expected_version)
-            return await self._put(tx, document, await past_text(tx, document, version), file)
+            texts = await past_texts(tx, document, version)
+            changed = await self.writer.change(tx, texts, {document: file})
+            written = self._written(
+                document, changed, changed.versions[document], len(texts[document].encode())
+            )
+            empty = [one for one in changed.created if one not in texts]
+            if not empty:
+                return written
+            note = "no text is kept any more of: " + ", ".join(empty)
+            return replace(written, text=f"{written.text}\nNote: {note}", note=note)
 
     async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
         """Return what a document would keep, and the documents that it would be split into."""

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from math import isfinite
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from memsvc.core.background import map_in_thread
 from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
@@ -15,7 +17,7 @@ from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
 from memsvc.store import document_tree, files, versions
 from memsvc.store.database import Tx
-from memsvc.styles.notebook.links import ROOT, document_at, path_of
+from memsvc.styles.notebook.links import ROOT, document_at, links, path_of
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
     DocumentId,
@@ -260,10 +262,36 @@ class NotebookReader:
 
 async def past_text(tx: Tx, document: str, version: str) -> str:
     """Return a document's text at a version; NOT_FOUND unless it was one of its own."""
+    return (await versions.content(tx, await _past_state(tx, document, version))).decode()
+
+
+async def past_texts(tx: Tx, document: str, version: str) -> dict[str, str]:
+    """Return a document's text at a version, and those of the removed documents below it.
+
+    These are what they held when the version was replaced; NOT_FOUND as `past_text`."""
+    state = await _past_state(tx, document, version)
+    level = {document: (await versions.content(tx, state)).decode()}
+    moment = await versions.replaced_at(tx, state)
+    texts: dict[str, str] = {}
+    while level and moment is not None:
+        texts |= level
+        linked = set(chain.from_iterable(await map_in_thread(list(level.values()), links)))
+        missing = linked - (await document_tree.find(tx, INDEX_NAME, linked)).keys() - texts.keys()
+        states = await versions.deleted_at_moment(tx, [path_of(one) for one in missing], moment)
+        contents = await versions.contents(tx, list(states.values()))
+        level = {
+            name: content.decode()
+            for path, content in zip(states, contents, strict=True)
+            if (name := document_at(path)) is not None
+        }
+    return texts | level
+
+
+async def _past_state(tx: Tx, document: str, version: str) -> versions.FileState:
     state = await versions.state(tx, path_of(document), version)
     if state is None:
         raise _no_version("version")
-    return (await versions.content(tx, state)).decode()
+    return state
 
 
 def _no_version(argument: str) -> MemsvcError:

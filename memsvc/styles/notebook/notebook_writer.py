@@ -99,7 +99,11 @@ class NotebookWriter:
             await self._create(tx, self.initial_tree())
             found = await style_files.find(tx, [path])
         if path not in found:
-            raise missing_document(document)
+            raise missing_document(
+                document,
+                recovery="link it as [[id]] in the document that it should be below; if it was"
+                " removed, restore_document with the version that linked it brings it back",
+            )
         if expected_version is not None and found[path].version != expected_version:
             raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})
         return found[path]
@@ -250,9 +254,9 @@ class NotebookWriter:
             await self._write(tx, {name: tree.texts[name] for name in some}, frozenset())
 
 
-def missing_document(document: str) -> MemsvcError:
+def missing_document(document: str, *, recovery: str | None = None) -> MemsvcError:
     """Return the error for a missing document."""
-    return not_found("Error: id: not found", details={"id": document[:128]})
+    return not_found("Error: id: not found", recovery=recovery, details={"id": document[:128]})
 
 
 def checked_id(name: str) -> str:

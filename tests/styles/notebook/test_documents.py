@@ -5,6 +5,7 @@ from collections.abc import Callable
 import asyncpg
 import pytest
 
+from tests.fakes import FakeClock
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +82,7 @@ async def test_what_nothing_links_any_more_goes_with_all_below_it_in_the_same_ca
         assert await notebook.missing(gone)
 
 
-async def test_a_removed_document_is_made_anew_by_a_link_and_its_text_comes_back_by_its_version(
+async def test_removed_document_comes_back_with_all_below_it_once_it_is_linked_again(
     notebook: NotebookDoor,
 ) -> None:
     await notebook.write("root", "[[a]]")
@@ -90,18 +91,94 @@ async def test_a_removed_document_is_made_anew_by_a_link_and_its_text_comes_back
     await notebook.write("root", "nothing")
     versions = (await notebook("document_history", id="a"))["versions"]
     assert await notebook.text("a", version=versions[0]["version"]) == "the text of a, with [[b]]"
-    message, _ = await notebook.refused(
-        "NOT_FOUND", "restore_document", id="a", version=versions[0]["version"]
-    )
-    assert message == "Error: id: not found"
+    restoring = {"id": "a", "version": versions[0]["version"]}
+    error = await notebook.call.refuses("NOT_FOUND", "restore_document", **restoring)
+    assert error["message"] == "Error: id: not found"
+    assert "link it as [[id]]" in error["recovery"]
     await notebook.write("root", "[[a]]")
     assert await notebook.text("a") == "# a\n\n"
-    restored = await notebook("restore_document", id="a", version=versions[0]["version"])
+    restored = await notebook("restore_document", **restoring)
     assert restored["text"] == "Succeeded\nCreated: b"
     assert await notebook.text("a") == "the text of a, with [[b]]"
-    (latest, *_) = (await notebook("document_history", id="b"))["versions"]
-    await notebook("restore_document", id="b", version=latest["version"])
     assert await notebook.text("b") == "the text of b"
+
+
+async def test_restored_version_brings_the_dropped_subtree_back_with_its_texts_of_that_time(
+    notebook: NotebookDoor, clock: FakeClock
+) -> None:
+    tree = {
+        "root": "[[a]] [[b]]",
+        "a": "[[a1]] [[a2]]",
+        "a1": "first text of a1",
+        "a2": "[[deep]]",
+        "deep": "",
+        "b": "text of b",
+    }
+    for name, text in tree.items():
+        clock.advance(seconds=1)
+        await notebook.write(name, text)
+    await notebook.write("a1", "second text of a1")
+    whole = await notebook.version()
+    clock.advance(seconds=1)
+    await notebook.write("root", "only [[b]]")
+    clock.advance(seconds=1)
+    await notebook.write("b", "newer text of b")
+    await notebook.write("root", "[[a]]")  # made anew, with other documents below it
+    await notebook.write("a", "[[a1]]")
+    await notebook.write("a1", "later text of a1")
+    await notebook.write("root", "only [[c]]")
+    answer = await notebook("restore_document", id="root", version=whole)
+    assert sorted(answer["created"]) == ["a", "a1", "a2", "b", "deep"]
+    assert (answer["removed"], answer["note"]) == (["c"], None)
+    assert await notebook.tree() == "root:\n- a:\n  - a1\n  - a2:\n    - deep\n- b\n"
+    for name, text in (tree | {"a1": "second text of a1"}).items():
+        assert await notebook.text(name) == text
+    found = await notebook("search_documents", query="second text of a1")
+    assert found["passages"][0]["id"] == "a1"
+    again = await notebook("restore_document", id="root", version=whole)
+    assert again["text"] == "Succeeded"
+
+
+async def test_restored_version_leaves_documents_that_are_there_as_they_are(
+    notebook: NotebookDoor,
+) -> None:
+    await notebook.write("root", "[[a]] [[b]]")
+    await notebook.write("a", "old a")
+    await notebook.write("b", "old b")
+    whole = await notebook.version()
+    await notebook.write("root", "[[a]]")
+    await notebook.write("a", "new a")
+    await notebook("restore_document", id="root", version=whole)
+    assert (await notebook.text("a"), await notebook.text("b")) == ("new a", "old b")
+
+
+async def test_restored_version_that_makes_no_tree_brings_nothing_back(
+    notebook: NotebookDoor,
+) -> None:
+    await notebook.write("root", "[[a]] [[b]]")
+    await notebook.write("a", "[[a1]]")
+    whole = await notebook.version()
+    await notebook.write("root", "[[b]]")
+    await notebook.write("b", "[[a1]]")
+    before = await notebook.tree()
+    _, details = await notebook.refused(
+        "INVALID_CONTENT", "restore_document", id="root", version=whole
+    )
+    assert details == {"link": "a1", "other_parent_id": "b"}
+    assert await notebook.tree() == before
+
+
+async def test_restored_version_says_which_documents_have_no_kept_text(
+    notebook: NotebookDoor, admin: asyncpg.Connection
+) -> None:
+    await notebook.write("root", "[[a]]")
+    await notebook.write("a", "kept nowhere")
+    whole = await notebook.version()
+    await notebook.write("root", "nothing")
+    await admin.execute("DELETE FROM files WHERE path = '/notebook/a.md'")
+    answer = await notebook("restore_document", id="root", version=whole)
+    assert answer["note"] == "no text is kept any more of: a"
+    assert answer["text"] == f"Succeeded\nCreated: a\nNote: {answer['note']}"
 
 
 async def test_a_document_that_is_not_there_is_not_found_by_any_tool(

@@ -59,6 +59,19 @@ async def test_the_tree_of_ten_thousand_documents_is_one_query_and_an_update_is_
     assert {row[0] for row in before ^ after} == {"topic7", "7.0", "new"}
 
 
+@pytest.mark.parametrize("large", [10], indirect=True)
+async def test_thousand_dropped_documents_come_back_in_a_few_statements(
+    large: NotebookDoor, meter: RecordingMeter
+) -> None:
+    before, whole = await large.tree(), await large.version()
+    await large.write("root", "nothing")
+    meter.clear()
+    answer = await large("restore_document", id="root", version=whole)
+    assert len(answer["created"]) == 1010
+    assert meter.total("memsvc_round_trips") <= 60
+    assert await large.tree() == before
+
+
 @pytest.mark.parametrize("large", [11], indirect=True)
 async def test_a_large_part_of_a_notebook_goes_in_one_call_and_its_entries_by_a_job(
     large: NotebookDoor, meter: RecordingMeter, admin: asyncpg.Connection

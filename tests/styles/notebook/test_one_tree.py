@@ -3,7 +3,8 @@ changes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from datetime import datetime
+from itertools import count, takewhile
 from typing import Any
 
 import asyncpg
@@ -18,6 +19,7 @@ from memsvc.store.database import Database
 from memsvc.styles.notebook.links import links
 from memsvc.styles.notebook.notebook_reader import block_style
 from memsvc.styles.notebook.notebook_writer import TreeRebuild
+from tests.fakes import FakeClock
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
@@ -31,12 +33,11 @@ class Model:
     """A notebook as simple as may be: texts by id, all of them checked after each step."""
 
     texts: dict[str, str] = field(default_factory=lambda: {"root": "# Notes\n"})
-    past: list[tuple[str, str]] = field(default_factory=list)
 
     def after(self, changes: dict[str, str]) -> "tuple[Model, list[str], list[str]] | None":
         """What there would be, who came and who went; None where that is no tree."""
         texts = self.texts | changes
-        created = []
+        created = [name for name in changes if name not in self.texts]
         for name in list(changes):
             for link in links(texts[name]):
                 if link not in texts:
@@ -48,7 +49,7 @@ class Model:
         if any(link in self.line(texts, name) for name in texts for link in links(texts[name])):
             return None
         removed = [name for name in self.texts if name not in reached]
-        return Model({name: texts[name] for name in reached}, self.past), created, removed
+        return Model({name: texts[name] for name in reached}), created, removed
 
     @staticmethod
     def parents(texts: dict[str, str]) -> dict[str, list[str]]:
@@ -100,11 +101,18 @@ STEPS = st.one_of(
 class Walk:
     """Does to a notebook and to its model the same."""
 
-    def __init__(self, notebook: NotebookDoor) -> None:
+    def __init__(self, notebook: NotebookDoor, clock: FakeClock) -> None:
         self.notebook = notebook
+        self.clock = clock
         self.model = Model()
+        self.past: list[tuple[datetime, dict[str, str]]] = []
 
     async def step(self, kind: str, name: str, what: Any) -> None:
+        self.clock.advance(seconds=1)
+        await self.take(kind, name, what)
+        self.past.append((self.clock.now(), dict(self.model.texts)))
+
+    async def take(self, kind: str, name: str, what: Any) -> None:
         text = self.model.texts.get(name)
         match kind:
             case "update":
@@ -122,17 +130,35 @@ class Walk:
                 await self.move(name, what)
             case _:
                 versions = await self.versions(name)
-                version = versions[what % len(versions)] if versions else f"{1:032x}:1"
-                past = await self.notebook.text(name, version=version) if versions else None
-                await self.expect(
-                    "restore_document", {"version": version}, name, {name: past} if past else None
-                )
+                version, changes = f"{1:032x}:1", None
+                if versions:
+                    version, begun_at = versions[what % len(versions)]
+                    past = await self.notebook.text(name, version=version)
+                    changes = self.restored(name, past, begun_at)
+                await self.expect("restore_document", {"version": version}, name, changes)
 
-    async def versions(self, name: str) -> list[str]:
+    async def versions(self, name: str) -> list[tuple[str, datetime]]:
         if name not in self.model.texts:
             return []
         history = await self.notebook("document_history", id=name, limit=50)
-        return [one["version"] for one in history["versions"] if one["size_bytes"]]
+        return [
+            (one["version"], datetime.fromisoformat(one["created_at"]))
+            for one in history["versions"]
+            if one["size_bytes"]
+        ]
+
+    def restored(self, name: str, text: str, begun_at: datetime) -> dict[str, str]:
+        """What a version of a document brings back: its text, and the missing ones below it."""
+        later = [texts for at, texts in self.past if at >= begun_at]
+        held = list(takewhile(lambda texts: texts.get(name) == text, later))
+        then = held[-1] if held else {}  # the template was replaced as soon as it was stored
+        back, waiting = {name: text}, [name]
+        while waiting:
+            for link in links(back[waiting.pop()]):
+                if link not in self.model.texts and link not in back:
+                    back[link] = then[link]
+                    waiting.append(link)
+        return back
 
     async def move(self, name: str, parent: str) -> None:
         texts = self.model.texts
@@ -209,10 +235,14 @@ class Walk:
 )
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 async def test_random_steps_lead_to_the_same_tree_as_in_a_simple_model(
-    notebook: NotebookDoor, database: Database, scope: Scope, steps: list[tuple[str, str, Any]]
+    notebook: NotebookDoor,
+    database: Database,
+    scope: Scope,
+    clock: FakeClock,
+    steps: list[tuple[str, str, Any]],
 ) -> None:
     project = f"p{next(PROJECTS)}"
-    walk = Walk(NotebookDoor(notebook.call, project))
+    walk = Walk(NotebookDoor(notebook.call, project), clock)
     for name, text in (("root", "[[a]]\n[[b]]"), ("a", "[[c]]\nwords"), ("c", "[[d]]")):
         await walk.step("update", name, text)
     for step in steps:
