@@ -61,6 +61,15 @@ class SseOptions(Options):
     )
 
 
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""An escape of JSON; the group is half a character whose other half does not follow."""
+
+
 def check_json(body: bytes, depth_max: int, values_max: int) -> None:
     """Raise INVALID_ARGUMENT for a body that is not UTF-8, too deep or with too many values.
 
@@ -85,6 +94,15 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
         raise invalid(f"the request body holds more than {values_max} values")
     if _depth(steps) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
+
+
+def without_lone_surrogates(body: bytes) -> bytes:
+    """Return JSON with U+FFFD for each escape of half a character, which parsers refuse.
+
+    Programs that cut a string in the middle of an emoji write such escapes."""
+    if _SURROGATE.search(body) is None:
+        return body
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
 
 
 def is_too_deep(body: bytes, depth_max: int) -> bool:
@@ -361,6 +379,7 @@ class LimitRequest:
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if body and b"json" in (_header(scope, b"content-type") or b"").lower():
             check_json(body, self.options.json_depth_max, self.options.json_values_max)
+            body = without_lone_surrogates(body)
             await others_first(len(body))
         return body
 

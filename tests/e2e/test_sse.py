@@ -248,10 +248,15 @@ async def test_what_is_too_large_or_too_deep_or_not_json_is_refused(
             (b"[" * 100_000, 400),
             (b"{" + CANARY.encode(), 400),
             (b'{"jsonrpc":"2.0","method":5}', 400),
+            (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 400),
         ):
-            assert (
-                await stream.http.post(where, content=body, headers=headers)
-            ).status_code == status
+            answer = await stream.http.post(where, content=body, headers=headers)
+            assert answer.status_code == status
+            assert {"code", "message", "retryable"} <= answer.json().keys()
+            assert CANARY not in answer.text
+        for other, status in (("/messages/", 400), ("/messages/?session_id=" + "0" * 32, 404)):
+            answer = await stream.http.post(other, json=_request(2, "ping"), headers=headers)
+            assert (answer.status_code, answer.json()["retryable"]) == (status, False)
         assert (
             await stream.http.post(where, json=_request(2, "ping"), headers=headers)
         ).status_code == 202

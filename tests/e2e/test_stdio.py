@@ -170,6 +170,8 @@ async def test_lines_that_are_no_messages_are_answered_and_end_nothing(data_dir:
             (f"{CANARY} {{", -32700),
             ("\xff\xfe".encode("latin-1"), -32600),
             ('{"jsonrpc":"2.0","method":5}', -32600),
+            ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600),
+            ('{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
             ("[]", -32600),
             ("7", -32600),
             ("[" * 5_000, -32600),
@@ -178,6 +180,7 @@ async def test_lines_that_are_no_messages_are_answered_and_end_nothing(data_dir:
             await host.write(line)
             answer = await host.read()
             assert (answer["error"]["code"], answer["id"]) == (code, None), line[:50]
+            assert answer["error"]["data"]["code"] == "INVALID_ARGUMENT"
             assert CANARY not in json.dumps(answer)
         await host.write('{"jsonrpc":"2.0","id":"mine"}')
         answer = await host.read()

@@ -2,10 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
@@ -14,6 +15,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http import check_accept_headers
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import (
     INVALID_PARAMS,
@@ -27,7 +29,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invalid, unavailable
 from memsvc.core.scope import Caller
@@ -47,6 +49,7 @@ from memsvc.gateway.mcp.request import (
     cancel_on_disconnect,
     capabilities_in,
     is_method,
+    message_error,
     message_in,
     request_id_in,
     with_session,
@@ -158,9 +161,9 @@ class McpEndpoint:
         self, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer a message."""
-        if headers.get(b"mcp-method") == LISTEN:
-            await _stream(self._json_manager, scope, receive, send)
-            return
+        if b"accept" not in headers:  # any form, by RFC 9110
+            headers[b"accept"] = b"*/*"
+            scope["headers"] = [*scope["headers"], (b"accept", b"*/*")]
         named = headers.get(b"mcp-name")
         if (
             named is not None and named != named.strip()
@@ -171,6 +174,7 @@ class McpEndpoint:
         version = headers.get(b"mcp-protocol-version")
         response = (
             _reject_toolsets(scope, body)
+            or _reject_headers(headers, scope, body)
             or reject_message(body, None if version is None else version.decode("latin-1"))
             or await self._pop_answer(scope, body)
             or await self._rejection(scope, body)
@@ -179,7 +183,10 @@ class McpEndpoint:
             await response(scope, receive, send)
             return
         replay = replayed(first, receive)
-        takes_stream = EVENT_STREAM in headers.get(b"accept", b"")
+        if headers.get(b"mcp-method") == LISTEN:
+            await _stream(self._json_manager, scope, replay, send)
+            return
+        takes_stream = EVENT_STREAM in headers[b"accept"]
         is_list = is_method(body, TOOL_LIST)
         session = scope.get(SESSION)
         if session is not None and takes_stream and not is_list:
@@ -320,14 +327,40 @@ _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
 """Part of request bodies of the newer wire, where the SDK refuses versions by the body."""
 
 
+_JSON: Final = b"application/json"
+
+
+def _reject_headers(headers: Mapping[bytes, bytes], scope: Scope, body: bytes) -> Response | None:
+    """Return the response to a body not declared as JSON, or an answer that the client refuses.
+
+    None for all others.
+    """
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
+    if media_type != _JSON:
+        recovery = "send the header Content-Type: application/json"
+        error = invalid("the body must be JSON", recovery=recovery)
+        return _error_response(INVALID_REQUEST, error, {}, body)
+    listens = headers.get(b"mcp-method") == LISTEN
+    if _JSON in headers[b"accept"] and not listens:  # nearly always
+        return None
+    takes_json, takes_stream = check_accept_headers(Request(scope))
+    if takes_json and (takes_stream or not listens):
+        return None
+    error = invalid(
+        "the Accept header excludes the form of the answer",
+        recovery="send the header Accept: application/json, text/event-stream, or none",
+    )
+    return _error_response(INVALID_REQUEST, error, {}, body, HTTPStatus.NOT_ACCEPTABLE)
+
+
 def reject_message(body: bytes, version: str | None) -> Response | None:
-    """Return the response to a batch or an unsupported version in the header; otherwise None."""
-    if body.lstrip()[:1] == b"[":
-        return _error_response(
-            INVALID_REQUEST,
-            invalid("batches of JSON-RPC are not taken: send one message in a request"),
-            {},
-        )
+    """Return the response to an invalid message or an unsupported version in the header.
+
+    None for all others.
+    """
+    wrong = message_error(body)
+    if wrong is not None:
+        return _error_response(*wrong, {}, body)
     if version is None or version in PROTOCOL_VERSIONS or _ENVELOPE in body:
         return None
     names = ", ".join(PROTOCOL_VERSIONS)
@@ -346,7 +379,11 @@ def _reject_toolsets(scope: Scope, body: bytes) -> Response | None:
 
 
 def _error_response(
-    code: int, error: MemsvcError, data: dict[str, Any], body: bytes = b""
+    code: int,
+    error: MemsvcError,
+    data: dict[str, Any],
+    body: bytes = b"",
+    status: int | None = None,
 ) -> Response:
     error_object = {"code": code, "message": error.message, "data": error.body() | data}
     body_object = error.body() | {
@@ -354,7 +391,9 @@ def _error_response(
         "id": request_id_in(body),
         "error": error_object,
     }
-    return Response(orjson.dumps(body_object), error.http_status, media_type="application/json")
+    return Response(
+        orjson.dumps(body_object), status or error.http_status, media_type="application/json"
+    )
 
 
 RESOURCE_NAME = "memsvc"
@@ -484,8 +523,17 @@ class SseEndpoint:
             error = _too_many(f"{waiting} requests of this key wait for their answers")
             await error_response(error, scope)(scope, receive, send)
             return
+        first = await receive()
+        body: bytes = first.get("body", b"")
+        headers = {b"accept": b"*/*"} | dict(scope["headers"])
+        response = _reject_headers(headers, scope, body) or reject_message(body, None)
+        if response is not None:
+            await response(scope, receive, send)
+            return
         try:
-            await self._transport.handle_post_message(scope, receive, send)
+            await self._transport.handle_post_message(
+                scope, replayed(first, receive), _with_error_form(scope, receive, send)
+            )
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             # the stream was closed while the message came in: it was accepted, and no client is
             # left to answer
@@ -499,6 +547,24 @@ class SseEndpoint:
         if len(self._open.get(caller, ())) >= self._options.sessions_per_caller_max:
             return _too_many("this key has as many streams open as it may")
         return None
+
+
+def _with_error_form(scope: Scope, receive: Receive, send: Send) -> Send:
+    """Return a `send` that gives the SDK's plain refusals the form of all errors."""
+    status = 0
+
+    async def send_error(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+            status = message["status"]
+        elif status:
+            code = Code.NOT_FOUND if status == HTTPStatus.NOT_FOUND else Code.INVALID_ARGUMENT
+            error = MemsvcError(code, message["body"].decode())
+            await error_response(error, scope, status=status)(scope, receive, send)
+        else:
+            await send(message)
+
+    return send_error
 
 
 def sdk_user(caller: Caller) -> AuthenticatedUser:

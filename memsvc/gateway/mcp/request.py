@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import anyio
 import orjson
@@ -15,16 +15,19 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CancelledNotificationParams,
     ClientCapabilities,
     InitializeRequestParams,
+    jsonrpc_message_adapter,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import Receive, Send
 
-from memsvc.core.errors import Code, MemsvcError, not_found
+from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.core.tools import SILENT, ProgressCallback
@@ -279,9 +282,62 @@ def is_method(body: bytes, method: str) -> bool:
 
 
 def request_id_in(body: bytes) -> str | int | None:
-    """Return the request id in a body, if there is one."""
+    """Return the request id in a body, if there is a valid one."""
     request_id = message_in(body).get("id")
-    return request_id if isinstance(request_id, str | int) else None
+    return request_id if _is_request_id(request_id) else None
+
+
+def _is_request_id(value: Any) -> TypeGuard[str | int]:
+    return isinstance(value, str) or type(value) is int
+
+
+MessageError = tuple[int, MemsvcError]
+
+
+def message_error(body: bytes, name: str = "the body") -> MessageError | None:
+    """Return the JSON-RPC code and the error for a body that is no message, else None.
+
+    The SDK takes a request with an invalid id for a notification, and repeats the input in its
+    errors. `name` is what the body is called in the error.
+    """
+    if not body.strip():
+        return _refused(PARSE_ERROR, f"{name} is empty: send one JSON-RPC message")
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        at = f", at line {error.lineno} column {error.colno}"
+        return _refused(PARSE_ERROR, f"{name} is not JSON{at}")
+    if isinstance(message, list):
+        return _refused(
+            INVALID_REQUEST, "batches of JSON-RPC are not taken: send one message in a request"
+        )
+    if not isinstance(message, dict):
+        return _refused(INVALID_REQUEST, f"{name} must be a JSON-RPC message, an object")
+    return _envelope_error(message)
+
+
+def _envelope_error(message: dict[str, Any]) -> MessageError | None:
+    if message.get("jsonrpc") != "2.0":
+        return _refused(INVALID_REQUEST, 'jsonrpc must be "2.0"')
+    if "method" not in message:
+        try:
+            jsonrpc_message_adapter.validate_python(message, by_name=False)
+        except ValidationError:  # its text contains the input
+            return _refused(INVALID_REQUEST, "the message has no method, and is no valid response")
+        return None
+    if "id" in message and not _is_request_id(message["id"]):
+        return _refused(
+            INVALID_REQUEST, "id must be a string or an integer; a notification has no id"
+        )
+    if not isinstance(message["method"], str):
+        return _refused(INVALID_REQUEST, "method must be a string")
+    if not isinstance(message.get("params"), dict | None):
+        return _refused(INVALID_PARAMS, "params must be an object")
+    return None
+
+
+def _refused(code: int, message: str) -> MessageError:
+    return code, invalid(message)
 
 
 def with_session(session_id: str, send: Send) -> Send:

@@ -5,12 +5,10 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
-import orjson
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
-    PARSE_ERROR,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -20,12 +18,12 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from memsvc.adapters.standard_streams import StandardStreams
-from memsvc.core.errors import MemsvcError, permission_denied
+from memsvc.core.errors import MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
-from memsvc.gateway.limits import check_json
+from memsvc.gateway.limits import check_json, without_lone_surrogates
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.request import Context, RequestSender
+from memsvc.gateway.mcp.request import Context, RequestSender, message_error, request_id_in
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 
 SURFACE = "stdio"
@@ -92,33 +90,31 @@ class StdioEndpoint:
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise _InvalidLineError(f"Invalid Request: a message may have {size_max} bytes")
+            raise _InvalidLineError(invalid(f"a message may have {size_max} bytes"))
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
-            return jsonrpc_message_adapter.validate_json(line, by_name=False)
         except MemsvcError as error:
-            raise _InvalidLineError(f"Invalid Request: {error.message}") from None
-        except ValidationError:
-            pass  # its text contains the input
+            raise _InvalidLineError(error) from None
+        line = without_lone_surrogates(line)
+        wrong = message_error(line, "this line")
+        if wrong is not None:
+            raise _InvalidLineError(wrong[1], request_id_in(line), wrong[0])
         try:
-            sent = orjson.loads(line)
-        except orjson.JSONDecodeError:
+            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:  # its text contains the input
             raise _InvalidLineError(
-                "Parse error: this line is not JSON", code=PARSE_ERROR
+                invalid("this line is no message of JSON-RPC 2.0"), request_id_in(line)
             ) from None
-        request_id = sent.get("id") if isinstance(sent, dict) else None
-        valid_id = request_id if isinstance(request_id, str) or type(request_id) is int else None
-        raise _InvalidLineError("Invalid Request: this is no JSON-RPC 2.0 message", valid_id)
 
 
 class _InvalidLineError(Exception):
     """A line that is no message, with the answer to its sender."""
 
     def __init__(
-        self, message: str, request_id: str | int | None = None, code: int = INVALID_REQUEST
+        self, error: MemsvcError, request_id: str | int | None = None, code: int = INVALID_REQUEST
     ) -> None:
-        super().__init__(message)
-        self.answer = _error(message, request_id, code)
+        super().__init__(error.message)
+        self.answer = _error(error.message, request_id, code, error.body())
 
 
 def _error(
