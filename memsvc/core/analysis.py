@@ -11,7 +11,7 @@ import Stemmer
 
 from memsvc.core.frozen import frozen
 
-TERMS_VERSION: Final = 2
+TERMS_VERSION: Final = 3
 TERMS_MAX: Final = 4000
 QUERY_TERMS_MAX: Final = 64
 TERM_SIZE_BYTES_MAX: Final = 64
@@ -72,6 +72,18 @@ _NO_WORD: Final = {
     code: " " for code in range(128) if not (chr(code).isalnum() or code == ord("_"))
 }
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+CODE_NAME_CHARS_MAX: Final = 64
+NAME_PARTS_MAX: Final = 8
+_COMPOUND: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}|[A-Za-z0-9]_[A-Za-z0-9]")
+"""Where a name in code has two parts."""
+_INNER: Final = re.compile(r"[A-Z_](?<=[A-Za-z0-9].)")
+"""A capital letter or underscore within a word, without which no name in code has two parts."""
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+DIAERESIS: Final = "\u0308"
+_UMLAUT: Final = re.compile("[äöüÄÖÜ]")
+_WRITTEN_OUT: Final = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+)
 _CJK_LIKE: Final = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
 )
@@ -135,15 +147,63 @@ def terms(text: str) -> list[str]:
     English, whatever the language, so that question and text always agree; Cyrillic as Russian;
     Greek; Arabic; Devanagari as Hindi); German and French plurals lose their endings. Scripts
     written without spaces, and Hangul, become overlapping pairs of characters, and those single
-    characters that may be words."""
+    characters that may be words.
+
+    Behind them are other spellings: the parts of names in code (fetchUserProfile, HTTPServer),
+    such a name without its underscores, and words with ä, ö and ü written out (Mueller)."""
     return _terms_of(text, asks=False)
 
 
 def _terms_of(text: str, *, asks: bool) -> list[str]:
     text_normalized = normalized_text(text)
-    if text_normalized.isascii():
-        return _ascii_terms(text_normalized)[:TERMS_MAX]
-    return list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
+    found = (
+        _ascii_terms(text_normalized)
+        if text_normalized.isascii()
+        else list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
+    )
+    return (found + _stems(other for _, other in _other_spellings(text)))[:TERMS_MAX]
+
+
+def stand_ins(question: str) -> list[tuple[str, str]]:
+    """Return terms of a question, each with one of another spelling that can stand in for it."""
+    pairs = [(_stems([word]), _stems([other])) for word, other in _other_spellings(question)]
+    return [(word, other) for words, others in pairs for word in words for other in others]
+
+
+def _other_spellings(text: str) -> list[tuple[str, str]]:
+    """Return the words of a text, in lower case, with what somebody may ask for in their place.
+
+    The word is "" where that is made of several words."""
+    found: list[tuple[str, str]] = []
+    if _INNER.search(text):
+        for run in _RUN.findall(text):
+            if run.isascii() and len(run) <= CODE_NAME_CHARS_MAX and _COMPOUND.search(run):
+                found += _name_parts(run)
+    if text.isascii():
+        return found
+    if DIAERESIS in text:
+        text = normalize("NFC", _MARK_RUN.sub(r"\1", text))
+    if _UMLAUT.search(text):
+        found += [
+            (normalized_text(word), normalized_text(word.translate(_WRITTEN_OUT)))
+            for word in _RUN.findall(text)
+            if len(word) > 3 and _UMLAUT.search(word)
+        ]
+    return found
+
+
+def _name_parts(run: str) -> Iterator[tuple[str, str]]:
+    """Yield a name in code with each of its parts, and one with underscores as one word.
+
+    Brand names such as "iPhone" and encoded data, which has many parts, are not taken apart."""
+    pieces = [piece for piece in run.split("_") if piece]
+    if len(pieces) > 1:
+        yield "", "".join(pieces).lower()
+    for piece in pieces:
+        parts = _PART.findall(piece)
+        words = [part.lower() for part in parts if len(part) > 1]
+        if len(words) > 1 and len(parts[0]) > 1 and len(parts) <= NAME_PARTS_MAX:
+            yield from ((piece.lower(), word) for word in words)
 
 
 def prefixes_of(wanted: Iterable[str]) -> frozenset[str]:
@@ -182,10 +242,11 @@ def words_with_terms(
     found: dict[str, frozenset[str]] = {}
     ascii_words: list[str] = []
     bases: list[str] = []
-    for word in [
-        word for word in words if word[:2] in prefixes or "_" in word or not word.isascii()
-    ]:
-        if "_" in word or not word.isascii():
+    for word in words:
+        is_other = "_" in word or not word.isascii() or _has_parts(word)
+        if not is_other and word[:2] not in prefixes:
+            continue
+        if is_other:
             if shared := wanted & set(terms(word)):
                 found[word] = frozenset(shared)
         elif (low := word.lower()) not in STOP_WORDS:
@@ -193,6 +254,10 @@ def words_with_terms(
             bases.append(_truncate(_BASE_BY_VARIANT.get(low, low)))
     stems = zip(ascii_words, _latin_stems(bases), strict=True)  # all at once: quicker
     return found | {word: frozenset((stem,)) for word, stem in stems if stem in wanted}
+
+
+def _has_parts(word: str) -> bool:
+    return not word[1:].islower() and _COMPOUND.search(word) is not None
 
 
 def query_terms(text: str) -> list[str]:
@@ -288,10 +353,14 @@ def _has_category(text: str, categories: Collection[str]) -> bool:
 
 
 def _ascii_terms(text_normalized: str) -> list[str]:
-    """Return the terms of a text, all stemmed at once, which is quicker."""
     words = _ASCII_WORD.findall(text_normalized)
     if "'" in text_normalized:
         words = [part for word in words for part in (_parts(word) if "'" in word else (word,))]
+    return _stems(words)
+
+
+def _stems(words: Iterable[str]) -> list[str]:
+    """Return the terms of words of Latin letters, all stemmed at once, which is quicker."""
     bases = [_BASE_BY_VARIANT.get(word, word) for word in words if word not in STOP_WORDS]
     return _latin_stems(
         [base if len(base) <= WORD_CHARS_MAX else _truncate(base) for base in bases]

@@ -18,6 +18,7 @@ from memsvc.core.analysis import (
     normalized_text,
     parse_date_names,
     query_terms,
+    stand_ins,
     terms,
 )
 from memsvc.core.frozen import frozen
@@ -208,7 +209,8 @@ def read_question(
     """Return a question with the idf of its terms in an index.
 
     Common words count neither for nor against relevance; terms without a count, which are new to
-    the index, count against it if `counts_unknown`."""
+    the index, count against it if `counts_unknown`. Another spelling counts in place of a word that
+    is new to the index, else not."""
     idf = {
         term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES)
         for term in query_terms(text)
@@ -217,6 +219,11 @@ def read_question(
         term: idf[term] if counts_unknown or counts_by_term.get(term) else 0.0
         for term in content_terms(text)
     }
+    for word, other in stand_ins(text):
+        replaces = word in asked and not counts_by_term.get(word) and other in counts_by_term
+        asked[other] = idf.get(other, 0.0) if replaces else 0.0
+        if replaces:
+            asked[word] = 0.0
     return Question(idf, tuple(parse_date_names(text)), when, asked, unrelated)
 
 

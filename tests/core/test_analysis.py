@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core import analysis
-from memsvc.core.analysis import NamedDate, is_question, parse_date_names, query_terms, terms
+from memsvc.core.analysis import (
+    NamedDate,
+    is_question,
+    parse_date_names,
+    query_terms,
+    stand_ins,
+    terms,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
 
@@ -58,7 +65,70 @@ def test_terms_keep_order_and_repeats_and_leave_out_function_words():
     ],
 )
 def test_forms_of_one_word_are_one_term(one, other):
-    assert terms(one) == terms(other) != []
+    own = [[term for term in terms(text) if term not in spelled(text)] for text in (one, other)]
+    assert own[0] == own[1] != []
+
+
+def spelled(text: str) -> set[str]:
+    """The terms of other spellings, of which a word with an umlaut has one more than its stem."""
+    return {other for _, other in stand_ins(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("call fetchUserProfile first", "user profile"),
+        ("call fetchUserProfile first", "fetch user"),
+        ("call fetchUserProfile first", "userProfile"),
+        ("call fetchUserProfile first", "fetch_user_profile"),
+        ("call fetch_user_profile first", "fetchUserProfile"),
+        ("use parse_http_response()", "parseHttpResponse"),
+        ("use parse_http_response()", "parse http"),
+        ("an XMLHttpRequest failed", "HttpRequest"),
+        ("an XMLHttpRequest failed", "http request"),
+        ("class HTTPServer:", "http server"),
+        ("MAX_RETRY_COUNT = 3", "maxRetryCount"),
+        ("base64EncodeText", "encode"),
+        ("ein Gerät mit fetchUserProfile", "user profile"),
+        ("Herr Müller aus Köln", "Mueller"),
+        ("Herr Mueller aus Koeln", "Müller Köln"),
+        ("Mu\u0308ller", "Mueller"),
+        ("Größe: 42", "Groesse"),
+        ("Straße", "Strasse"),
+        ("Goethe", "Göthe"),
+    ],
+)
+def test_word_is_found_by_its_other_spellings(text: str, question: str) -> None:
+    content = [term for term in query_terms(question) if term not in spelled(question)]
+    shared = set(terms(text)) & set(query_terms(question))
+    assert len(shared) >= len(content)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("fetchUserProfile", ["fetchuserprofil", "fetch", "user", "profil"]),
+        ("fetch_user_profile", ["fetch", "user", "profil", "fetchuserprofil"]),
+        ("my_fetchUser", ["fetchus", "myfetchus", "fetch", "user"]),
+        ("Müller", ["muller", "mueller"]),
+        *((word, [term]) for word, term in (
+            ("neue", "neue"), ("blue", "blue"), ("Goethe", "goeth"), ("poem", "poem"),
+            ("APIs", "api"), ("iPhone", "iphon"), ("eBay", "ebay"), ("PhD", "phd"),
+            ("HELLO", "hello"), ("E0308", "e0308"), ("__init__", "init"), ("Straße", "strass"),
+            ("Café", "cafe"), ("Łódź", "lodz"), ("dGhpcyBpcyBhIHRlc3Q", "dghpcybpcybhihrlc3q"),
+            ("aGhpcCBpcyBhIHRlc3QgYWJjRGVmR2hpSmtsTW5v", "aghpccbpcybhihrlc3qgywjjrgvmr2hpsmtstw5v"),
+        )),
+    ],
+)  # fmt: skip
+def test_word_has_the_terms_of_its_parts_and_no_more(word: str, expected: list[str]) -> None:
+    assert terms(word) == expected
+
+
+def test_whole_name_of_code_is_a_term_beside_its_parts() -> None:
+    name = set(query_terms("fetchUserProfile"))
+    assert len(name & set(terms("fetchUserProfile"))) > len(
+        name & set(terms("fetch the user's profile"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,11 +178,14 @@ def test_character_of_a_longer_word_is_no_term_of_a_question(question: str) -> N
         ("猫", ["猫"]),
         ("iPhone用ケース", ["iphon", "用", "用ケ", "ケー", "ース"]),
         ("안녕하세요 세계", ["안녕", "녕하", "하세", "세요", "세", "세계"]),
-        ("Wo sind die Häuser in München?", ["die", "haus", "munch"]),
+        ("Wo sind die Häuser in München?", ["die", "haus", "munch", "haeuser", "muench"]),
         ("¿Dónde está la niña?", ["la", "nina"]),
         ("Où est l'école ?", ["est", "l", "ecol"]),
         ("don't can't I'll O'Neil", ["o", "neil"]),
-        ("room 101, 1990s, CS:GO foo_bar", ["room", "101", "1990s", "cs", "go", "foo", "bar"]),
+        (
+            "room 101, 1990s, CS:GO foo_bar",
+            ["room", "101", "1990s", "cs", "go", "foo", "bar", "foobar"],
+        ),
         ("👍🏽 ... \x00 \ud800", []),
         ("", []),
     ],

@@ -241,6 +241,24 @@ def test_a_book_of_one_entry_can_answer():
 
 
 @pytest.mark.parametrize(
+    ("question", "counts", "counted"),
+    [
+        ("Müller", {"muller": 1, "mueller": 1}, {"muller"}),
+        ("Müller", {"mueller": 1}, {"mueller"}),
+        ("Müller", {}, {"muller"}),
+        ("fetchUserProfile", {"fetchuserprofil": 1, "user": 3}, {"fetchuserprofil"}),
+        ("fetchUserProfile", {"user": 3, "profil": 1}, {"user", "profil"}),
+        ("fetch_user_profile", {"fetchuserprofil": 1}, {"fetch", "user", "profil"}),
+    ],
+)
+def test_another_spelling_counts_in_place_of_a_word_that_the_index_lacks(
+    question: str, counts: dict[str, int], counted: set[str]
+) -> None:
+    asked = read_question(question, 50, counts).asked_idf
+    assert {term for term, idf in asked.items() if idf} == counted
+
+
+@pytest.mark.parametrize(
     "question",
     ["What is the boiling point of nitrogen?", "ok thanks", "", "How do I center a div in CSS?"],
 )

@@ -64,6 +64,47 @@ async def test_an_answer_has_its_place_its_text_and_what_the_file_is_about(files
     }
 
 
+NAMES = {
+    "/camel": "Call fetchUserProfile before the page.",
+    "/snake": "Call parse_http_response after it.",
+    "/request": "An XMLHttpRequest was aborted.",
+    "/mueller": "Frau Müller hat angerufen.",
+    "/words": "They fetch the profile of a user. Blue shoes, a new poem, Goethe.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("user profile", "/camel"),
+        ("fetch user", "/camel"),
+        ("fetch_user_profile", "/camel"),
+        ("fetchUserProfile", "/camel"),
+        ("userProfile", "/camel"),
+        ("parseHttpResponse", "/snake"),
+        ("parse_http_response", "/snake"),
+        ("HttpRequest", "/request"),
+        ("Mueller", "/mueller"),
+        ("MÜLLER", "/mueller"),
+    ],
+)
+async def test_name_in_code_or_with_an_umlaut_is_found_by_its_other_spellings(
+    files: FileDoor, query: str, first: str
+) -> None:
+    for path, text in NAMES.items():
+        await files.write(path, text)
+    paths = await found(files, query)
+    assert first in paths
+    if "_" in query or query != query.lower():  # a whole name ranks first
+        assert paths[0] == first
+
+
+@pytest.mark.parametrize("query", ["blu", "pom", "shos", "Gothe", "Blü"])
+async def test_two_vowels_are_not_taken_for_an_umlaut(files: FileDoor, query: str) -> None:
+    await files.write("/words", NAMES["/words"])
+    assert await found(files, query) == []
+
+
 async def test_a_deleted_file_is_found_by_nobody(files: FileDoor) -> None:
     for path in ("/a", "/d/b", "/d/e/c", "/f"):
         await files.write(path, "walrus")
