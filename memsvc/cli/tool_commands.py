@@ -148,6 +148,13 @@ notebook = command_group(
             argument("parent", "The document it goes below."),
             lines=text("text"),
         ),
+        "rename": tool_command(
+            "move_document",
+            "Give a document another id, and mend the link to it; its history is kept.",
+            DOCUMENT,
+            argument("new_id", "Its id from now on."),
+            lines=text("text"),
+        ),
         "search": tool_command(
             "search_documents",
             "Find passages of documents.",

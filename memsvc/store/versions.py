@@ -178,14 +178,14 @@ async def replaced_at(tx: Tx, of: FileState) -> datetime | None:
 
 async def deleted_at_moment(
     tx: Tx, paths: Collection[str], moment: datetime
-) -> dict[str, FileState]:
-    """Return the states that deleted files at these paths had at a moment, by path.
+) -> dict[str, tuple[str, FileState]]:
+    """Return the owners and states that deleted files at these paths had at a moment, by path.
 
     For small files, each state of which is a stream of its own."""
     rows = await tx.fetch(
         """
         SELECT asked.path, state.* FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
-            SELECT f.incarnation, s.first_revision AS revision, s.stream, (
+            SELECT f.owner, f.incarnation, s.first_revision AS revision, s.stream, (
                 SELECT coalesce(sum(octet_length(content)), 0)::int8 FROM blocks
                 WHERE tenant = $1 AND project = $2 AND stream = s.stream) AS size_bytes,
                 s.created_at
@@ -202,7 +202,7 @@ async def deleted_at_moment(
         list(paths),
         moment,
     )
-    return {row["path"]: FileState(*list(row.values())[1:]) for row in rows}
+    return {row["path"]: (row["owner"], FileState(*list(row.values())[2:])) for row in rows}
 
 
 async def content(tx: Tx, of: FileState) -> bytes:

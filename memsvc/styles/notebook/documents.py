@@ -322,52 +322,68 @@ class NotebookDocuments:
 
     @writing_tool(
         "move_document",
-        title="Move a document of the notebook",
+        title="Move or rename a document of the notebook",
         stores=("old_parent_content", "new_parent_content"),
     )
     async def move(
         self,
         scope: Scope,
-        id_: Annotated[str, "the document that moves, with all below it"],
-        parent: Annotated[str, "the document that it is below from now on"],
+        id_: Annotated[str, "the document"],
+        parent: Annotated[str | None, "the document to put it below"] = None,
         old_parent_content: Annotated[
-            str | None,
-            "new text of the old parent; default: the same without the link",
+            str | None, "new text of the old parent; default: the same without the link"
         ] = None,
         new_parent_content: Annotated[
-            str | None,
-            "new text of the new parent; default: the same and the link",
+            str | None, "new text of the new parent; default: the same and the link"
         ] = None,
+        new_id: Annotated[str | None, "its id from now on"] = None,
     ) -> DocumentWrite:
-        """Put a document of the notebook, with all below it, below another one.
+        """Put a document, with all below it, below another one, rename it, or both.
 
-        The link to it moves to the end of the other."""
-        document, known = checked_id(id_), document_id(parent)
+        The link to it moves to the end of the other, or is mended. Its history stays."""
+        document = checked_id(id_)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
+        if parent is None and (new_id is None or old_parent_content or new_parent_content):
+            raise invalid("Error: parent: is missing", recovery="give a parent, or else a new_id")
+        new = document if new_id is None else document_id(new_id)
+        if new is None:
+            raise invalid("Error: new_id: is none", details={"id": str(new_id)[:128]})
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document)
-            old, new_parent = await _place(tx, document, parent, known)
-            if old == new_parent:
-                if old_parent_content is not None or new_parent_content is not None:
-                    raise invalid(
-                        "Error: parent: the document is there already; update_document changes"
-                        " its parent"
-                    )
-                return self._written(document, Changed((), (), {}), file.version, file.size_bytes)
-            files_by_id = {one: await self.writer.find(tx, one) for one in (old, new_parent)}
-            if old_parent_content is None:
-                old_parent_content = _taken_out(await _text(tx, files_by_id[old]), document)
-            if new_parent_content is None:
-                new_parent_content = with_link(await _text(tx, files_by_id[new_parent]), document)
-            if document in links(old_parent_content):
-                raise invalid_content("Error: old_parent_content: must not link the document")
-            if document not in links(new_parent_content):
-                raise invalid_content("Error: new_parent_content: must link the document")
-            changed = await self.writer.change(
-                tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id
-            )
-            return self._written(document, changed, file.version, file.size_bytes)
+            if new != document:
+                await self.writer.rename(tx, file, document, new)
+                file = await self.writer.find(tx, new)
+            changed = Changed((), (), {})
+            if parent is not None:
+                contents = (old_parent_content, new_parent_content)
+                changed = await self._move(tx, new, parent, contents)
+            return self._written(new, changed, file.version, file.size_bytes)
+
+    async def _move(
+        self, tx: Tx, document: str, parent: str, contents: tuple[str | None, str | None]
+    ) -> Changed:
+        """Move a document below another one; `contents` are those of its old and new parent."""
+        old, new_parent = await _place(tx, document, parent, document_id(parent))
+        old_content, new_content = contents
+        if old == new_parent:
+            if old_content is not None or new_content is not None:
+                raise invalid(
+                    "Error: parent: the document is there already; update_document changes"
+                    " its parent"
+                )
+            return Changed((), (), {})
+        files_by_id = {one: await self.writer.find(tx, one) for one in (old, new_parent)}
+        if old_content is None:
+            old_content = _taken_out(await _text(tx, files_by_id[old]), document)
+        if new_content is None:
+            new_content = with_link(await _text(tx, files_by_id[new_parent]), document)
+        if document in links(old_content):
+            raise invalid_content("Error: old_parent_content: must not link the document")
+        if document not in links(new_content):
+            raise invalid_content("Error: new_parent_content: must link the document")
+        texts = {old: old_content, new_parent: new_content}
+        return await self.writer.change(tx, texts, files_by_id)
 
     @writing_tool("split_document", title="Split a document of the notebook")
     async def split(
@@ -376,9 +392,7 @@ class NotebookDocuments:
         id_: DocumentId = ROOT,
         apply: Annotated[bool, "split it, instead of saying how"] = False,
     ) -> DocumentSplit:
-        """Say how a long document of the notebook can be cut into ones below it.
-
-        Cuts are at its headings or else its paragraphs; with apply, do it."""
+        """Say how to split a document of the notebook at headings or paragraphs; or apply it."""
         document = checked_id(id_)
         if not apply:
             text = (await self.reader.read(scope, document)).text

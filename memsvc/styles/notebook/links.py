@@ -6,7 +6,7 @@ the id; other brackets are text.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from memsvc.core.errors import MemsvcError
@@ -55,6 +55,16 @@ def links(text: str) -> tuple[str, ...]:
 def with_link(text: str, document: str) -> str:
     """Return the text with a link to a document appended on a line of its own."""
     return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}- [[{document}]]\n"
+
+
+def with_new_ids(text: str, new_ids: Mapping[str, str]) -> str:
+    """Return the text with its links to renamed documents mended."""
+    parts, at = [], 0
+    for document, found in _linked(text):
+        if document in new_ids:
+            parts += [text[at : found.start(1)], new_ids[document]]
+            at = found.end(1)
+    return "".join([*parts, text[at:]])
 
 
 def without_links(text: str, documents: Collection[str]) -> str:

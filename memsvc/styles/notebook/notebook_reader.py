@@ -1,7 +1,7 @@
 """Reading a notebook: documents, their past versions, the tree, and passages for a question."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from math import isfinite
@@ -17,9 +17,10 @@ from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
 from memsvc.store import document_tree, files, versions
 from memsvc.store.database import Tx
-from memsvc.styles.notebook.links import ROOT, document_at, links, path_of
+from memsvc.styles.notebook.links import ROOT, document_at, links, path_of, with_new_ids
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
+    RENAMED,
     DocumentId,
     NotebookWriter,
     checked_id,
@@ -268,23 +269,43 @@ async def past_text(tx: Tx, document: str, version: str) -> str:
 async def past_texts(tx: Tx, document: str, version: str) -> dict[str, str]:
     """Return a document's text at a version, and those of the removed documents below it.
 
-    These are what they held when the version was replaced; NOT_FOUND as `past_text`."""
+    These are what they held when the version was replaced. All of them link documents that were
+    renamed since by their new ids. NOT_FOUND as `past_text`."""
     state = await _past_state(tx, document, version)
-    level = {document: (await versions.content(tx, state)).decode()}
     moment = await versions.replaced_at(tx, state)
+    level = {document: (await versions.content(tx, state)).decode()}
     texts: dict[str, str] = {}
-    while level and moment is not None:
+    new_ids: dict[str, str] = {}
+    linked: set[str] = set()
+    while level or linked:
         texts |= level
-        linked = set(chain.from_iterable(await map_in_thread(list(level.values()), links)))
-        missing = linked - (await document_tree.find(tx, INDEX_NAME, linked)).keys() - texts.keys()
-        states = await versions.deleted_at_moment(tx, [path_of(one) for one in missing], moment)
-        contents = await versions.contents(tx, list(states.values()))
-        level = {
-            name: content.decode()
-            for path, content in zip(states, contents, strict=True)
-            if (name := document_at(path)) is not None
-        }
-    return texts | level
+        linked |= set(chain.from_iterable(await map_in_thread(list(level.values()), links)))
+        known = (await document_tree.find(tx, INDEX_NAME, linked)).keys()
+        missing = [] if moment is None else linked - known - texts.keys() - new_ids.keys()
+        level, renamed = await _deleted_texts(tx, missing, moment or state.created_at)
+        new_ids |= renamed
+        linked = set(renamed.values())
+    for old, new in reversed(new_ids.items()):
+        new_ids[old] = new_ids.get(new, new)
+    return {name: with_new_ids(text, new_ids) for name, text in texts.items()}
+
+
+async def _deleted_texts(
+    tx: Tx, names: Collection[str], moment: datetime
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what removed documents held at a moment, and new ids of those renamed since."""
+    if not names:
+        return {}, {}
+    states = await versions.deleted_at_moment(tx, [path_of(name) for name in names], moment)
+    contents = await versions.contents(tx, [state for _, state in states.values()])
+    texts, new_ids = {}, {}
+    for (path, (owner, _)), content in zip(states.items(), contents, strict=True):
+        name, text = document_at(path) or "", content.decode()
+        if owner == RENAMED:
+            [new_ids[name]] = links(text)
+        else:
+            texts[name] = text
+    return texts, new_ids
 
 
 async def _past_state(tx: Tx, document: str, version: str) -> versions.FileState:

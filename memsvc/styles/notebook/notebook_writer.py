@@ -23,8 +23,9 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tool
-from memsvc.store import document_tree, documents, jobs, style_files, tree
+from memsvc.store import document_tree, documents, files, jobs, style_files, tree
 from memsvc.store.database import Database, Tx
+from memsvc.store.document_tree import DocumentNode
 from memsvc.store.files import File
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import document_tree_lock
@@ -36,11 +37,21 @@ from memsvc.styles.notebook.document_tree import (
     build_tree,
     tree_of,
 )
-from memsvc.styles.notebook.links import DIRECTORY, ROOT, document_at, document_id, links, path_of
+from memsvc.styles.notebook.links import (
+    DIRECTORY,
+    ROOT,
+    document_at,
+    document_id,
+    links,
+    path_of,
+    with_new_ids,
+)
 from memsvc.styles.notebook.options import NotebookOptions
 
 INDEX_NAME: Final = "notebook"
 OWNER: Final = "notebook"
+RENAMED: Final = "notebook.renamed"
+"""Owner of what stands in the place of a renamed document: a deleted file that links its new id."""
 FORGET_JOB: Final = "notebook.forget"
 FORGET_INLINE_MAX: Final = 16
 """Documents whose entries are removed in the call that removes them; a job does more."""
@@ -54,7 +65,7 @@ DocumentId = Annotated[str, "the document; root is the main one"]
 notebook_tool = partial(
     tool,
     toolset="notebook",
-    logs=("id", "parent", "version", "expected_version"),
+    logs=("id", "parent", "new_id", "version", "expected_version"),
     protocol_errors=True,
 )
 
@@ -158,6 +169,34 @@ class NotebookWriter:
             await jobs.enqueue(tx, FORGET_JOB, "", now=self.clock.now())
         versions |= {document: written[path_of(document)].version for document in texts}
         return Changed(change.created, change.removed, versions)
+
+    async def rename(self, tx: Tx, file: File, document: str, new_id: str) -> None:
+        """Give a document another id, with its history, and mend the link to it.
+
+        Past texts link the old id: a deleted file stays in its place that links the new one.
+        ALREADY_EXISTS for the id of another document.
+        """
+        nodes = await document_tree.find(tx, INDEX_NAME, [document, new_id])
+        if new_id in nodes:
+            raise already_exists("Error: new_id: is taken already", details={"id": new_id})
+        node, now = nodes[document], self.clock.now()
+        parent = node.parent or ROOT
+        near = await document_tree.find(tx, INDEX_NAME, [parent, *node.children])
+        put = {child: DocumentNode(new_id, near[child].children) for child in node.children}
+        siblings = [new_id if one == document else one for one in near[parent].children]
+        put |= {new_id: node, parent: DocumentNode(near[parent].parent, tuple(siblings))}
+        await document_tree.change(tx, INDEX_NAME, put, [document], added_nodes=0)
+        await files.move(tx, file.path, path_of(new_id))
+        forward = {file.path: f"[[{new_id}]]".encode()}
+        await style_files.put(tx, forward, owner=RENAMED, now=file.created_at)
+        await style_files.delete(tx, [file.path], now=now)
+        ref = file.incarnation.hex
+        await documents.set_title(tx, INDEX_NAME, ref, file.stream, title=new_id, now=now)
+        linking = await self.find(tx, parent)
+        text = with_new_ids((await files.read(tx, linking)).decode(), {document: new_id})
+        self.check_size(text)
+        await self._write(tx, {parent: text}, frozenset([parent]))
+        await self._embed_later(tx)
 
     async def _write_tree(
         self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]

@@ -5,8 +5,12 @@ from time import process_time
 
 import pytest
 
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database
 from memsvc.styles.notebook.documents import joined, names, split_text
 from memsvc.styles.notebook.links import without_links
+from memsvc.styles.notebook.notebook_writer import TreeRebuild
+from tests.fakes import FakeClock
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +40,112 @@ async def test_a_document_moves_with_all_below_it_and_both_parents_say_so(
     assert versions["a2"] == await planted.version("a2")
     assert await planted("move_document", id="a1", parent="a")
     assert await planted.tree() == "root:\n- a:\n  - a1:\n    - a2\n- b\n"
+
+
+async def test_renamed_document_keeps_its_history_and_place_and_its_link_is_mended(
+    planted: NotebookDoor,
+) -> None:
+    await planted.write("a", "# A\nsee [[a1]], [[a1]] and [[a3]]")
+    await planted.write("a1", "newer text, see [[a2]]")
+    answer = await planted("move_document", id="a1", new_id="Å 1")
+    assert (answer["text"], answer["id"]) == ("Succeeded", "Å 1")
+    assert answer["version"] == await planted.version("Å 1")
+    assert await planted.tree() == "root:\n- a:\n  - Å 1:\n    - a2\n  - a3\n- b\n"
+    assert await planted.text("a") == "# A\nsee [[Å 1]], [[Å 1]] and [[a3]]"
+    assert await planted.text("Å 1") == "newer text, see [[a2]]"
+    assert await planted.missing("a1")
+    history = (await planted("document_history", id="Å 1"))["versions"]
+    assert len(history) == 2
+    version = history[0]["version"]
+    assert await planted.text("Å 1", version=version) == "what a1 says, see [[a2]]"
+    await planted("restore_document", id="Å 1", version=version)
+    assert await planted.text("Å 1") == "what a1 says, see [[a2]]"
+    found = (await planted("search_documents", query="Å 1 says"))["passages"]
+    assert found[0]["id"] == "Å 1"
+    assert "a1" not in {one["id"] for one in found}
+
+
+async def test_document_is_renamed_and_moved_in_one_call(planted: NotebookDoor) -> None:
+    await planted("move_document", id="a1", new_id="b1", parent="b")
+    assert await planted.tree() == "root:\n- a\n- b:\n  - b1:\n    - a2\n"
+    assert (await planted.text("a"), await planted.text("b")) == (
+        "# A\n- more\n",
+        "# B\n- [[b1]]\n",
+    )
+
+
+async def test_text_from_before_a_rename_is_restored_with_the_new_ids(
+    planted: NotebookDoor, clock: FakeClock
+) -> None:
+    before = {name: await planted.version(name) for name in ("root", "a")}
+    for old, new in (("a1", "a5"), ("a5", "a9"), ("a2", "a8")):
+        clock.advance(seconds=1)
+        await planted("move_document", id=old, new_id=new)
+    clock.advance(seconds=1)
+    await planted.write("a9", "latest, see [[a8]]")
+    await planted("restore_document", id="a", version=before["a"])
+    assert await planted.text("a") == "# A\n- [[a9]]\n- more\n"
+    assert await planted.text("a9") == "latest, see [[a8]]"  # there already, so left as it is
+    clock.advance(seconds=1)
+    await planted.write("root", "nothing")
+    answer = await planted("restore_document", id="root", version=before["root"])
+    assert (sorted(answer["created"]), answer["note"]) == (["a", "a8", "a9", "b"], None)
+    assert await planted.tree() == "root:\n- a:\n  - a9:\n    - a8\n- b\n"
+    assert await planted.text("a9") == "latest, see [[a8]]"
+
+
+async def test_id_of_a_renamed_document_can_be_used_anew(
+    planted: NotebookDoor, clock: FakeClock
+) -> None:
+    await planted("move_document", id="b", new_id="c")
+    clock.advance(seconds=1)
+    await planted.write("c", "[[b]]")
+    await planted.write("b", "second b")
+    clock.advance(seconds=1)
+    whole = await planted.version("c")
+    await planted.write("c", "")
+    await planted("restore_document", id="c", version=whole)
+    assert await planted.text("b") == "second b"
+    await planted("move_document", id="c", new_id="d")
+    await planted("move_document", id="d", new_id="c")
+    assert await planted.tree() == "root:\n- a:\n  - a1:\n    - a2\n- c:\n  - b\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ({"id": "root", "new_id": "x"}, "INVALID_ARGUMENT", "id: the root cannot be moved"),
+        ({"id": "a", "new_id": "b"}, "ALREADY_EXISTS", "new_id: is taken already"),
+        ({"id": "a", "new_id": "root"}, "ALREADY_EXISTS", "new_id: is taken already"),
+        ({"id": "a", "new_id": "x]]"}, "INVALID_ARGUMENT", "new_id: is none"),
+        ({"id": "a", "new_id": "x" * 129}, "INVALID_ARGUMENT", "new_id: is none"),
+        ({"id": "none", "new_id": "x"}, "NOT_FOUND", "id: not found"),
+        ({"id": "a"}, "INVALID_ARGUMENT", "parent: is missing"),
+        ({"id": "a", "new_id": "x", "parent": "a1"}, "INVALID_CONTENT", "circular reference"),
+        ({"id": "a", "new_id": "x", "parent": "none"}, "NOT_FOUND", "parent: not found"),
+    ],
+)
+async def test_rename_that_is_refused_changes_nothing(
+    planted: NotebookDoor, arguments: dict[str, str], code: str, message: str
+) -> None:
+    before = await planted.tree()
+    told, _ = await planted.refused(code, "move_document", **arguments)
+    assert message in told
+    assert await planted.tree() == before
+    assert await planted.text("root") == "# Home\n- [[a]]\n- [[b]]\n"
+
+
+async def test_rename_to_its_own_id_changes_nothing(planted: NotebookDoor) -> None:
+    version = await planted.version("a")
+    answer = await planted("move_document", id="a", new_id="a")
+    assert answer["version"] == version == await planted.version("a")
+
+
+async def test_renamed_document_leaves_an_outline_that_maintenance_agrees_with(
+    planted: NotebookDoor, database: Database, scope: Scope
+) -> None:
+    await planted("move_document", id="a", new_id="x")
+    assert not await TreeRebuild(database).check(scope)
 
 
 async def test_a_link_within_a_sentence_leaves_its_name_behind(planted: NotebookDoor) -> None:
