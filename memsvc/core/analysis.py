@@ -161,7 +161,11 @@ def _terms_of(text: str, *, asks: bool) -> list[str]:
         if text_normalized.isascii()
         else list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
     )
-    return (found + _stems(other for _, other in _other_spellings(text)))[:TERMS_MAX]
+    others = _stems(other for _, other in _other_spellings(text))
+    if others:  # each once: a text of code would be all about the parts of its names
+        own = set(found)
+        found += [term for term in dict.fromkeys(others) if term not in own]
+    return found[:TERMS_MAX]
 
 
 def stand_ins(question: str) -> list[tuple[str, str]]:
