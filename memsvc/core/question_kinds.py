@@ -1,7 +1,7 @@
 """Kinds of questions, their topics in everyday words, and courtesies that ask nothing."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Set
 from enum import Enum
 from functools import cache
 from importlib.resources import files
@@ -311,6 +311,8 @@ _KNOWLEDGE: Final = re.compile(
 )
 
 
+_CODE: Final = re.compile(r"(?<![a-z0-9])[a-z]+-?\d{3,}(?![a-z0-9])")
+"""What identifies a ticket, an error or a product: letters, then a number."""
 _NEXT_WORD: Final = re.compile(r"(?<=\w[\s,:(])[^\W\d_]\w*")
 """A word that does not begin a sentence."""
 _TECHNICAL: Final = re.compile(
@@ -346,12 +348,16 @@ def kind_of(question: str) -> QuestionKind:
     return QuestionKind.GENERAL if is_general else QuestionKind.OPEN
 
 
-def kind_in_memory(question: str, kind: QuestionKind, known: Collection[str]) -> QuestionKind:
+def kind_in_memory(question: str, kind: QuestionKind, known: Set[str]) -> QuestionKind:
     """Return the kind of a question in a memory of these terms.
 
     A request for a text ("write", "list", "tell me") is no general knowledge where it names
-    something of the memory: "Write a card for Halina."."""
+    something of the memory: "Write a card for Halina.". No question is where it names a code of the
+    memory: "What does E0308 mean?"."""
     text = normalized_text(question)
+    codes = [terms(code) for code in _CODE.findall(text)]
+    if kind is QuestionKind.GENERAL and any(code and known >= set(code) for code in codes):
+        return QuestionKind.OPEN
     is_request = _ORDER.search(text) or _REQUEST.search(text)
     if kind is not QuestionKind.GENERAL or not is_request or _is_task(text, _voice(text)):
         return kind

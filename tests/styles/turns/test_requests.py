@@ -1,5 +1,7 @@
 """Requests for a text: one that names something of the memory is told it, another nothing."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.styles.turns.conftest import Opened
@@ -14,9 +16,9 @@ SAID = (
 )
 
 
-async def _told(opened: Opened, request: str) -> list[str]:
+async def _told(opened: Opened, request: str, said: Sequence[str] = SAID) -> list[str]:
     door = opened(recent_context_items=0)
-    for number, text in enumerate(SAID):
+    for number, text in enumerate(said):
         await say(door, "t1", text, session=f"s{number}", user_id="u1")
     prepared = await ask(door, request, "new", user_id="u1")
     return [turn["text"] for turn in memory(prepared)["turns"]]
@@ -70,3 +72,44 @@ async def test_request_that_names_something_known_is_told_it(
 )
 async def test_request_about_the_world_is_told_nothing(opened: Opened, request_text: str) -> None:
     assert await _told(opened, request_text) == []
+
+
+CODES = (
+    "The build stopped with E0308, the branches had different types.",
+    "Ticket BENCH-100821 is about the slow start of the runner.",
+    "We ate pasta with pesto for dinner.",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("what does E0308 mean", 0),
+        ("What does E0308 mean?", 0),
+        ("explain E0308 again", 0),
+        ("Was bedeutet E0308?", 0),
+        ("que significa E0308", 0),
+        ("explain BENCH-100821", 1),
+        ("what is BENCH-100821", 1),
+        ("E0308是什么意思", 0),
+    ],
+)
+async def test_question_about_a_code_of_the_memory_is_told_it(
+    opened: Opened, question: str, place: int
+) -> None:
+    assert CODES[place] in await _told(opened, question, CODES)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what does E0501 mean",
+        "explain BENCH-100822 again",
+        "explain the types",
+        "what does pesto mean",
+    ],
+)
+async def test_question_about_what_the_memory_does_not_name_is_told_nothing(
+    opened: Opened, question: str
+) -> None:
+    assert await _told(opened, question, CODES) == []
