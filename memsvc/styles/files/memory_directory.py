@@ -257,20 +257,22 @@ class MemoryDirectory:
         RESOURCE_BUSY."""
 
         def edit(content: str) -> Edit:
-            match_count = content.count(old_str)
+            old, new = (_with_line_ends(content, text) for text in (old_str, new_str))
+            match_count = content.count(old)
             if match_count == 0:
                 raise invalid(
                     f"No replacement was performed, old_str `{shorten(old_str)}` did not appear"
                     f" verbatim in {path}.",
+                    recovery=_other_line_ends(content, old_str),
                 )
             if match_count > 1:
-                lines = ", ".join(map(str, lines_of(content, old_str)))
+                lines = ", ".join(map(str, lines_of(content, old)))
                 raise invalid(
                     "No replacement was performed. Multiple occurrences of old_str"
                     f" `{shorten(old_str)}` in lines: {lines}. Please ensure it is unique",
                 )
-            at = content.find(old_str)
-            changed = content[:at] + new_str + content[at + len(old_str) :]
+            at = content.find(old)
+            changed = content[:at] + new + content[at + len(old) :]
             line = content.count("\n", 0, at)
             first = max(0, line - 2)
             snippet = number_lines(changed.split("\n")[first : line + 3], first + 1)
@@ -297,10 +299,8 @@ class MemoryDirectory:
                 )
             lines.insert(insert_line, insert_text.rstrip("\n"))
             changed = "\n".join(lines)
-            return (
-                changed if changed.endswith("\n") else changed + "\n",
-                f"The file {path} has been edited.",
-            )
+            changed = changed if changed.endswith("\n") else changed + "\n"
+            return _with_line_ends(content, changed), f"The file {path} has been edited."
 
         return await self._edit(scope, path, edit)
 
@@ -402,6 +402,20 @@ class MemoryDirectory:
             f"Here're the files and directories up to {VIEW_LEVELS} levels deep in {path},"
             " excluding hidden items:\n" + "\n".join(lines)
         )
+
+
+def _with_line_ends(content: str, text: str) -> str:
+    """Return a text for a file: with CRLF where all its lines end in that, else as it is."""
+    ends = content.count("\r\n")
+    is_crlf = 0 < ends == content.count("\n")
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if is_crlf else text
+
+
+def _other_line_ends(content: str, text: str) -> str | None:
+    """Return the advice for a text that only its line ends tell from one in the file."""
+    if text.replace("\r\n", "\n") not in content.replace("\r\n", "\n"):
+        return None
+    return "the line ends differ: the file has \\r\\n and \\n; replace one line at a time"
 
 
 def _store_path(path: str) -> str:

@@ -480,3 +480,48 @@ async def test_the_log_keeps_paths_and_no_content(memory: MemoryDoor) -> None:
     assert kept == {"command": "create", "path": "/memories/a"} | {
         name: {"redacted": True, "bytes": 6} for name in names
     }
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "expected"),
+    [
+        ("a\r\nb\r\nc\r\n", "a\nb", "x\ny", "x\r\ny\r\nc\r\n"),
+        ("a\r\nb\r\nc\r\n", "a\r\nb", "x\r\ny", "x\r\ny\r\nc\r\n"),
+        ("a\r\nb", "b", "b\nc", "a\r\nb\r\nc"),
+        ("a\nb\n", "a\nb", "x\ny", "x\ny\n"),
+        ("a\nb\n", "b", "b\r\nc", "a\nb\r\nc\n"),
+        ("a\r\nb\nc\n", "b\nc", "x", "a\r\nx\n"),
+    ],
+)
+async def test_replaced_text_has_the_line_ends_of_the_file(
+    memory: MemoryDoor, content: str, old: str, new: str, expected: str
+) -> None:
+    await memory.made("/memories/a.md", content)
+    await memory("str_replace", path="/memories/a.md", old_str=old, new_str=new)
+    assert await memory.text("/memories/a.md") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "text", "expected"),
+    [
+        ("a\r\nb\r\n", 1, "x\ny\n", "a\r\nx\r\ny\r\nb\r\n"),
+        ("a\r\nb", 2, "x", "a\r\nb\r\nx\r\n"),
+        ("a\r\nb", 0, "x", "x\r\na\r\nb\r\n"),
+    ],
+)
+async def test_inserted_text_has_the_line_ends_of_the_file(
+    memory: MemoryDoor, content: str, line: int, text: str, expected: str
+) -> None:
+    await memory.made("/memories/a.md", content)
+    await memory("insert", path="/memories/a.md", insert_line=line, insert_text=text)
+    assert await memory.text("/memories/a.md") == expected
+
+
+async def test_text_that_differs_in_its_line_ends_alone_is_refused_with_the_cause(
+    memory: MemoryDoor,
+) -> None:
+    await memory.made("/memories/a.md", "a\r\nb\nc\n")
+    for old, is_told in (("a\nb", True), ("a\nx", False)):
+        call = {"command": "str_replace", "path": "/memories/a.md", "old_str": old}
+        error = await memory.call.refuses("INVALID_ARGUMENT", "memory", **call)
+        assert ("line ends differ" in error.get("recovery", "")) == is_told
