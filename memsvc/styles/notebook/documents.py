@@ -19,6 +19,7 @@ from pydantic import Field
 
 from memsvc.core.errors import invalid, invalid_content, not_found
 from memsvc.core.frozen import frozen
+from memsvc.core.paths import IDENTIFIER_BYTES_MAX
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version, removes_nothing
@@ -26,7 +27,14 @@ from memsvc.store import document_tree, files
 from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.styles.notebook.document_tree import build_tree
-from memsvc.styles.notebook.links import ROOT, document_id, links, with_link, without_links
+from memsvc.styles.notebook.links import (
+    ROOT,
+    document_id,
+    links,
+    too_long_links,
+    with_link,
+    without_links,
+)
 from memsvc.styles.notebook.notebook_reader import NotebookReader, past_texts
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
@@ -289,6 +297,7 @@ class NotebookDocuments:
         self.writer.check_size(content)
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document, expected_version)
+            await _check_links(tx, content, file)
             return await self._put(tx, document, content, file)
 
     @writing_tool("edit_document", title="Edit a document of the notebook", stores=("new_text",))
@@ -318,7 +327,9 @@ class NotebookDocuments:
                     else "read the document",
                     details={"id": document, "count": count},
                 )
-            return await self._put(tx, document, text.replace(old_text, new_text), file)
+            content = text.replace(old_text, new_text)
+            await _check_links(tx, content, file)
+            return await self._put(tx, document, content, file)
 
     @writing_tool(
         "move_document",
@@ -383,6 +394,8 @@ class NotebookDocuments:
         if document not in links(new_content):
             raise invalid_content("Error: new_parent_content: must link the document")
         texts = {old: old_content, new_parent: new_content}
+        for one, text in texts.items():
+            await _check_links(tx, text, files_by_id[one])
         return await self.writer.change(tx, texts, files_by_id)
 
     @writing_tool("split_document", title="Split a document of the notebook")
@@ -546,6 +559,21 @@ def _taken_out(text: str, document: str) -> str:
             recovery="give old_parent_content",
         )
     return left
+
+
+async def _check_links(tx: Tx, text: str, file: File) -> None:
+    """Raise INVALID_CONTENT for a link that is too long, unless the present text has it."""
+    if not (found := too_long_links(text)):
+        return
+    present = too_long_links(await _text(tx, file))
+    added = next((link for link in found if link not in present), None)
+    if added is not None:
+        raise invalid_content(
+            f"Error: content: a link may have {IDENTIFIER_BYTES_MAX} bytes, and one has"
+            f" {len(added.encode(errors='replace'))}",
+            recovery="shorten it; text that is no link needs a blank within its brackets",
+            details={"link": added[:IDENTIFIER_BYTES_MAX]},
+        )
 
 
 async def _text(tx: Tx, file: File) -> str:

@@ -1,8 +1,8 @@
 """Names of documents, and the links by which documents make a tree.
 
 An id is any identifier without brackets, line breaks, or blanks around it. A link is `[[id]]`,
-anywhere in a text: in a list, a heading, a sentence, a code fence. All text between the brackets is
-the id; other brackets are text.
+anywhere in a text: in a list, a heading, a sentence, a code span or fence. All text between the
+brackets is the id; other brackets are text.
 """
 
 import re
@@ -17,6 +17,7 @@ DIRECTORY: Final = "/notebook"
 SUFFIX: Final = ".md"
 
 _LINK: Final = re.compile(rf"\[\[([^\[\]\n]{{1,{IDENTIFIER_BYTES_MAX}}})\]\]")
+_LONG: Final = re.compile(rf"\[\[([^\[\]\n]{{{IDENTIFIER_BYTES_MAX // 4},}})\]\]")
 _LIST_MARK: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])?\Z")
 _NO_PART: Final = re.compile(r"[\[\]\u2028\u2029]")
 
@@ -50,6 +51,17 @@ def initial(document: str) -> str:
 def links(text: str) -> tuple[str, ...]:
     """Return the ids that a text links, in order, each once."""
     return tuple(dict.fromkeys(found for found, _ in _linked(text)))
+
+
+def too_long_links(text: str) -> list[str]:
+    """Return what would be the ids that a text links, were they not too long, in order."""
+    return [
+        name
+        for name in _LONG.findall(text)
+        if name == name.strip()
+        and document_id(name) is None
+        and len(name.encode(errors="replace")) > IDENTIFIER_BYTES_MAX
+    ]
 
 
 def with_link(text: str, document: str) -> str:

@@ -5,6 +5,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database
 from memsvc.styles.notebook.links import (
     document_at,
     document_id,
@@ -14,6 +16,9 @@ from memsvc.styles.notebook.links import (
     without_links,
 )
 from memsvc.styles.notebook.notebook_reader import block_style, scalar
+from memsvc.styles.notebook.options import NotebookOptions
+from memsvc.styles.notebook.tools import notebook as parts
+from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.notebook.conftest import NotebookDoor
 
 HOSTILE = [
@@ -111,6 +116,51 @@ async def test_an_id_is_the_same_however_its_letters_are_composed(notebook: Note
 )
 def test_a_link_is_an_id_between_two_pairs_of_brackets(text: str, linked: tuple[str, ...]) -> None:
     assert links(text) == linked
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["x" * 129, "漢" * 43, "é" * 65, "a b " * 40 + "c"])
+async def test_link_that_is_too_long_is_an_error_and_nothing_is_removed(
+    notebook: NotebookDoor, name: str
+) -> None:
+    await notebook.write("root", "[[a]] stays")
+    before = await notebook.version()
+    for tool, arguments in (
+        ("update_document", {"content": f"[[{name}]]"}),
+        ("edit_document", {"old_text": "[[a]]", "new_text": f"[[{name}]]"}),
+    ):
+        message, details = await notebook.refused("INVALID_CONTENT", tool, **arguments)
+        assert message == (
+            f"Error: content: a link may have 128 bytes, and one has {len(name.encode())}"
+        )
+        assert details == {"link": name[:128]}
+    assert await notebook.version() == before
+    assert await notebook.tree() == "root:\n- a\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "text", [f"[[ {'x' * 200} ]]", f"[{'x' * 200}]", f"[[{'x' * 200}\n]]", f"[[{'x' * 200}"]
+)
+async def test_long_text_in_brackets_that_is_no_link_is_text(
+    notebook: NotebookDoor, text: str
+) -> None:
+    assert await notebook.write("root", text) == "Succeeded"
+    assert await notebook.text("root") == text
+
+
+@pytest.mark.anyio
+async def test_text_that_was_imported_with_too_long_a_link_can_be_edited(
+    notebook: NotebookDoor,
+    database: Database,
+    clock: FakeClock,
+    meter: RecordingMeter,
+    scope: Scope,
+) -> None:
+    documents = parts(database, clock, meter, NotebookOptions()).documents
+    await documents.import_documents(scope, {"root": f"[[{'x' * 200}]] and more"})
+    await notebook("edit_document", old_text="more", new_text="[[a]]")
+    assert await notebook.tree() == "root:\n- a\n"
 
 
 def test_a_million_brackets_are_read_at_once() -> None:
