@@ -79,8 +79,8 @@ _COMPOUND: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}|[A-Za-z0-9]_[A-Za-z0
 _INNER: Final = re.compile(r"[A-Z_](?<=[A-Za-z0-9].)")
 """A capital letter or underscore within a word, without which no name in code has two parts."""
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
-DIAERESIS: Final = "\u0308"
-_UMLAUT: Final = re.compile("[äöüÄÖÜ]")
+_DOTS: Final = "\u0308"
+_DOTTED: Final = re.compile("[äöüÄÖÜ]")
 _WRITTEN_OUT: Final = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
 )
@@ -161,20 +161,20 @@ def _terms_of(text: str, *, asks: bool) -> list[str]:
         if text_normalized.isascii()
         else list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
     )
-    others = _stems(other for _, other in _other_spellings(text))
+    others = _stems(other for _, other in _other_forms(text))
     if others:  # each once: a text of code would be all about the parts of its names
         own = set(found)
         found += [term for term in dict.fromkeys(others) if term not in own]
     return found[:TERMS_MAX]
 
 
-def stand_ins(question: str) -> list[tuple[str, str]]:
+def other_terms(question: str) -> list[tuple[str, str]]:
     """Return terms of a question, each with one of another spelling that can stand in for it."""
-    pairs = [(_stems([word]), _stems([other])) for word, other in _other_spellings(question)]
+    pairs = [(_stems([word]), _stems([other])) for word, other in _other_forms(question)]
     return [(word, other) for words, others in pairs for word in words for other in others]
 
 
-def _other_spellings(text: str) -> list[tuple[str, str]]:
+def _other_forms(text: str) -> list[tuple[str, str]]:
     """Return the words of a text, in lower case, with what somebody may ask for in their place.
 
     The word is "" where that is made of several words."""
@@ -185,13 +185,13 @@ def _other_spellings(text: str) -> list[tuple[str, str]]:
                 found += _name_parts(run)
     if text.isascii():
         return found
-    if DIAERESIS in text:
+    if _DOTS in text:
         text = normalize("NFC", _MARK_RUN.sub(r"\1", text))
-    if _UMLAUT.search(text):
+    if _DOTTED.search(text):
         found += [
             (normalized_text(word), normalized_text(word.translate(_WRITTEN_OUT)))
             for word in _RUN.findall(text)
-            if len(word) > 3 and _UMLAUT.search(word)
+            if len(word) > 3 and _DOTTED.search(word)
         ]
     return found
 
@@ -200,14 +200,14 @@ def _name_parts(run: str) -> Iterator[tuple[str, str]]:
     """Yield a name in code with each of its parts, and one with underscores as one word.
 
     Brand names such as "iPhone" and encoded data, which has many parts, are not taken apart."""
-    pieces = [piece for piece in run.split("_") if piece]
-    if len(pieces) > 1:
-        yield "", "".join(pieces).lower()
-    for piece in pieces:
-        parts = _PART.findall(piece)
+    names = [name for name in run.split("_") if name]
+    if len(names) > 1:
+        yield "", "".join(names).lower()
+    for name in names:
+        parts = _PART.findall(name)
         words = [part.lower() for part in parts if len(part) > 1]
         if len(words) > 1 and len(parts[0]) > 1 and len(parts) <= NAME_PARTS_MAX:
-            yield from ((piece.lower(), word) for word in words)
+            yield from ((name.lower(), word) for word in words)
 
 
 def prefixes_of(wanted: Iterable[str]) -> frozenset[str]:

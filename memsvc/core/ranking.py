@@ -16,9 +16,9 @@ from memsvc.core.analysis import (
     CHINESE_GRAMMAR,
     NamedDate,
     normalized_text,
+    other_terms,
     parse_date_names,
     query_terms,
-    stand_ins,
     terms,
 )
 from memsvc.core.frozen import frozen
@@ -219,7 +219,7 @@ def read_question(
         term: idf[term] if counts_unknown or counts_by_term.get(term) else 0.0
         for term in content_terms(text)
     }
-    for word, other in stand_ins(text):
+    for word, other in other_terms(text):
         replaces = word in asked and not counts_by_term.get(word) and other in counts_by_term
         asked[other] = idf.get(other, 0.0) if replaces else 0.0
         if replaces:

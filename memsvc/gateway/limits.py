@@ -61,7 +61,7 @@ class SseOptions(Options):
     )
 
 
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -96,11 +96,11 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
 
 
-def without_lone_surrogates(body: bytes) -> bytes:
+def replace_half_characters(body: bytes) -> bytes:
     """Return JSON with U+FFFD for each escape of half a character, which parsers refuse.
 
     Programs that cut a string in the middle of an emoji write such escapes."""
-    if _SURROGATE.search(body) is None:
+    if _HALF.search(body) is None:
         return body
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
 
@@ -379,7 +379,7 @@ class LimitRequest:
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if body and b"json" in (_header(scope, b"content-type") or b"").lower():
             check_json(body, self.options.json_depth_max, self.options.json_values_max)
-            body = without_lone_surrogates(body)
+            body = replace_half_characters(body)
             await others_first(len(body))
         return body
 

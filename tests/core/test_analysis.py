@@ -10,9 +10,9 @@ from memsvc.core import analysis
 from memsvc.core.analysis import (
     NamedDate,
     is_question,
+    other_terms,
     parse_date_names,
     query_terms,
-    stand_ins,
     terms,
 )
 
@@ -71,7 +71,7 @@ def test_forms_of_one_word_are_one_term(one, other):
 
 def spelled(text: str) -> set[str]:
     """The terms of other spellings, of which a word with an umlaut has one more than its stem."""
-    return {other for _, other in stand_ins(text)}
+    return {other for _, other in other_terms(text)}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def spelled(text: str) -> set[str]:
         ("Goethe", "Göthe"),
     ],
 )
-def test_word_is_found_by_its_other_spellings(text: str, question: str) -> None:
+def test_word_is_found_by_its_other_forms(text: str, question: str) -> None:
     content = [term for term in query_terms(question) if term not in spelled(question)]
     shared = set(terms(text)) & set(query_terms(question))
     assert len(shared) >= len(content)

@@ -21,7 +21,7 @@ from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.errors import MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
-from memsvc.gateway.limits import check_json, without_lone_surrogates
+from memsvc.gateway.limits import check_json, replace_half_characters
 from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.request import Context, RequestSender, message_error, request_id_in
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
@@ -95,7 +95,7 @@ class StdioEndpoint:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
         except MemsvcError as error:
             raise _InvalidLineError(error) from None
-        line = without_lone_surrogates(line)
+        line = replace_half_characters(line)
         wrong = message_error(line, "this line")
         if wrong is not None:
             raise _InvalidLineError(wrong[1], request_id_in(line), wrong[0])

@@ -407,8 +407,8 @@ class MemoryDirectory:
 def _with_line_ends(content: str, text: str) -> str:
     """Return a text for a file: with CRLF where all its lines end in that, else as it is."""
     ends = content.count("\r\n")
-    is_crlf = 0 < ends == content.count("\n")
-    return text.replace("\r\n", "\n").replace("\n", "\r\n") if is_crlf else text
+    is_uniform = 0 < ends == content.count("\n")
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if is_uniform else text
 
 
 def _other_line_ends(content: str, text: str) -> str | None:

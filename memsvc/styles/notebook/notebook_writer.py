@@ -183,8 +183,8 @@ class NotebookWriter:
         parent = node.parent or ROOT
         near = await document_tree.find(tx, INDEX_NAME, [parent, *node.children])
         put = {child: DocumentNode(new_id, near[child].children) for child in node.children}
-        siblings = [new_id if one == document else one for one in near[parent].children]
-        put |= {new_id: node, parent: DocumentNode(near[parent].parent, tuple(siblings))}
+        children = [new_id if one == document else one for one in near[parent].children]
+        put |= {new_id: node, parent: DocumentNode(near[parent].parent, tuple(children))}
         await document_tree.change(tx, INDEX_NAME, put, [document], added_nodes=0)
         await files.move(tx, file.path, path_of(new_id))
         forward = {file.path: f"[[{new_id}]]".encode()}
@@ -192,8 +192,8 @@ class NotebookWriter:
         await style_files.delete(tx, [file.path], now=now)
         ref = file.incarnation.hex
         await documents.set_title(tx, INDEX_NAME, ref, file.stream, title=new_id, now=now)
-        linking = await self.find(tx, parent)
-        text = with_new_ids((await files.read(tx, linking)).decode(), {document: new_id})
+        holder = await self.find(tx, parent)
+        text = with_new_ids((await files.read(tx, holder)).decode(), {document: new_id})
         self.check_size(text)
         await self._write(tx, {parent: text}, frozenset([parent]))
         await self._embed_later(tx)
