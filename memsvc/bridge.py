@@ -20,6 +20,7 @@ import orjson
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
 from memsvc.core.errors import InDoubtError, MemsvcError, invalid, unavailable
+from memsvc.core.json_text import replace_half_characters
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 USAGE_STATUS: Final = 2
@@ -169,6 +170,7 @@ class Bridge:
                 )
 
     async def _receive(self, line: bytes) -> None:
+        line = replace_half_characters(line)
         try:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:

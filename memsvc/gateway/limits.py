@@ -26,6 +26,7 @@ from memsvc.core.errors import (
     permission_denied,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import replace_half_characters
 from memsvc.core.options import Options
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
@@ -61,15 +62,6 @@ class SseOptions(Options):
     )
 
 
-_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
-"""An escape of JSON; the group is half a character whose other half does not follow."""
-
-
 def check_json(body: bytes, depth_max: int, values_max: int) -> None:
     """Raise INVALID_ARGUMENT for a body that is not UTF-8, too deep or with too many values.
 
@@ -94,15 +86,6 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
         raise invalid(f"the request body holds more than {values_max} values")
     if _depth(steps) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
-
-
-def replace_half_characters(body: bytes) -> bytes:
-    """Return JSON with U+FFFD for each escape of half a character, which parsers refuse.
-
-    Programs that cut a string in the middle of an emoji write such escapes."""
-    if _HALF.search(body) is None:
-        return body
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
 
 
 def is_too_deep(body: bytes, depth_max: int) -> bool:

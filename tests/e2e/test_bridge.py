@@ -175,6 +175,10 @@ async def test_lines_that_are_no_messages_are_answered_and_end_nothing(
             assert (answer["error"]["code"], answer["id"]) == (code, None)
         await host.write('{"jsonrpc":"2.0","id":"mine","method":5}')
         assert (await host.read())["error"]["code"] == -32600
+        await host.write('{"jsonrpc":"2.0","id":1.5,"method":"ping"}')
+        assert (await host.read())["error"]["code"] == -32600
+        await host.write(r'{"jsonrpc":"2.0","id":"cut \ud83d","method":"nothing"}')
+        assert (await host.read())["id"] == "cut \ufffd"
         await host.shake_hands()
         assert "result" in await host.ask("tools/list")
 

@@ -20,8 +20,9 @@ from pydantic import ValidationError
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.errors import MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import replace_half_characters
 from memsvc.core.scope import Caller
-from memsvc.gateway.limits import check_json, replace_half_characters
+from memsvc.gateway.limits import check_json
 from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.request import Context, RequestSender, message_error, request_id_in
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
