@@ -154,18 +154,25 @@ def terms(text: str) -> list[str]:
     return _terms_of(text, asks=False)
 
 
+def own_terms(text: str) -> list[str]:
+    """Return the terms of a text without other spellings, to compare how much two texts share."""
+    return _own_terms(text, asks=False)
+
+
 def _terms_of(text: str, *, asks: bool) -> list[str]:
-    text_normalized = normalized_text(text)
-    found = (
-        _ascii_terms(text_normalized)
-        if text_normalized.isascii()
-        else list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
-    )
+    found = _own_terms(text, asks=asks)
     others = _stems(other for _, other in _other_forms(text))
     if others:  # each once: a text of code would be all about the parts of its names
         own = set(found)
         found += [term for term in dict.fromkeys(others) if term not in own]
     return found[:TERMS_MAX]
+
+
+def _own_terms(text: str, *, asks: bool) -> list[str]:
+    text_normalized = normalized_text(text)
+    if text_normalized.isascii():
+        return _ascii_terms(text_normalized)[:TERMS_MAX]
+    return list(islice(_terms(text_normalized, asks=asks), TERMS_MAX))
 
 
 def other_terms(question: str) -> list[tuple[str, str]]:

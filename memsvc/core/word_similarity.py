@@ -9,7 +9,7 @@ from typing import Final
 from unicodedata import normalize
 from zlib import crc32
 
-from memsvc.core.analysis import terms
+from memsvc.core.analysis import own_terms
 from memsvc.core.frozen import frozen
 from memsvc.core.lazy_pattern import lazy_pattern
 
@@ -75,7 +75,7 @@ _EMPHASIS_TEXT: Final = """
     natürlich jedenfalls wahrlich vraiment effectivement certes évidemment franchement realmente ciertamente claramente
     efectivamente verdaderamente 确实 真的 的确 实际上 本当に 確かに 実際
 """
-_EMPHASIS_TERMS: Final = frozenset(terms(_EMPHASIS_TEXT))
+_EMPHASIS_TERMS: Final = frozenset(own_terms(_EMPHASIS_TEXT))
 """Words that say how sure somebody is, and nothing else."""
 
 
@@ -102,13 +102,13 @@ def cosine(counts: Counts, others: Counts) -> float:
 
 def overlap(one: str, other: str) -> float:
     """Return the cosine of the sets of content words: 0 for none in common, 1 for the same."""
-    words, others = set(terms(one)), set(terms(other))
+    words, others = set(own_terms(one)), set(own_terms(other))
     return len(words & others) / sqrt(len(words) * len(others)) if words and others else 0.0
 
 
 def is_subset(new: str, old: str) -> bool:
     """Return whether a text has no content word that the other one lacks, but for emphasis."""
-    return set(terms(new)) - _EMPHASIS_TERMS <= set(terms(old))
+    return set(own_terms(new)) - _EMPHASIS_TERMS <= set(own_terms(old))
 
 
 @frozen
@@ -186,9 +186,9 @@ def is_contradiction(one: str, other: str) -> bool:
     is_negated = _count_negation_words(words) % 2 != _count_negation_words(others) % 2
     if not (conflicts or is_negated):
         return False
-    ignored_terms = {term for word in conflicts for term in terms(word)}
-    terms_one = {term for term in terms(one) if not _NUMBER.fullmatch(term)} - ignored_terms
-    terms_other = {term for term in terms(other) if not _NUMBER.fullmatch(term)} - ignored_terms
+    ignored_terms = {term for word in conflicts for term in own_terms(word)}
+    terms_one = {term for term in own_terms(one) if not _NUMBER.fullmatch(term)} - ignored_terms
+    terms_other = {term for term in own_terms(other) if not _NUMBER.fullmatch(term)} - ignored_terms
     return (
         bool(terms_one and terms_other)
         and len(terms_one & terms_other) / len(terms_one | terms_other) >= SUBJECT_SHARE_MIN

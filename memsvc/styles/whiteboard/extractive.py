@@ -9,7 +9,7 @@ from typing import Final
 
 import regex
 
-from memsvc.core.analysis import is_question, terms
+from memsvc.core.analysis import is_question, own_terms
 from memsvc.core.chunks import sentence_boundary_positions, sentences
 from memsvc.core.facts import Identity, Statement
 from memsvc.core.frozen import frozen
@@ -98,10 +98,10 @@ def terms_of(text: str, facts: Mapping[Identity, str]) -> LineTerms:
     values = values_of(text)
     plain = _DECISION_PREFIX.sub(" ", _CHANGED.sub(" ", text))
     match = _OLD.search(text)
-    old = frozenset(terms(match["old"])) if match is not None else frozenset()
+    old = frozenset(own_terms(match["old"])) if match is not None else frozenset()
     return LineTerms(
-        terms=frozenset(terms(text)),
-        own=frozenset(terms(plain)),
+        terms=frozenset(own_terms(text)),
+        own=frozenset(own_terms(plain)),
         old=old,
         values=values,
         subject=_subject(plain, values),
@@ -132,7 +132,7 @@ def _subject(plain: str, values: Values) -> str:
     if position < 0:
         return ""
     words_max = 3 if _CJK.search(plain) else 1  # there a term is two characters
-    return first if len(terms(plain[:position])) <= words_max else ""
+    return first if len(own_terms(plain[:position])) <= words_max else ""
 
 
 def is_repeated(line: LineTerms, previous: LineTerms) -> bool:
@@ -371,7 +371,7 @@ def _has_content(text: str, kind: int) -> bool:
     """Return whether a sentence has enough words to stand alone."""
     if not _CHAR.search(text):
         return False
-    count = len(frozenset(terms(text)))
+    count = len(frozenset(own_terms(text)))
     return count >= TERMS_MIN or (kind in (_DECISION, _FACT) and count > 0)
 
 
