@@ -34,6 +34,11 @@ class DatabaseUrls:
     admin: str = field(repr=False)
 
 
+def database_exists(settings: Settings) -> bool:
+    """Return whether a database is configured, or the data folder has one already."""
+    return bool(settings.database.url) or EmbeddedPostgres(settings.data_dir).exists()
+
+
 @contextmanager
 def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
     """Yield the URLs of the configured server, or of the embedded one.

@@ -77,6 +77,10 @@ class EmbeddedPostgres:
         self._passwords_file = self._data_dir / "postgres-passwords.json"
         self._shared_lock: int | None = None
 
+    def exists(self) -> bool:
+        """Return whether the data folder has a cluster, running or not."""
+        return PostgresCluster(self._folder, None).exists()
+
     def start(self) -> EmbeddedUrls:
         """Create the cluster if there is none, start it, and keep it running until `stop`.
 

@@ -128,6 +128,7 @@ class ListedKey:
     ]
     is_yours: Annotated[bool, "whether it is the key of this call"]
     toolsets: Annotated[list[str], "what its clients list; empty: what the settings say"]
+    tenant: Annotated[str, "the tenant whose data it opens, which is yours"]
 
 
 @result
@@ -277,6 +278,7 @@ class KeyTools:
             key.last_used_at,
             key.key_id == caller.key_id,
             sorted(key.toolsets),
+            key.tenant.hex(),
         )
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import ValidationError
@@ -10,7 +9,8 @@ from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
-from memsvc.cli.options import settings_of, tenant_of, with_database
+from memsvc.cli.options import tenant_of, with_database
+from memsvc.cli.settings_option import place_of
 from memsvc.cli.tool_client import (
     CommandOutput,
     CommandTarget,
@@ -27,6 +27,7 @@ from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import arguments_of, run_tool, tools_of
 from memsvc.core.validation_messages import validation_message
 from memsvc.runtime import owners, settle_s
+from memsvc.settings import Settings
 from memsvc.store import keys as registry
 from memsvc.store.database import Database
 
@@ -71,7 +72,8 @@ def purge(
         raise invalid("--keys goes with level tenant and --tenant alone: no key removes itself")
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
-        body = run_purge(tenant, project, args, keys=keys, config=config, data_dir=data_dir)
+        settings = place_of(url, config, data_dir).settings()
+        body = run_purge(tenant, project, args, settings, keys=keys)
     else:
         target = CommandTarget(server_of(url, data_dir, config), project, config, data_dir)
         body = asyncio.run(run_calls(target, lambda call: call("tenant_purge", **args)))
@@ -92,10 +94,9 @@ def run_purge(
     tenant: str,
     project: str,
     args: dict[str, Any],
+    settings: Settings,
     *,
     keys: bool,
-    config: Path | None,
-    data_dir: Path | None,
 ) -> dict[str, Any]:
     """Return what tenant_purge answers, without a key.
 
@@ -108,8 +109,6 @@ def run_purge(
     except ValidationError as error:
         first = error.errors()[0]
         raise invalid(f"{'.'.join(map(str, first['loc']))} {validation_message(first)}") from error
-
-    settings = settings_of(config, data_dir=data_dir)
 
     async def work(database: Database) -> dict[str, Any]:
         clock = SystemClock()

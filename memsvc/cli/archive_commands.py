@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -20,6 +21,7 @@ from memsvc.cli.tool_client import (
     Url,
     as_command,
     server_of,
+    stores,
 )
 from memsvc.core.errors import invalid, unavailable
 from memsvc.core.scope import ALL_PROJECTS
@@ -84,6 +86,7 @@ async def export_archive(
     )
 
 
+@partial(stores, only_reads_with="check")
 async def restore_archive(
     call: RemoteTools,
     archive: Archive,

@@ -8,15 +8,18 @@ import orjson
 from typer import Argument, Option
 
 from memsvc.administration.audit import FINDINGS, Audit, audit_project, exported_memories
-from memsvc.cli.options import Owner, owner_of, scopes_of, settings_of, with_database
-from memsvc.cli.tool_client import Config, DataDir, Json, OnlyProject
+from memsvc.cli.options import Owner, owner_of, scopes_of, with_database
+from memsvc.cli.settings_option import CommandPlace, using_place
+from memsvc.cli.tool_client import Json, OnlyProject
 from memsvc.core.errors import not_found
 from memsvc.store.database import Database
 
 TEXT_CHARS: Final = 200
 
 
+@using_place
 def audit(
+    place: CommandPlace,
     export: Annotated[
         Path | None,
         Argument(help="mem0's JSON or server-memory's JSON lines; else what is stored here."),
@@ -29,8 +32,6 @@ def audit(
     limit: Annotated[int, Option(min=0, help="Ids to list of each finding.")] = 10,
     show: Annotated[bool, Option("--show", help="List their texts too, secrets masked.")] = False,
     as_json: Json = False,
-    config: Config = None,
-    data_dir: DataDir = None,
 ) -> None:
     """Count duplicates, echoes, secrets and what is out of date, here or in another's export.
 
@@ -48,7 +49,7 @@ def audit(
         for entry in exported_memories(export):
             found.add(entry)
     else:
-        settings = settings_of(config, data_dir=data_dir)
+        settings = place.settings()
         with_database(settings, work)
     report = found.report()
     if not report.total:

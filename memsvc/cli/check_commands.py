@@ -1,11 +1,16 @@
-"""Command `memsvc doctor`: checks of all that a server needs, and how to fix what fails."""
+"""Command `memsvc doctor`: checks of a server and its hosts, or of all that a server needs."""
 
 import asyncio
+import os
+import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+import tomllib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import orjson
@@ -14,35 +19,51 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embeddings import embedder
 from memsvc.adapters.options import EMBEDDINGS_OFF
 from memsvc.cli.model_commands import check_reranker
-from memsvc.cli.options import settings_of
+from memsvc.cli.options import check_database, settings_of
+from memsvc.cli.settings_option import DATA_DIR_VARIABLE, place_of
 from memsvc.cli.tool_client import (
     Config,
     DataDir,
     Json,
     Url,
+    check_url,
     client,
     environment_key,
     failure,
-    server_of,
 )
-from memsvc.core.errors import MemsvcError
+from memsvc.core.errors import MemsvcError, unavailable
 from memsvc.core.frozen import frozen
 from memsvc.core.urls import is_loopback
-from memsvc.database_setup import database_urls, is_schema_current, migrate_database
+from memsvc.database_setup import (
+    database_urls,
+    is_schema_current,
+    migrate_database,
+)
 from memsvc.folder_key import visible_key_file
 from memsvc.gateway.auth import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
+from memsvc.hosts.hook_files import HookFiles
+from memsvc.hosts.host_configs import NAME, parse_json
+from memsvc.package_files import version
 from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.store.backlog import read_backlog
 from memsvc.store.connections import CANNOT_CONNECT, Pooler, shares_by_transaction
 from memsvc.store.database import Database
 from memsvc.store.revisions import Revisions
-from memsvc.variables import KEY_VARIABLE
+from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 FREE_BYTES_MIN: Final = 2**30
 WAITING_S_MAX: Final = 3600.0
 ROLE_TIMEOUT_S: Final = 30
+INSTALL_AGAIN: Final = "run `memsvc install` for this host again"
+CALL_TIMEOUT_S: Final = 10.0
+MCP_VERSION: Final = "2025-06-18"
+READ_TOOL: Final = "memory_list_facts"
+SESSION_HEADER: Final = "mcp-session-id"
+WHOSE_HEADERS: Final = ("X-Memsvc-Project", "X-Memsvc-User")
+VARIABLE_REFERENCE: Final = re.compile(r"\$?\{(?:env:)?((?:input:)?[\w-]+)\}|\$(\w+)")
+"""How hosts write the value of a variable, or of an input that they ask for."""
 
 
 @frozen
@@ -58,16 +79,21 @@ class CheckResult:
 def doctor(
     url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None
 ) -> None:
-    """Check the settings, the database and the models or, with --url, a running server.
+    """Check a running server and the hosts that use it, or the database and the models here.
 
-    Exit code 1 where a check fails.
+    The server is that of --url or MEMSVC_URL, else the one for which `memsvc install` was run.
+    Without any, or with --data-dir or --config, the data folder or database itself is checked.
+    Nothing is created. Exit code 1 where a check fails.
     """
-    server = server_of(url, data_dir, config)
-    results = (
-        asyncio.run(_collect(_server(server)))
-        if server
-        else _local_checks(settings_of(config, data_dir=data_dir))
-    )
+    place = place_of(url, config, data_dir)
+    environment = os.environ | ({URL_VARIABLE: place.server} if place.server else {})
+    hooks = HookFiles(environment)
+    settings = settings_of(config, data_dir=data_dir)
+    is_local = config or data_dir or settings.database.url or os.environ.get(DATA_DIR_VARIABLE)
+    if place.server or (hooks.installed() and not is_local):
+        results = asyncio.run(_collect(_server_and_hosts(hooks)))
+    else:
+        results = _local_checks(settings)
     if as_json:
         print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())
     else:
@@ -101,10 +127,15 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
                 "make room, or set data_dir to another folder",
             )
         )
-    with database_urls(settings) as urls:
-        found += asyncio.run(
-            _collect(_database(settings, urls.app, migrate_database(urls, settings)))
-        )
+    try:
+        check_database(settings)
+    except MemsvcError as error:
+        found.append(CheckResult("database", False, error.message, error.recovery or ""))
+    else:
+        with database_urls(settings) as urls:
+            found += asyncio.run(
+                _collect(_database(settings, urls.app, migrate_database(urls, settings)))
+            )
     return found + asyncio.run(_collect(_models(settings)))
 
 
@@ -279,8 +310,148 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
         yield CheckResult("embeddings", False, error.message, error.recovery or "")
 
 
-async def _server(url: str) -> AsyncIterator[CheckResult]:
-    key = environment_key()
+async def _server_and_hosts(hooks: HookFiles) -> AsyncIterator[CheckResult]:
+    """Check a server, the turns that wait to be stored there, and the hosts that use it."""
+    found = hooks.settings()
+    async for result in _server(found.url.rstrip("/").removesuffix("/mcp"), found.key):
+        yield result
+    installed = hooks.installed().get("installed", {})
+    if installed:
+        yield _spool(hooks)
+    for file in installed:
+        call = _host_call(Path(file))
+        yield call if isinstance(call, CheckResult) else await _called(f"host {file}", *call)
+
+
+def _spool(hooks: HookFiles) -> CheckResult:
+    """Check that no turn waits for long to be stored."""
+    waiting = [path for path, _ in hooks.spool_files()]
+    if not waiting:
+        return CheckResult("waiting turns", True, "none")
+    age_s = time.time() - int(waiting[0].name.partition("-")[0]) / 10**9
+    return CheckResult(
+        "waiting turns",
+        age_s < WAITING_S_MAX,
+        f"{len(waiting)}, the oldest for {age_s:.0f} s",
+        "the next prompt in a host sends them, once the server answers",
+    )
+
+
+def _host_call(file: Path) -> CheckResult | tuple[str, dict[str, str]]:
+    """Return the URL and the headers of a host's calls, as they are in a file of its settings.
+
+    Returns a result for a file without them, and where they cannot be known.
+    """
+    name, again = f"host {file}", INSTALL_AGAIN
+    try:
+        text = file.read_text("utf-8")
+        entry = _server_entry(file, text)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it cannot be read"
+        return CheckResult(name, False, reason or "it cannot be read", again)
+    if NAME not in text:
+        return CheckResult(name, False, "nothing of memsvc is in it any more", again)
+    if entry is None:
+        return CheckResult(name, True, "the hooks or instructions are in it")
+    try:
+        return _connection(entry)
+    except KeyError as error:
+        variable = error.args[0]
+        if variable.startswith("input:"):
+            return CheckResult(name, True, "not called: the host asks for the key itself")
+        advice = "set it where the host is started"
+        return CheckResult(name, False, f"{variable} is not set", advice)
+
+
+async def _called(name: str, url: str, headers: dict[str, str]) -> CheckResult:
+    """Check that calls as a host makes them are answered."""
+    try:
+        return CheckResult(name, True, await _round_trip(url, headers))
+    except MemsvcError as error:
+        return CheckResult(name, False, error.message, error.recovery or INSTALL_AGAIN)
+
+
+def _server_entry(file: Path, text: str) -> dict[str, Any] | None:
+    """Return what a file says of our server; None for a file of hooks or instructions.
+
+    Raises ValueError for a file that cannot be read.
+    """
+    if file.suffix == ".toml":
+        content = tomllib.loads(text)
+    elif file.suffix in (".json", ".jsonc"):
+        content = parse_json(text).value
+    else:
+        return None
+    servers = (content.get(name) for name in ("mcpServers", "mcp_servers", "servers", "mcp"))
+    return next((one[NAME] for one in servers if isinstance(one, dict) and NAME in one), None)
+
+
+def _connection(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the URL and the headers with which a host calls the server.
+
+    Raises KeyError for a variable that is not set here, or an input that the host asks for.
+    """
+    variables = entry.get("env", {})
+    if URL_VARIABLE in variables:  # the host starts a bridge
+        headers = {"Authorization": f"Bearer {variables.get(KEY_VARIABLE, '')}"}
+        return f"{variables[URL_VARIABLE]}/mcp", headers
+    url = next(value for name, value in entry.items() if name.lower().endswith("url"))
+    headers = dict(entry.get("headers") or entry.get("http_headers") or {})
+    if variable := entry.get("bearer_token_env_var"):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    return _filled_in(url), {name: _filled_in(value) for name, value in headers.items()}
+
+
+def _filled_in(text: str) -> str:
+    """Return a text with its references to variables filled in."""
+
+    def value(found: re.Match[str]) -> str:
+        return os.environ[next(filter(None, found.groups()))]
+
+    return VARIABLE_REFERENCE.sub(value, text)
+
+
+async def _round_trip(url: str, headers: dict[str, str]) -> str:
+    """Begin as a host begins, call a tool that reads, and return how that went.
+
+    Raises the error that a call failed with.
+    """
+    check_url(url)
+    started = time.monotonic()
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        (
+            "initialize",
+            {
+                "protocolVersion": MCP_VERSION,
+                "capabilities": {},
+                "clientInfo": {"name": "memsvc doctor", "version": version()},
+            },
+        ),
+        ("tools/call", {"name": READ_TOOL, "arguments": {"limit": 1}}),
+    )
+    accept = {"Accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient(headers=headers | accept, timeout=CALL_TIMEOUT_S) as http:
+        for number, (method, params) in enumerate(calls, 1):
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            try:
+                response = await http.post(url, json=request)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise unavailable(f"no answer from {url} ({type(error).__name__})") from error
+            if response.is_error:
+                raise failure(response)
+            if session := response.headers.get(SESSION_HEADER):
+                http.headers[SESSION_HEADER] = session
+            answer = response.json()
+            if "error" in answer or answer["result"].get("isError"):
+                raise unavailable(f"{method} failed at {url}")
+        if SESSION_HEADER in http.headers:
+            await http.delete(url)
+    whose = [headers[name] for name in WHOSE_HEADERS if name in headers]
+    in_ms = (time.monotonic() - started) * 1000
+    return ", ".join([f"a call as the host makes it answers in {in_ms:.0f} ms", *whose])
+
+
+async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
     checks: tuple[tuple[str, str, Callable[[httpx.Response], str]], ...] = (
         (
             "server",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,8 +13,7 @@ from memsvc import database_setup
 from memsvc.adapters.backup_folder import Backup, backups_in, log_end, missing_segments
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.postgres_backups import Backups, stop_archive
-from memsvc.cli.options import settings_of
-from memsvc.cli.settings_option import using_settings
+from memsvc.cli.settings_option import new_settings_option, settings_option
 from memsvc.cli.tool_client import (
     CommandOutput,
     Config,
@@ -30,7 +30,7 @@ from memsvc.folder_key import KEY_FILE
 from memsvc.settings import Settings
 
 
-@using_settings
+@partial(with_options, make=settings_option)
 def distribute(
     settings: Settings,
     *,
@@ -77,7 +77,14 @@ BYTES_PER_MB: Final = 2**20
 
 
 def _embedded_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
-    settings = settings_of(config, data_dir=data_dir)
+    return _checked_embedded(settings_option(config, data_dir))
+
+
+def _restored_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
+    return _checked_embedded(new_settings_option(config, data_dir))
+
+
+def _checked_embedded(settings: Settings) -> Settings:
     if settings.database.url:
         raise invalid(
             "database.url names a server that memsvc does not run",
@@ -229,7 +236,7 @@ commands = command_group(
         "archive": with_options(archive, _embedded_settings),
         "backup": with_options(backup, _embedded_settings),
         "backups": backups,
-        "restore": with_options(restore, _embedded_settings),
+        "restore": with_options(restore, _restored_settings),
         "distribute": distribute,
     }
 )

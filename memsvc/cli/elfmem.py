@@ -20,6 +20,7 @@ from memsvc.cli.tool_client import (
     command_group,
     option,
     show,
+    stores,
     text,
     tool_command,
 )
@@ -36,6 +37,7 @@ BLOCK: Final = argument("block_id", BLOCK_HELP)
 EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 
 
+@stores
 async def remember(
     call: RemoteTools,
     content: Annotated[str, Argument(help="What to remember.")],

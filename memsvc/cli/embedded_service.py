@@ -11,7 +11,7 @@ import httpx
 from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.types import ASGIApp, Message
 
-from memsvc.cli.options import settings_of
+from memsvc.cli.options import check_database, settings_of
 from memsvc.database_setup import database_starting, migrate_database
 from memsvc.folder_key import KEY_FILE, load_key
 from memsvc.gateway.logs import configure_logging
@@ -20,13 +20,16 @@ from memsvc.gateway.rest import Draining
 
 @asynccontextmanager
 async def opened(
-    config: Path | None, data_dir: Path | None, key: str
+    config: Path | None, data_dir: Path | None, key: str, *, create: bool = False
 ) -> AsyncIterator[tuple["StreamingTransport", str]]:
     """Open a transport to the service, with this key or, for "", the data folder's own.
 
-    The jobs it queues are for the server or worker that runs next.
+    The jobs it queues are for the server or worker that runs next. With `create` the database is
+    made where there is none; else that is NOT_FOUND.
     """
     settings = settings_of(config, data_dir=data_dir)
+    if not create:
+        check_database(settings)
     without_worker = settings.model_copy(
         update={"worker": settings.worker.model_copy(update={"enabled": False})}
     )

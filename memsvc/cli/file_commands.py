@@ -18,6 +18,7 @@ from memsvc.cli.tool_client import (
     local_bytes,
     option,
     rows,
+    stores,
     tool_command,
 )
 from memsvc.core.errors import Code, MemsvcError, not_found
@@ -62,6 +63,7 @@ async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
     return CommandOutput(None, ())
 
 
+@stores
 async def put(
     call: RemoteTools,
     path: FilePath,

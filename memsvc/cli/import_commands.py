@@ -4,7 +4,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +17,9 @@ from typer import Argument, Option
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.cli.options import Owner, owner_of, with_database
-from memsvc.cli.settings_option import using_settings
+from memsvc.cli.settings_option import CommandPlace, using_place
 from memsvc.cli.tool_client import Json, Project
-from memsvc.core.errors import invalid, invalid_path, not_found, unavailable
+from memsvc.core.errors import Code, MemsvcError, invalid, invalid_path, not_found, unavailable
 from memsvc.core.paths import check_identifier, check_project, decode_segment
 from memsvc.core.scope import DEFAULT_PROJECT, Scope
 from memsvc.settings import Settings
@@ -61,6 +61,21 @@ class SessionDirectory:
             for path in self._files(self.path)
         }
 
+    def read_texts(self) -> dict[str, str]:
+        """Return its files as texts, archives unpacked, as a server takes them.
+
+        What cannot be unpacked is left out, with the reason.
+        """
+        texts = {}
+        for name, content in self.read().items():
+            try:
+                plain = legacy.unpack(name, content)
+            except ValueError as error:
+                self.ignored[name] = str(error)
+            else:
+                texts[name.removesuffix(legacy.ARCHIVED)] = plain.decode("utf-8", "replace")
+        return texts
+
     def _files(self, directory: Path) -> Iterator[Path]:
         for entry in sorted(os.scandir(directory), key=lambda one: one.name):
             name = Path(entry.path).relative_to(self.path).as_posix()
@@ -83,9 +98,12 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     identifier.
     """
     if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
         raise invalid(
-            "there is no such folder",
-            recovery="an archive of memsvc export comes back by memsvc restore",
+            f"{root} {what}: import reads the folder in which a client-side SDK kept its sessions,"
+            " with memory/ in it, or the folder of one session",
+            recovery="`memsvc restore FILE` restores an archive of `memsvc export`; `memsvc audit"
+            " FILE` reads exports of mem0 and server-memory, which cannot be imported",
         )
     inner = root / "memory"
     if inner.is_dir() and not inner.is_symlink():
@@ -132,9 +150,9 @@ def _content(path: Path) -> bytes:
         raise unavailable(f"{path.name}: cannot be read: {error.strerror}") from error
 
 
-@using_settings
+@using_place
 def import_folder(
-    settings: Settings,
+    place: CommandPlace,
     folder: Annotated[Path, Argument(help="A folder that holds memory/, or one session's folder.")],
     project: Project = DEFAULT_PROJECT,
     session: Annotated[str | None, Option(help="The name that a single session gets.")] = None,
@@ -144,8 +162,9 @@ def import_folder(
 ) -> None:
     """Import sessions that a client-side SDK kept as folders; run again, it resumes.
 
-    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
-    asked for one.
+    FOLDER is what such an SDK wrote, and no file: `memsvc restore` reads archives of `memsvc
+    export`, and `memsvc audit` exports of mem0 and server-memory. The memory is that of the key in
+    MEMSVC_API_KEY, on a server too, or of --tenant in the data folder or database.
     """
     found = find_sessions(folder)
     if session is not None and len(found) > 1:
@@ -156,21 +175,53 @@ def import_folder(
         else [one.session for one in found]
     )
 
-    async def work(database: Database) -> dict[str, ImportReport]:
+    if place.server and tenant is None:
+        done = {
+            name: place.call(
+                "memory_import_session",
+                project=project,
+                session_id=name,
+                files=one.read_texts(),
+                dry_run=dry_run,
+            )
+            for name, one in zip(names, found, strict=True)
+        }
+    else:
+        settings = place.settings(create=not dry_run)
+        sessions = dict(zip(names, found, strict=True))
+        done = _import_here(settings, project, tenant, sessions, dry_run=dry_run, as_json=as_json)
+    _print_report(done, found, dry_run=dry_run, as_json=as_json)
+    if any(
+        (one["broken"] and not any(one["counts"].values())) or one["conflicts"]
+        for one in done.values()
+    ):
+        sys.exit(1)  # a session that could not be read at all, or is stored with other items
+
+
+def _import_here(
+    settings: Settings,
+    project: str,
+    tenant: str | None,
+    sessions: Mapping[str, SessionDirectory],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> dict[str, dict[str, Any]]:
+    """Import into the data folder or the database itself."""
+
+    async def work(database: Database) -> dict[str, dict[str, Any]]:
         scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
         importer = _importer(database, settings)
-        done: dict[str, ImportReport] = {}
+        done: dict[str, dict[str, Any]] = {}
         with Progress(
             console=Console(stderr=True), disable=as_json or not sys.stderr.isatty()
         ) as progress:
-            for name, one in zip(names, found, strict=True):
-                done[name] = await _import(importer, scope, name, one, progress, dry_run=dry_run)
+            for name, one in sessions.items():
+                report = await _import(importer, scope, name, one, progress, dry_run=dry_run)
+                done[name] = asdict(import_result(report))
         return done
 
-    done = with_database(settings, work)
-    _print_report(done, found, dry_run=dry_run, as_json=as_json)
-    if any((one.broken and not +one.counts) or one.conflicts for one in done.values()):
-        sys.exit(1)  # a session that could not be read at all, or is stored with other items
+    return with_database(settings, work)
 
 
 async def _import(
@@ -201,7 +252,7 @@ def _importer(database: Database, settings: Settings) -> SessionImport:
 
 
 def _print_report(
-    done: dict[str, ImportReport],
+    done: Mapping[str, dict[str, Any]],
     found: Sequence[SessionDirectory],
     *,
     dry_run: bool,
@@ -210,36 +261,36 @@ def _print_report(
     ignored = {name: one.ignored for name, one in zip(done, found, strict=True)}
     if as_json:
         sessions: dict[str, Any] = {
-            name: asdict(import_result(one)) | {"passed_over": ignored[name]}
-            for name, one in done.items()
+            name: one | {"passed_over": ignored[name]} for name, one in done.items()
         }
         print(orjson.dumps({"dry_run": dry_run, "sessions": sessions}).decode())
         return
     total: Counter[str] = Counter()
     for name, one in done.items():
-        total.update(one.counts)
-        for broken in one.broken[: legacy.REPORT_LIMIT]:
-            print(f"{name}: {broken.file}:{broken.line}: {broken.why}", file=sys.stderr)
-        for turn in one.conflicts:
+        total.update(one["counts"])
+        for broken in one["broken"]:
+            place = f"{broken['file']}:{broken['line']}"
+            print(f"{name}: {place}: {broken['why']}", file=sys.stderr)
+        for turn in one["conflicts"]:
             print(
                 f"{name}: turn {turn} is here with other items and was left as it is",
                 file=sys.stderr,
             )
         for file, why in [
             *ignored[name].items(),
-            *((file, "none of a session's files") for file in one.unknown),
+            *((file, "none of a session's files") for file in one["unknown_files"]),
         ]:
             print(f"{name}: {file}: passed over: {why}", file=sys.stderr)
     print(f"sessions\t{len(done)}")
     for kind, count in sorted((+total).items()):
         print(f"{kind}\t{count}")
-    print(f"broken\t{sum(len(one.broken) for one in done.values())}")
-    print(f"conflicts\t{sum(len(one.conflicts) for one in done.values())}")
+    print(f"broken\t{sum(one['broken_count'] for one in done.values())}")
+    print(f"conflicts\t{sum(len(one['conflicts']) for one in done.values())}")
 
 
-@using_settings
+@using_place
 def shadow_report(
-    settings: Settings,
+    place: CommandPlace,
     project: Project = DEFAULT_PROJECT,
     tenant: Owner = None,
     as_json: Json = False,
@@ -249,14 +300,18 @@ def shadow_report(
     Exit code 1 where nothing was ever compared.
     """
 
-    async def work(database: Database) -> dict[str, Any]:
-        scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
-        rebuilding = TurnRebuild(
-            database, SystemClock(), O200kCounter(), settings.settings.mcp.memory
-        )
-        return asdict(await report(database, scope, await rebuilding.sessions(scope)))
-
-    found = with_database(settings, work)
+    if place.server and tenant is None:
+        try:
+            found = place.call("memory_shadow_report", project=project)
+        except MemsvcError as error:
+            if error.code is Code.NOT_FOUND:
+                raise not_found(
+                    "this server compares no turns",
+                    recovery="set settings.mcp.memory.shadow.enabled where it runs",
+                ) from error
+            raise
+    else:
+        found = _report_here(place.settings(), project, tenant)
     if not found["turns"]:
         raise not_found("no turn of this project was ever compared")
     if as_json:
@@ -267,3 +322,16 @@ def shadow_report(
         *found["counts"].items(),
     ]:
         print(f"{name}\t{'' if value is None else value}")
+
+
+def _report_here(settings: Settings, project: str, tenant: str | None) -> dict[str, Any]:
+    """Read the comparisons from the data folder or the database itself."""
+
+    async def work(database: Database) -> dict[str, Any]:
+        scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
+        rebuilding = TurnRebuild(
+            database, SystemClock(), O200kCounter(), settings.settings.mcp.memory
+        )
+        return asdict(await report(database, scope, await rebuilding.sessions(scope)))
+
+    return with_database(settings, work)

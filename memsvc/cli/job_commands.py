@@ -1,68 +1,99 @@
-"""Command `memsvc jobs`: pending, running and failed jobs of all tenants, to retry or drop."""
+"""Command `memsvc jobs`: pending, running and failed jobs, to retry or drop.
 
-from typing import Annotated, Any
+By a server those of the key's tenant; else those of all tenants in the data folder or database.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final
 
 import orjson
 from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.cli.options import tenant_of, with_database
-from memsvc.cli.settings_option import using_settings
+from memsvc.cli.settings_option import CommandPlace, using_place
 from memsvc.cli.tool_client import Json, command_group
-from memsvc.settings import Settings
 from memsvc.store import backlog
 from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
+
+SERVER_LIMIT_MAX: Final = 500
+SETTLED: Final = {"retry": "waiting", "drop": "dropped"}
 
 Numbers = Annotated[list[int], Argument(help="Jobs by their number in the list.", metavar="JOB...")]
 COLUMNS = ("id", "state", "name", "project", "subject", "failures", "code", "queued_at", "tenant")
 
 
-@using_settings
+@using_place
 def list_jobs(
-    settings: Settings,
+    place: CommandPlace,
     state: Annotated[JobState | None, Option(help="Only jobs in this state.")] = None,
-    tenant: Annotated[str | None, Option(help="Only jobs of this tenant.")] = None,
-    limit: Annotated[int, Option(min=1, max=100_000, help="So many at the most.")] = 1000,
+    tenant: Annotated[
+        str | None, Option(help="Only jobs of this tenant; needs no key, but the database.")
+    ] = None,
+    limit: Annotated[
+        int, Option(min=1, max=100_000, help="So many at the most; a server lists 500.")
+    ] = 1000,
     as_json: Json = False,
 ) -> None:
     """List the jobs of the queue, newest first, one a line, columns separated by tabs."""
-    owner = None if tenant is None else tenant_of(tenant)
-    found = with_database(
-        settings,
-        lambda database: backlog.list_jobs(database, owner, state=state, limit=limit),
-    )
-    jobs = [_row(job) for job in found]
+    columns: Sequence[str] = COLUMNS
+    if place.server and tenant is None:
+        columns = COLUMNS[:-1]
+        limit = min(limit, SERVER_LIMIT_MAX)
+        jobs = place.call("tenant_jobs", state=state, limit=limit)["jobs"]
+    else:
+        owner = None if tenant is None else tenant_of(tenant)
+        found = with_database(
+            place.settings(),
+            lambda database: backlog.list_jobs(database, owner, state=state, limit=limit),
+        )
+        jobs = [_row(job) for job in found]
     if as_json:
         _print_json(jobs)
         return
-    print(*COLUMNS, sep="\t")
+    print(*columns, sep="\t")
     for job in jobs:
-        print(*("" if job[column] is None else job[column] for column in COLUMNS), sep="\t")
+        print(*("" if job[column] is None else job[column] for column in columns), sep="\t")
 
 
-@using_settings
-def retry(settings: Settings, jobs: Numbers, as_json: Json = False) -> None:
+@using_place
+def retry(place: CommandPlace, jobs: Numbers, as_json: Json = False) -> None:
     """Retry jobs that have failed."""
 
-    async def retry_each(database: Database) -> None:
-        for job in jobs:
-            await backlog.retry(database, job, SystemClock().now())
-            _print_state(as_json, job, "waiting")
+    async def retry_now(database: Database, job: int) -> None:
+        await backlog.retry(database, job, SystemClock().now())
 
-    with_database(settings, retry_each)
+    _settle(place, jobs, "retry", retry_now, as_json=as_json)
 
 
-@using_settings
-def drop(settings: Settings, jobs: Numbers, as_json: Json = False) -> None:
+@using_place
+def drop(place: CommandPlace, jobs: Numbers, as_json: Json = False) -> None:
     """Remove jobs that wait or have failed from the queue; a later write queues another one."""
+    _settle(place, jobs, "drop", backlog.drop, as_json=as_json)
 
-    async def drop_each(database: Database) -> None:
+
+def _settle(
+    place: CommandPlace,
+    jobs: list[int],
+    action: str,
+    settle: Callable[[Database, int], Awaitable[object]],
+    *,
+    as_json: bool,
+) -> None:
+    """Settle jobs one after another, by the server or with `settle`, and print each one's state."""
+
+    async def settle_each(database: Database) -> None:
         for job in jobs:
-            await backlog.drop(database, job)
-            _print_state(as_json, job, "dropped")
+            await settle(database, job)
+            _print_state(as_json, job, SETTLED[action])
 
-    with_database(settings, drop_each)
+    if not place.server:
+        with_database(place.settings(), settle_each)
+        return
+    for job in jobs:
+        place.call("tenant_settle_job", id=job, action=action)
+        _print_state(as_json, job, SETTLED[action])
 
 
 def _row(job: QueuedJob) -> dict[str, Any]:

@@ -4,41 +4,50 @@ By the server of --url or MEMSVC_URL, as the key of MEMSVC_API_KEY may; else in 
 the configured database, as its operator.
 """
 
-import asyncio
-import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from typer import Option, prompt
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.options import settings_of, tenant_of, with_database
-from memsvc.cli.tool_client import (
-    CommandTarget,
-    Config,
-    DataDir,
-    Url,
-    command_group,
-    run_calls,
-    server_of,
-)
+from memsvc.cli.options import tenant_of, with_database
+from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
+from memsvc.cli.tool_client import CommandOutput, Json, command_group, show, with_options
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project
-from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Permission
+from memsvc.core.scope import ALL_PERMISSIONS, Permission
 from memsvc.core.tools import parse_toolsets
 from memsvc.settings import Settings
 from memsvc.store import keys
-from memsvc.variables import URL_VARIABLE
+from memsvc.store.keys import ApiKey
 
-COLUMNS = ("key id", "label", "state", "permissions", "projects", "last used")
+LISTS: Final = ("permissions", "projects")
+COLUMNS: Final = {
+    "key_id": "key id",
+    "label": "label",
+    "state": "state",
+    "permissions": "permissions",
+    "projects": "projects",
+    "last_used_at": "last used",
+    "tenant": "tenant",
+}
+"""Columns of the list, by the members of its JSON."""
 
 
+@using_place
 def create_key(
+    place: CommandPlace,
     label: Annotated[str, Option(help="What the call log shows for this key.")] = "key",
     tenant: Annotated[
-        str | None, Option(help="Open this tenant's data; else a new tenant's.")
+        str | None,
+        Option(
+            help="The tenant whose data it opens, in the data folder or database. Without this, a"
+            " server creates a key to the data of MEMSVC_API_KEY's tenant, and a data folder or"
+            " database a key to a new tenant, which is empty."
+        ),
     ] = None,
     permission: Annotated[
         list[Permission] | None, Option(help="Repeatable; all if not given.")
@@ -53,37 +62,32 @@ def create_key(
     expires_days: Annotated[
         int | None, Option(min=1, max=36500, help="Valid for so many days.")
     ] = None,
-    url: Url = None,
-    config: Config = None,
-    data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
-    """Make a key and print it, this once, with where it was made."""
+    """Create a key and print it, this once, with whose data it opens and where it was created."""
     now = SystemClock().now()
     toolsets = parse_toolsets(toolset or ())
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)
-    server = server_of(url, data_dir, config)
-    if server:
+    if place.server:
         if tenant is not None:
             recovery = (
                 "leave --tenant out, or name the data folder with --data-dir, or settings"
                 " with --config"
             )
             raise invalid("a server makes keys of its caller's tenant alone", recovery=recovery)
-        options = {
+        options: dict[str, Any] = {
             "permissions": permission,
             "projects": project,
             "hidden_tools": hide_tool,
             "toolsets": sorted(toolsets),
         }
-        args = {name: value for name, value in options.items() if value}
+        args: dict[str, Any] = {name: value for name, value in options.items() if value}
         until = expires_at and expires_at.isoformat()
-        _print_new(
-            _call_server(server, "keys_create", label=label, expires_at=until, **args), server
-        )
+        created = place.call("keys_create", label=label, expires_at=until, **args)
+        _show_new(place, created, as_json=as_json)
         return
-    settings = settings_of(config, data_dir=data_dir)
     made = with_database(
-        settings,
+        place.settings(create=True),
         lambda database: keys.create_key(
             database,
             label,
@@ -96,143 +100,140 @@ def create_key(
             toolsets=toolsets,
         ),
     )
-    print(
-        f"key     {made.text}\nkey id  {made.key.key_id}\ntenant "
-        f" {made.key.tenant.hex()}\n{_made_in(settings)}"
-    )
+    _show_new(place, {"text": made.text, "key": _row(made.key, now)}, as_json=as_json)
 
 
-def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) -> None:
+@using_place
+def list_keys(place: CommandPlace, as_json: Json = False) -> None:
     """List the keys, one a line, columns separated by tabs; their texts are not stored."""
-    if server := server_of(url, data_dir, config):
-        print(*COLUMNS, sep="\t")
-        for one in _call_server(server, "keys_list")["keys"]:
-            permissions = ",".join(one["permissions"])
-            where = "all" if one["projects"] is None else ",".join(one["projects"])
-            print(
-                one["key_id"],
-                one["label"],
-                one["state"],
-                permissions,
-                where,
-                one["last_used_at"] or "never",
-                sep="\t",
-            )
-        return
-    found = with_database(settings_of(config, data_dir=data_dir), keys.list_keys)
-    now = SystemClock().now()
-    print(*COLUMNS, "tenant", sep="\t")
-    for key in found:
-        state = "revoked" if key.revoked_at else "valid" if key.is_valid(now) else "expired"
-        projects = "all" if key.projects is None else ",".join(sorted(key.projects))
-        last_used = _format_time(key.last_used_at)
-        print(
-            key.key_id,
-            key.label,
-            state,
-            ",".join(sorted(key.permissions)),
-            projects,
-            last_used,
-            key.tenant.hex(),
-            sep="\t",
-        )
+    if place.server:
+        found = place.call("keys_list")["keys"]
+    else:
+        now = SystemClock().now()
+        stored = with_database(place.settings(), keys.list_keys)
+        found = [_row(key, now) for key in stored]
+    lines = ["\t".join(COLUMNS.values()), *("\t".join(_columns(one)) for one in found)]
+    show(CommandOutput({"keys": found}, lines), as_json=as_json)
 
 
+@using_place
 def revoke_key(
+    place: CommandPlace,
     key_id: UUID,
-    url: Url = None,
     even_last: Annotated[
         bool,
         Option(
             help="With a server: also the last key that could manage the tenant's keys for good."
         ),
     ] = False,
-    config: Config = None,
-    data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Revoke a key; running servers are notified, and notice within auth.cache_s at the latest."""
-    if server := server_of(url, data_dir, config):
-        result = _call_server(server, "keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
-        print(f"revoked {result['key_id']} ({result['label']})")
-        return
-    now = SystemClock().now()
-    key = with_database(
-        settings_of(config, data_dir=data_dir),
-        lambda database: keys.revoke_key(database, key_id, now),
-    )
-    print(f"revoked {key.key_id} ({key.label})")
+    if place.server:
+        key = place.call("keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
+    else:
+        now = SystemClock().now()
+        revoked = with_database(
+            place.settings(), lambda database: keys.revoke_key(database, key_id, now)
+        )
+        key = _row(revoked, now)
+    line = f"revoked {key['key_id']} ({key['label']})"
+    show(CommandOutput({"key": key}, [line]), as_json=as_json)
 
 
+@using_place
 def rotate_key(
+    place: CommandPlace,
     key_id: UUID,
     overlap_hours: Annotated[
         float, Option(min=0, max=8760, help="How long the old key goes on opening.")
     ] = 24.0,
-    url: Url = None,
-    config: Config = None,
-    data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Make a key with the rights of another, which then expires; the new one does not expire."""
-    if server := server_of(url, data_dir, config):
-        result = _call_server(
-            server, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours
-        )
-        _print_new(result, server)
-        print(f"the old key expires {result['old']['expires_at']}")
+    if place.server:
+        rotated = place.call("keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
+        old_until = f"{rotated['old']['expires_at']}"
+        _show_new(place, rotated, f"the old key expires {old_until}", as_json=as_json)
         return
     now = SystemClock().now()
-    old_until = now + timedelta(hours=overlap_hours)
-    settings = settings_of(config, data_dir=data_dir)
+    until = now + timedelta(hours=overlap_hours)
     made = with_database(
-        settings, lambda database: keys.rotate_key(database, key_id, now, old_until=old_until)
+        place.settings(),
+        lambda database: keys.rotate_key(database, key_id, now, old_until=until),
     )
-    print(f"key     {made.text}\nkey id  {made.key.key_id}\n{_made_in(settings)}")
-    print(f"the old key expires {_format_time(old_until)} UTC at the latest")
+    created = {"text": made.text, "key": _row(made.key, now)}
+    line = f"the old key expires {until:%Y-%m-%d %H:%M} UTC at the latest"
+    _show_new(place, created, line, as_json=as_json)
 
 
+@partial(with_options, make=settings_option)
 def bind_key(
+    settings: Settings,
     key_id: UUID,
     tenant: Annotated[str, Option(help="The tenant, as 64 hexadecimal digits.")] = "",
-    config: Config = None,
-    data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Bind a key to an existing tenant's data; without --tenant, ask for the key used in open mode.
 
     It works on the data folder or the configured database, and not by a server.
     """
-    if server_of(os.environ.get(URL_VARIABLE), data_dir, config):
-        recovery = "name the data folder with --data-dir, or the database with --config"
-        raise invalid(
-            f"a server binds no key to another tenant, and {URL_VARIABLE} names one",
-            recovery=recovery,
-        )
     if tenant:
         owner = tenant_of(tenant)
     else:
         owner = keys.hash_key(prompt("The key that was used in open mode", hide_input=True).strip())
-    key = with_database(
-        settings_of(config, data_dir=data_dir),
-        lambda database: keys.set_tenant(database, key_id, owner),
-    )
-    print(f"{key.key_id} ({key.label}) now opens tenant {key.tenant.hex()}")
+    key = with_database(settings, lambda database: keys.set_tenant(database, key_id, owner))
+    line = f"{key.key_id} ({key.label}) now opens tenant {key.tenant.hex()}"
+    show(CommandOutput({"key": _row(key, SystemClock().now())}, [line]), as_json=as_json)
 
 
-def _format_time(timestamp: datetime | None) -> str:
-    return "never" if timestamp is None else timestamp.strftime("%Y-%m-%d %H:%M")
+def _row(key: ApiKey, now: datetime) -> dict[str, Any]:
+    """Return what a server says of a key, as far as it does not depend on who asks."""
+    state = "revoked" if key.revoked_at else "valid" if key.is_valid(now) else "expired"
+    return {
+        "key_id": str(key.key_id),
+        "label": key.label,
+        "state": state,
+        "permissions": sorted(key.permissions),
+        "projects": None if key.projects is None else sorted(key.projects),
+        "hidden_tools": sorted(key.hidden_tools),
+        "toolsets": sorted(key.toolsets),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+        "tenant": key.tenant.hex(),
+    }
 
 
-def _call_server(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Return what a tool of a server answers."""
+def _columns(key: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the columns of a key."""
+    missing = {"projects": "all", "last_used_at": "never"}
+    for name in COLUMNS:
+        value = key[name]
+        if isinstance(value, datetime):
+            value = f"{value:%Y-%m-%d %H:%M}"
+        yield missing[name] if value is None else ",".join(value) if name in LISTS else value
 
-    target = CommandTarget(url, ALL_PROJECTS)
-    return asyncio.run(run_calls(target, lambda call: call(tool, **arguments)))
+
+def _show_new(
+    place: CommandPlace, created: Mapping[str, Any], *more_lines: str, as_json: bool = False
+) -> None:
+    """Print a new key, whose data it opens, and where it was created."""
+    key = created["key"]
+    lines = [
+        f"key     {created['text']}",
+        f"key id  {key['key_id']}",
+        f"tenant  {key['tenant']}, whose data it opens",
+        _made_in(place),
+    ]
+    show(CommandOutput(created, [*lines, *more_lines]), as_json=as_json)
 
 
-def _print_new(made: Mapping[str, Any], server: str) -> None:
-    print(f"key     {made['text']}\nkey id  {made['key']['key_id']}\nmade    at {server}")
-
-
-def _made_in(settings: Settings) -> str:
+def _made_in(place: CommandPlace) -> str:
+    if place.server:
+        return f"made    at {place.server}"
+    settings = place.settings()
     where = (
         "the configured database"
         if settings.database.url

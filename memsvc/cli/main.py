@@ -50,7 +50,7 @@ COMMANDS: Final = {
     ),
     "doctor": (
         "check_commands:doctor",
-        "Check the settings, the database and the models or, with --url, a running server.",
+        "Check a running server and the hosts that use it, or the database and the models here.",
     ),
     "embeddings": ("model_commands:embeddings", "Search by meaning: turned on and off."),
     "reranker": ("model_commands:rerank", "A model that reorders what was found: on and off."),

@@ -1,7 +1,9 @@
 """Command `memsvc maintain`: maintains sessions, and compares or rebuilds their derived rows."""
 
+import asyncio
 import sys
 from collections import Counter
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -10,11 +12,11 @@ from typer import Option
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.cli.options import Owner, owner_of, scopes_of, with_database
-from memsvc.cli.settings_option import using_settings
-from memsvc.cli.tool_client import Json, OnlyProject
+from memsvc.cli.settings_option import CommandPlace, using_place
+from memsvc.cli.tool_client import CommandTarget, Json, OnlyProject, RemoteTools, run_calls
 from memsvc.core.errors import invalid, not_found
 from memsvc.core.paths import check_identifier
-from memsvc.core.scope import Scope
+from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tool_methods import run_tool
 from memsvc.core.tools import Tool
 from memsvc.gateway.metrics import Metrics
@@ -30,9 +32,9 @@ from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 MAINTENANCE = "memory_run_maintenance"
 
 
-@using_settings
+@using_place
 def maintain(
-    settings: Settings,
+    place: CommandPlace,
     project: OnlyProject = None,
     session: Annotated[str | None, Option(help="Only this session; needs --project.")] = None,
     tenant: Owner = None,
@@ -47,8 +49,9 @@ def maintain(
 ) -> None:
     """Maintain sessions; with --check or --rebuild, compare derived rows with their source files.
 
-    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
-    asked for one.
+    A server maintains the sessions of the key in MEMSVC_API_KEY. --check, --rebuild, --tenant and
+    --all need the data folder or the database. There the owner of the memory is that of --tenant or
+    of the key, which you are asked for if the variable is not set.
     """
     if check and rebuild:
         raise invalid("--check changes nothing and --rebuild does: choose one of them")
@@ -56,6 +59,84 @@ def maintain(
         raise invalid("--session needs --project")
     if all_tenants and tenant is not None:
         raise invalid("--all are all tenants: it goes without --tenant")
+    if place.server and not (check or rebuild or all_tenants or tenant is not None):
+        target = CommandTarget(place.server, project or ALL_PROJECTS)
+        done = asyncio.run(run_calls(target, partial(_maintain_by_tools, session=session)))
+    else:
+        done = _maintain_here(
+            place.settings(), project, session, tenant, all_tenants, check=check, rebuild=rebuild
+        )
+    if not done and not all_tenants:
+        raise not_found(
+            "nothing is stored here for this key",
+            recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
+        )
+    difference_count = sum(sum(one["differences"].values()) for one in done)
+    if as_json:
+        print(orjson.dumps({"projects": done, "differences": difference_count}).decode())
+    else:
+        _print_report(done, check=check, rebuild=rebuild)
+    if check and difference_count:
+        sys.exit(1)
+
+
+async def _maintain_by_tools(call: RemoteTools, session: str | None) -> list[dict[str, Any]]:
+    """Maintain a project, or all of the key's, or one session, and count what was done in each."""
+    done = []
+    for project in await _projects(call) if call.project == ALL_PROJECTS else [call.project]:
+        sessions = [session] if session else await _sessions(call, project)
+        counters: Counter[str] = Counter()
+        for name in sessions:
+            answer = await call(MAINTENANCE, project=project, session_id=name)
+            counters.update({name: value for name, value in answer.items() if type(value) is int})
+        done.append(_project_report(project, sessions, Counter(), counters))
+    return done
+
+
+async def _projects(call: RemoteTools) -> list[str]:
+    """Return the projects that the key may use."""
+    found: list[str] = []
+    after = ""
+    while True:
+        page = await call("file_projects", after=after, limit=100)
+        found += page["projects"]
+        after = page["next_cursor"]
+        if not after:
+            return found
+
+
+async def _sessions(call: RemoteTools, project: str) -> list[str]:
+    found = await call.list_all("memory_list_sessions", "sessions", project=project)
+    return [one["session_id"] for one in found]
+
+
+def _project_report(
+    project: str,
+    sessions: list[str],
+    found: Counter[str],
+    counters: Counter[str],
+    tenant: str = "",
+) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "project": project,
+        "sessions": len(sessions),
+        "differences": dict(sorted((+found).items())),
+        "maintained": dict(sorted((+counters).items())),
+    }
+
+
+def _maintain_here(
+    settings: Settings,
+    project: str | None,
+    session: str | None,
+    tenant: str | None,
+    all_tenants: bool,
+    *,
+    check: bool,
+    rebuild: bool,
+) -> list[dict[str, Any]]:
+    """Maintain, compare or rebuild in the data folder or the database itself."""
 
     async def work(database: Database) -> list[dict[str, Any]]:
         owners = (
@@ -70,19 +151,7 @@ def maintain(
             async for scope in scopes_of(database, owner, project)
         ]
 
-    done = with_database(settings, work)
-    if not done and not all_tenants:
-        raise not_found(
-            "nothing is stored here for this key",
-            recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
-        )
-    difference_count = sum(sum(one["differences"].values()) for one in done)
-    if as_json:
-        print(orjson.dumps({"projects": done, "differences": difference_count}).decode())
-    else:
-        _print_report(done, check=check, rebuild=rebuild)
-    if check and difference_count:
-        sys.exit(1)
+    return with_database(settings, work)
 
 
 class _Maintenance:
@@ -112,13 +181,7 @@ class _Maintenance:
             for session in sessions:
                 done = await run_tool(self._tool, scope, {"session_id": session})
                 counters.update({name: value for name, value in done.items() if type(value) is int})
-        return {
-            "tenant": scope.tenant.hex(),
-            "project": scope.project,
-            "sessions": len(sessions),
-            "differences": dict(sorted((+found).items())),
-            "maintained": dict(sorted((+counters).items())),
-        }
+        return _project_report(scope.project, sessions, found, counters, scope.tenant.hex())
 
     async def _compare(
         self, scope: Scope, sessions: list[str], *, full: bool, fix: bool

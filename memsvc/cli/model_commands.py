@@ -15,7 +15,8 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embeddings import embedder
 from memsvc.adapters.models import reranker
 from memsvc.adapters.options import EMBEDDINGS_OFF, RERANK_OFF, EmbeddingOptions, RerankOptions
-from memsvc.cli.options import settings_file, settings_of, with_database
+from memsvc.cli.options import settings_file, with_database
+from memsvc.cli.settings_option import new_settings_option
 from memsvc.cli.tool_client import Config, DataDir, command_group
 from memsvc.core.errors import invalid
 from memsvc.core.ports import Embedder
@@ -78,7 +79,7 @@ def use_embeddings(
     runs in the server and sends nothing. Run again, it resumes. Nothing is written where the model
     does not answer as it should.
     """
-    options = settings_of(config, data_dir=data_dir).embeddings
+    options = new_settings_option(config, data_dir).embeddings
     chosen = {"api_key": "", "folder": "", "document_prefix": "", "question_prefix": ""}
     is_url = source.startswith(("http://", "https://"))
     if source == BUNDLED:
@@ -186,7 +187,7 @@ def _updated_settings(
 
     Raises INVALID_ARGUMENT where the environment sets one of them, as that counts more.
     """
-    settings = settings_of(config, data_dir=data_dir)
+    settings = new_settings_option(config, data_dir)
     before = getattr(settings, section)
     changes = {name: value for name, value in values.items() if getattr(before, name) != value}
     for name in changes:

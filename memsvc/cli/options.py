@@ -10,7 +10,7 @@ from typer import Option, prompt
 
 from memsvc import database_setup
 from memsvc.adapters.clock import SystemClock
-from memsvc.core.errors import invalid, permission_denied
+from memsvc.core.errors import invalid, not_found, permission_denied
 from memsvc.core.paths import check_project
 from memsvc.core.scope import TENANT_BYTES, Permission, Scope
 from memsvc.folder_key import list_legacy_keys, visible_key_file
@@ -20,7 +20,7 @@ from memsvc.package_files import default_config
 from memsvc.settings import Settings, load
 from memsvc.store import keys, projects
 from memsvc.store.database import Database
-from memsvc.variables import KEY_VARIABLE
+from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 Answer = TypeVar("Answer")
 SETTINGS_FILE: Final = "memsvc.yaml"
@@ -45,6 +45,17 @@ def settings_of(config: Path | None, **overrides: Any) -> Settings:
     file = settings_file(config, overrides.get("data_dir"))
     user_files = [file] if config is None and os.access(file, os.F_OK) else []
     return load(config or default_config(), os.environ, *user_files, **overrides)
+
+
+def check_database(settings: Settings) -> Settings:
+    """Return the settings; raise NOT_FOUND where the data folder has no database yet."""
+    if database_setup.database_exists(settings):
+        return settings
+    raise not_found(
+        f"there is no memory in {settings.data_dir.absolute()}",
+        recovery=f"start one with `memsvc serve`, or name a server with --url or {URL_VARIABLE},"
+        " or another folder with --data-dir",
+    )
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:

@@ -2,14 +2,15 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 from typer import Option
 
 from memsvc import database_setup, serve, serve_worker
 from memsvc.cli.options import settings_of
-from memsvc.cli.settings_option import using_settings
-from memsvc.cli.tool_client import Config, DataDir
+from memsvc.cli.settings_option import new_settings_option
+from memsvc.cli.tool_client import CommandOutput, Config, DataDir, Json, show, with_options
 from memsvc.core.errors import invalid
 from memsvc.settings import Settings
 from memsvc.store.revisions import Revisions
@@ -25,7 +26,7 @@ def serve_command(
     serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line)
 
 
-@using_settings
+@partial(with_options, make=new_settings_option)
 def worker_command(settings: Settings) -> None:
     """Run jobs, and nothing else, on the same settings as the server."""
     serve_worker.run(settings, _print_line)
@@ -36,7 +37,7 @@ def _print_line(text: str) -> None:
         print(text, flush=True)
 
 
-@using_settings
+@partial(with_options, make=new_settings_option)
 def migrate(
     settings: Settings,
     down_to: Annotated[
@@ -46,6 +47,7 @@ def migrate(
         bool,
         Option("--even-with-loss", help="Go back though tables or columns go that hold something."),
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Bring the database to the newest revision, or back to an older one.
 
@@ -61,10 +63,9 @@ def migrate(
             from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
 
             done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
-            print("undone:", ", ".join(done) or "nothing")
+            output = CommandOutput({"undone": done}, [f"undone: {', '.join(done) or 'nothing'}"])
         else:
             done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
-            print(
-                "applied:",
-                ", ".join(done) or f"nothing, {Revisions.read_package().head} is the newest",
-            )
+            none = f"nothing, {Revisions.read_package().head} is the newest"
+            output = CommandOutput({"applied": done}, [f"applied: {', '.join(done) or none}"])
+    show(output, as_json=as_json)

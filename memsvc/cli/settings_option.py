@@ -1,16 +1,77 @@
-"""Options by which a command of this machine gets its settings."""
+"""Where a command finds the memory: on a server, or in a data folder or database of its own."""
 
+import asyncio
+import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from memsvc.cli.options import settings_of
-from memsvc.cli.tool_client import Config, DataDir, with_options
+from memsvc.cli.options import check_database, settings_of
+from memsvc.cli.tool_client import (
+    CommandTarget,
+    Config,
+    DataDir,
+    Url,
+    run_calls,
+    server_of,
+    with_options,
+)
+from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
+from memsvc.core.scope import ALL_PROJECTS
 from memsvc.settings import Settings
+from memsvc.variables import URL_VARIABLE
+
+DATA_DIR_VARIABLE = "MEMSVC_DATA_DIR"
 
 
-def using_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose first parameter is the settings, which its options name."""
-    return with_options(function, _settings_of_options)
+@frozen
+class CommandPlace:
+    """The memory that a command works on: that of a server or, without one, a database."""
+
+    server: str | None
+    config: Path | None = None
+    data_dir: Path | None = None
+
+    def call(self, tool: str, *, project: str = ALL_PROJECTS, **arguments: Any) -> dict[str, Any]:
+        """Return the answer of a tool of the server."""
+        assert self.server is not None
+        target = CommandTarget(self.server, project)
+        return asyncio.run(run_calls(target, lambda call: call(tool, **arguments)))
+
+    def settings(self, *, create: bool = False) -> Settings:
+        """Return the settings of a command that opens the data folder or the database itself.
+
+        Raises INVALID_ARGUMENT where a server was named and no database, and NOT_FOUND where the
+        data folder has no database yet, unless the command may `create` one.
+        """
+        settings = settings_of(self.config, data_dir=self.data_dir)
+        is_typed = self.server != os.environ.get(URL_VARIABLE)
+        has_folder = bool(settings.database.url or os.environ.get(DATA_DIR_VARIABLE))
+        if self.server and (is_typed or not has_folder):
+            raise invalid(
+                f"the server at {self.server} cannot do this: it needs the data folder or the"
+                " database itself",
+                recovery="name the folder with --data-dir, or the database with database.url",
+            )
+        return settings if create else check_database(settings)
 
 
-def _settings_of_options(config: Config = None, data_dir: DataDir = None) -> Settings:
-    return settings_of(config, data_dir=data_dir)
+def place_of(url: Url = None, config: Config = None, data_dir: DataDir = None) -> CommandPlace:
+    """Return the place that the options of a command name."""
+    return CommandPlace(server_of(url, data_dir, config), config, data_dir)
+
+
+def using_place(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose first parameter is the place, which its options name."""
+    return with_options(function, place_of)
+
+
+def settings_option(config: Config = None, data_dir: DataDir = None) -> Settings:
+    """Return the settings of a command that needs a database which is there already."""
+    return place_of(os.environ.get(URL_VARIABLE), config, data_dir).settings()
+
+
+def new_settings_option(config: Config = None, data_dir: DataDir = None) -> Settings:
+    """Return the settings of a command that may create the database."""
+    return place_of(os.environ.get(URL_VARIABLE), config, data_dir).settings(create=True)

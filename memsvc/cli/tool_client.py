@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -111,11 +112,15 @@ class RemoteTools:
     @asynccontextmanager
     async def download(self, path: str, **request: Any) -> AsyncIterator[httpx.Response]:
         """Open a response, which may be larger than memory; raise the error that it failed with."""
-        async with self.http.stream("GET", path, **request) as response:
+        opened = self.http.send(self.http.build_request("GET", path, **request), stream=True)
+        response = await self._receive(opened)
+        try:
             if response.is_error:
                 await response.aread()
                 raise failure(response)
             yield response
+        finally:
+            await response.aclose()
 
     def content_path(self, path: str) -> str:
         """Return the path of a file's bytes."""
@@ -123,16 +128,20 @@ class RemoteTools:
 
     async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Send a request and return its response; raise the error that it failed with."""
+        response = await self._receive(self.http.request(method, path, **request))
+        if response.is_error:
+            raise failure(response)
+        return response
+
+    async def _receive(self, answer: Awaitable[httpx.Response]) -> httpx.Response:
+        """Return an answer; raise UNAVAILABLE where there is none."""
         try:
-            response = await self.http.request(method, path, **request)
+            return await answer
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise unavailable(
                 f"no answer from {self.http.base_url} ({type(error).__name__})",
                 recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` runs there",
             ) from error
-        if response.is_error:
-            raise failure(response)
-        return response
 
 
 def failure(response: httpx.Response) -> MemsvcError:
@@ -166,6 +175,8 @@ class CommandTarget:
     as_json: bool = False
     use_folder_key: bool = False
     """Opens the data folder by its own key, whatever MEMSVC_API_KEY is."""
+    create: bool = False
+    """Makes the database where the data folder has none yet."""
 
 
 @asynccontextmanager
@@ -179,7 +190,10 @@ async def connected(target: CommandTarget) -> AsyncIterator[httpx.AsyncClient]:
     from memsvc.cli.embedded_service import opened  # noqa: PLC0415 - loads the whole server
 
     async with (
-        opened(target.config, target.data_dir, key) as (transport, folder_key),
+        opened(target.config, target.data_dir, key, create=target.create) as (
+            transport,
+            folder_key,
+        ),
         client("http://localhost", folder_key, transport) as http,
     ):
         yield http
@@ -198,13 +212,8 @@ def environment_key() -> str:
     return key
 
 
-def client(
-    url: str, key: str, transport: httpx.AsyncBaseTransport | None = None
-) -> httpx.AsyncClient:
-    """Return a client of the server at a URL, which may be that of its MCP endpoint, with a key.
-
-    Raises INVALID_ARGUMENT for what is no such URL.
-    """
+def check_url(url: str) -> None:
+    """Raise INVALID_ARGUMENT for what is no URL of a server."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -212,6 +221,16 @@ def client(
         usable = False
     if not usable:
         raise invalid(f"{url} is no URL of a server", recovery="such as http://127.0.0.1:8080")
+
+
+def client(
+    url: str, key: str, transport: httpx.AsyncBaseTransport | None = None
+) -> httpx.AsyncClient:
+    """Return a client of the server at a URL, which may be that of its MCP endpoint, with a key.
+
+    Raises INVALID_ARGUMENT for what is no such URL.
+    """
+    check_url(url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     base_url = url.rstrip("/").removesuffix("/mcp")
     return httpx.AsyncClient(
@@ -250,6 +269,15 @@ target_of = target_of_project()
 Command = Callable[..., Awaitable[CommandOutput]]
 Lines = Callable[[Any], Iterable[str]]
 Answer = TypeVar("Answer")
+
+
+def stores(function: Command, only_reads_with: str = "") -> Command:
+    """Mark a command that stores something, so that it makes the database if there is none.
+
+    With the option `only_reads_with` it only reads.
+    """
+    vars(function)["only_reads_with"] = only_reads_with
+    return function
 
 
 @frozen
@@ -348,7 +376,11 @@ def as_command(
     of `target_of_options`.
     """
 
+    unless = getattr(function, "only_reads_with", None)
+
     def run(target: CommandTarget, /, **options: Any) -> None:
+        create = unless is not None and not options.get(unless)
+        target = replace(target, create=create)
         answer = asyncio.run(run_calls(target, partial(function, **options)))
         show(answer, as_json=target.as_json, project=target.project)
 

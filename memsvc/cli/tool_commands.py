@@ -17,6 +17,7 @@ from memsvc.cli.tool_client import (
     local_bytes,
     option,
     rows,
+    stores,
     target_of_project,
     text,
     tool_command,
@@ -29,6 +30,7 @@ MEMORY: Final = argument("memory", "The id of a memory.", to="memory_id")
 User = Annotated[str, Argument(help="The user.")]
 
 
+@stores
 async def add_memories(
     call: RemoteTools,
     user: User,
@@ -102,6 +104,7 @@ DOCUMENT_OR_ROOT: Final = argument("document", DOCUMENT_HELP, default="root", to
 VERSION: Final = argument("version")
 
 
+@stores
 async def write_document(
     call: RemoteTools,
     document: Annotated[str, Argument(help=DOCUMENT_HELP, metavar="ID")],
@@ -192,6 +195,7 @@ BOARD: Final = (
 )
 
 
+@stores
 async def update_board(
     call: RemoteTools,
     user: User,

@@ -63,7 +63,8 @@ def test_a_key_is_made_at_the_server_that_the_environment_names(
     place = {"MEMSVC_URL": served.url, "MEMSVC_DATA_DIR": str(fresh)} | SHIPPED
     made = typed("key", "create", "--label", "where", MEMSVC_API_KEY=first, **place)
     assert made.returncode == 0, made.stderr
-    key, _, where = (line.split(None, 1) for line in made.stdout.splitlines())
+    key, _, tenant, where = (line.split(None, 1) for line in made.stdout.splitlines())
+    assert tenant[1].endswith(", whose data it opens")
     assert where == ["made", f"at {served.url}"]
     assert typed("turns", "ls", MEMSVC_API_KEY=key[1], **place).returncode == 0
     assert "\twhere\t" in typed("key", "list", MEMSVC_API_KEY=key[1], **place).stdout

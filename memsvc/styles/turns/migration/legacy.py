@@ -33,7 +33,7 @@ FRAMES_MAX = 10_000
 """Frames of a packed file: maintenance adds at most one an hour, to a past day."""
 REPORT_LIMIT = 100
 
-_ARCHIVED = ".zst"
+ARCHIVED = ".zst"
 _LEGACY = re.compile(r"(log|context|memory_facts|meta|legacy[A-Za-z0-9_.-]*)\.jsonl?\Z")
 _GENERATED = frozenset(
     {".abstract", ".overview", "watermarks.json", "metrics.json", "latest_compact_pointer.json"}
@@ -124,6 +124,16 @@ def read(files: Mapping[str, bytes]) -> LegacyRecords:
     return result
 
 
+def unpack(name: str, content: bytes) -> bytes:
+    """Return the content of a file, which is packed if its name says so.
+
+    Raises ValueError, with the reason, for what cannot be unpacked.
+    """
+    if not name.endswith(ARCHIVED):
+        return content
+    return decompress(content, bytes_max=FILE_BYTES_MAX, frames_max=FRAMES_MAX)
+
+
 def record_timestamp(value: Any, now: datetime) -> datetime | None:
     """Return the timestamp of a record, not later than now; None where it cannot be read."""
     try:
@@ -135,7 +145,7 @@ def record_timestamp(value: Any, now: datetime) -> datetime | None:
 
 def _order(name: str) -> tuple[int, str]:
     """Return a sort key: canonical files before others, each kind in order of its days."""
-    shard = name.removesuffix(_ARCHIVED)
+    shard = name.removesuffix(ARCHIVED)
     if name.startswith(("events/raw/", "events/archive/")):
         return 0, shard.rpartition("/")[2] + shard
     return (2 if _LEGACY.match(name) else 3 if name.startswith("runtime/") else 1), shard
@@ -145,8 +155,7 @@ def _read_records(
     name: str, content: bytes, broken: list[InvalidRecord]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        if name.endswith(_ARCHIVED):
-            content = decompress(content, bytes_max=FILE_BYTES_MAX, frames_max=FRAMES_MAX)
+        content = unpack(name, content)
     except ValueError as error:
         broken.append(InvalidRecord(name, 0, str(error)))
         return
