@@ -2,14 +2,16 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import typer
 from typer import Argument, Option
 
-from memsvc.cli.main import fail
+from memsvc.cli.main import EXAMPLES, HELP_OPTIONS, fail, with_examples
 from memsvc.cli.tool_client import (
+    OR_STDIN,
     CommandOutput,
     CommandTarget,
     Json,
@@ -22,10 +24,12 @@ from memsvc.cli.tool_client import (
     show,
     stores,
     text,
+    text_or_stdin,
     tool_command,
 )
 from memsvc.core.errors import MemsvcError, SettingsError, invalid
 from memsvc.styles.knowledge.guide import guide as documentation
+from memsvc.styles.knowledge.guide import is_operation
 from memsvc.variables import URL_VARIABLE
 
 Db = Annotated[str | None, Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
@@ -40,7 +44,7 @@ EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 @stores
 async def remember(
     call: RemoteTools,
-    content: Annotated[str, Argument(help="What to remember.")],
+    content: Annotated[str, Argument(help=f"What to remember{OR_STDIN}", callback=text_or_stdin)],
     tags: Annotated[str | None, Option(help="Commas between them.")] = None,
     category: Annotated[str | None, Option(help="What kind of block it is.")] = None,
     cue: Annotated[str | None, Option(help="When it should come to mind.")] = None,
@@ -78,7 +82,10 @@ def guide(
     as_json: Json = False,
 ) -> None:
     """Show documentation for a specific operation, or the full overview; no database is needed."""
-    show(CommandOutput({"text": documentation(method)}, [documentation(method)]), as_json=as_json)
+    if method is not None and not is_operation(method):
+        raise typer.BadParameter(documentation(method), param_hint="METHOD")
+    card = documentation(method)
+    show(CommandOutput({"text": card}, [card]), as_json=as_json)
 
 
 def _words(text: str | None) -> list[str] | None:
@@ -143,7 +150,7 @@ GROUP: Final = {
         "elfmem_edit",
         "Change the content or the cue of a block.",
         BLOCK,
-        argument("content", "The new content.", default=None),
+        argument("content", f"The new content{OR_STDIN}", default=None, is_text=True),
         option("cue", "The new cue."),
         lines=text("summary"),
     ),
@@ -219,19 +226,35 @@ def serve(db: Db = None, config: Config = None) -> None:
     serve_knowledge(folder_of(db), config)
 
 
+NAMES: Final[dict[str, Callable[..., Any]]] = {**MAIN, **GROUP, "guide": guide, "serve": serve}
 commands = command_group(
-    {**MAIN, **GROUP, "guide": guide, "serve": serve},
+    NAMES,
     command_target,
     name="elfmem",
     help="Adaptive memory for AI agents.",
+    add_completion=True,
+    context_settings=HELP_OPTIONS,
     pretty_exceptions_enable=False,
 )
+
+
+def program() -> Any:
+    """Return the command `elfmem`, whose help pages have examples."""
+    examples = {
+        name: EXAMPLES[next(path for path in _paths(name) if path in EXAMPLES)] for name in NAMES
+    }
+    return with_examples(typer.main.get_command(commands), "elfmem", examples)
+
+
+def _paths(name: str) -> Iterable[str]:
+    """Return the paths under which the example of a command may be, the most special one first."""
+    return f"elfmem {name}", f"knowledge {name}", name
 
 
 def main() -> None:
     """Run the command; a failure prints a line or two on stderr, without a traceback."""
     try:
-        commands()
+        program()()
     except SettingsError as error:
         fail(error.errors, "see docs/configuration.md", status=2)
     except MemsvcError as error:

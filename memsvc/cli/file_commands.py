@@ -10,6 +10,7 @@ from rich.progress import Progress
 from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
+    OR_STDIN,
     CommandOutput,
     RemoteTools,
     argument,
@@ -66,15 +67,20 @@ async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
 @stores
 async def put(
     call: RemoteTools,
+    source: Annotated[str, Argument(help=f"A local file{OR_STDIN}")],
     path: FilePath,
-    source: Annotated[Path, Argument(help="A local file; - for standard input.", allow_dash=True)],
     append: Annotated[bool, Option("--append", help="Add to the end of the file.")] = False,
     create_only: Annotated[
         bool, Option("--create-only", help="Fail if the file is there.")
     ] = False,
 ) -> CommandOutput:
-    """Write a local file, or standard input, to a path."""
-    content = local_bytes(source)
+    """Write a local file, or standard input, to a path.
+
+    The two may be the other way round where only the second is a local file, or -.
+    """
+    if not _is_local(source) and _is_local(path):
+        source, path = path, source
+    content = local_bytes(Path(source))
     headers = {"Content-Type": "application/octet-stream", "Content-Length": str(len(content))}
     if create_only:
         headers["If-None-Match"] = "*"
@@ -92,6 +98,10 @@ async def put(
         )
     body = response.json()
     return CommandOutput(body, [f"{body['bytes_written']} bytes written to {path}"])
+
+
+def _is_local(source: str) -> bool:
+    return source == "-" or Path(source).is_file()
 
 
 commands = command_group(

@@ -6,7 +6,7 @@ Each command is loaded when it is used: a server takes seconds to load, a call o
 import gc
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import iscoroutinefunction
 from io import TextIOWrapper
@@ -144,6 +144,94 @@ COMMANDS: Final = {
 `memsvc --help` loads none of them.
 """
 HIDDEN: Final = frozenset({"docs"})
+EXAMPLES: Final = {
+    "serve": "--port 8080",
+    "worker": "--config memsvc.yaml",
+    "migrate": "--config memsvc.yaml",
+    "db archive": "/mnt/backups/memsvc",
+    "db backup": "/mnt/backups/memsvc --keep 7",
+    "db backups": "/mnt/backups/memsvc",
+    "db restore": "/mnt/backups/memsvc --data-dir restored --at 2026-01-31T12:00:00Z",
+    "db distribute": "--config memsvc.yaml --dry-run",
+    "stdio": "--tools agent,knowledge",
+    "structured-memory": "--all-tools",
+    "key create": "--label laptop --permission read",
+    "key list": "--json",
+    "key revoke": "3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+    "key rotate": "3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31 --overlap-hours 48",
+    "key adopt": "3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31 --data-dir .memsvc",
+    "calls": "--status error --since 2026-01-31T12:00:00Z",
+    "jobs list": "--state failed",
+    "jobs retry": "4711",
+    "jobs drop": "4711 4712",
+    "doctor": "--url http://127.0.0.1:8080",
+    "embeddings use": "ollama --model nomic-embed-text",
+    "embeddings off": "--data-dir .memsvc",
+    "reranker use": "cohere --key-env CO_API_KEY",
+    "reranker off": "--data-dir .memsvc",
+    "maintain": "--check --data-dir .memsvc",
+    "audit": "mem0.json --show",
+    "purge": "user alex --project '*' --dry-run",
+    "usage": "--project '*'",
+    "import": "old/memory --dry-run",
+    "export": "memory.tar.gz",
+    "restore": "memory.tar.gz --check",
+    "shadow-report": "--project garden",
+    "files ls": "/notes --depth 2",
+    "files cat": "/notes/trip.md",
+    "files put": "trip.md /notes/trip.md",
+    "files rm": "/notes --recursive",
+    "files mv": "/notes/trip.md /notes/oshima.md",
+    "files search": "'ferry to Oshima' --limit 3",
+    "files versions": "/notes/trip.md",
+    "turns ls": "--project garden",
+    "turns show": "holiday --last 10",
+    "turns facts": "holiday --user ada --past",
+    "turns correct": "holiday 2f097a9a63da --value Kiel",
+    "turns forget": "holiday --query 'my address' --user ada",
+    "turns recall": "holiday 'How should I travel?' --user ada",
+    "install": "claude-code --url http://127.0.0.1:8080 --dry-run",
+    "hook": "prompt --host claude-code",
+    "remember": "'The user prefers dark mode' --tags ui",
+    "recall": "'which mode' --top-k 3",
+    "status": "--json",
+    "outcome": "2f097a9a63da4c6e,9b1f0c8e2d7a4f35 0.9",
+    "curate": "--json",
+    "guide": "recall",
+    "knowledge edit": "2f097a9a63da4c6e 'The user prefers light mode'",
+    "knowledge forget": "2f097a9a63da4c6e",
+    "knowledge ls": "--tag ui",
+    "knowledge inbox": "--max 20",
+    "knowledge dream": "--json",
+    "knowledge connect": "2f097a9a63da4c6e 9b1f0c8e2d7a4f35 --relation supports",
+    "knowledge disconnect": "2f097a9a63da4c6e 9b1f0c8e2d7a4f35",
+    "elfmem serve": "--db ./memory",
+    "memories add": "alex 'I am a vegetarian.'",
+    "memories search": "alex 'what does Alex eat'",
+    "memories ls": "alex --limit 20",
+    "memories history": "alex 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+    "memories update": "alex 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31 'Is a vegan'",
+    "memories rm": "alex 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+    "notebook tree": "--project garden",
+    "notebook read": "root",
+    "notebook write": "root root.md",
+    "notebook edit": "root 'roses' 'tulips'",
+    "notebook mv": "roses garden",
+    "notebook search": "'when to plant tulips'",
+    "notebook history": "root",
+    "notebook restore": "root 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+    "notebook split": "root --apply",
+    "whiteboard ls": "--user bo",
+    "whiteboard show": "bo trip --as-of 2026-01-31T12:00:00Z",
+    "whiteboard update": "bo trip 'We meet in Nara.'",
+    "whiteboard history": "bo trip",
+    "whiteboard restore": "bo trip 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+    "whiteboard rm": "bo trip",
+    "version": "--json",
+    "docs": ".",
+}
+"""Arguments of an example of each command, which its help shows."""
+HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class _Commands(TyperGroup):
@@ -178,10 +266,35 @@ def loaded(name: str) -> Any:
     command = typer.main.get_command(found)
     command.name = name
     command.help = command.help or COMMANDS[name][1]
+    examples = {
+        path.removeprefix(name).strip(): arguments
+        for path, arguments in EXAMPLES.items()
+        if path.split(" ")[0] == name
+    }
+    return with_examples(command, f"memsvc {name}", examples)
+
+
+def with_examples(command: Any, typed: str, examples: Mapping[str, str]) -> Any:
+    """Return a command or group whose help, and that of its commands, ends with their examples."""
+    if not examples:
+        return command
+    if set(examples) == {""}:
+        command.epilog = f"Example: {typed} {examples['']}"
+        return command
+    lines = {name: f"{typed} {name} {arguments}" for name, arguments in examples.items()}
+    for name, line in lines.items():
+        command.commands[name].epilog = f"Example: {line}"
+    command.epilog = "\n\n".join(["Examples:", *lines.values()])
     return command
 
 
-commands = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+commands = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=HELP_OPTIONS,
+    epilog="Example: memsvc remember 'The user prefers dark mode'",
+)
 
 
 def _print_version(value: bool) -> None:

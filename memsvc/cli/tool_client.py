@@ -27,6 +27,7 @@ CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
 """Decimal places that are printed; JSON has all of them."""
 PAGE_MAX: Final = 500
+OR_STDIN: Final = "; - for standard input."
 _annotated: Any = Annotated
 
 Config = Annotated[Path | None, Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
@@ -295,9 +296,14 @@ def argument(
     default: Any = inspect.Parameter.empty,
     to: str = "",
     metavar: str | None = None,
+    is_text: bool = False,
 ) -> ToolOption:
-    """Return an argument of a command, required unless it has a default."""
-    annotation = _annotated[str, Argument(help=help_text, metavar=metavar)]
+    """Return an argument of a command, required unless it has a default.
+
+    One that `is_text` is read from standard input for `-`.
+    """
+    callback = text_or_stdin if is_text else None
+    annotation = _annotated[str, Argument(help=help_text, metavar=metavar, callback=callback)]
     return _tool_option(name, default, annotation, to)
 
 
@@ -360,7 +366,7 @@ def command_group(
     **more: Any,
 ) -> Typer:
     """Return a group of these commands, of which those that await use tools; see `as_command`."""
-    group = Typer(no_args_is_help=True, **more)
+    group = Typer(no_args_is_help=True, **{"add_completion": False} | more)
     for name, function in commands.items():
         uses_tools = inspect.iscoroutinefunction(function)
         group.command(name)(as_command(function, target_of_options) if uses_tools else function)
@@ -419,6 +425,16 @@ async def run_calls(
         except MemsvcError as error:
             failed = error  # raised outside the app, whose task groups would wrap it
     raise failed
+
+
+def text_or_stdin(text: str | None) -> str | None:
+    """Return the text that was typed; for `-` standard input, without its last newline."""
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise invalid("standard input is not UTF-8 text") from error
 
 
 def local_bytes(source: Path) -> bytes:

@@ -8,6 +8,7 @@ import orjson
 from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
+    OR_STDIN,
     CommandOutput,
     RemoteTools,
     argument,
@@ -20,6 +21,7 @@ from memsvc.cli.tool_client import (
     stores,
     target_of_project,
     text,
+    text_or_stdin,
     tool_command,
 )
 from memsvc.core.errors import invalid
@@ -34,8 +36,13 @@ User = Annotated[str, Argument(help="The user.")]
 async def add_memories(
     call: RemoteTools,
     user: User,
-    text: Annotated[str | None, Argument(help="What the user said.")] = None,
-    messages: Annotated[Path | None, Option(help="A JSON file: a list of {role, content}.")] = None,
+    text: Annotated[
+        str | None, Argument(help=f"What the user said{OR_STDIN}", callback=text_or_stdin)
+    ] = None,
+    messages: Annotated[
+        Path | None,
+        Option(help=f"A JSON file: a list of {{role, content}}{OR_STDIN}", allow_dash=True),
+    ] = None,
 ) -> CommandOutput:
     """Extract memories from a conversation and store them."""
     if (text is None) == (messages is None):
@@ -44,9 +51,7 @@ async def add_memories(
         conversation = [{"role": "user", "content": text}]
     else:
         try:
-            conversation = orjson.loads(messages.read_bytes())
-        except OSError as error:
-            raise invalid(f"cannot read {messages}: {error.strerror}") from error
+            conversation = orjson.loads(local_bytes(messages))
         except orjson.JSONDecodeError as error:
             raise invalid(f"{messages} is not JSON") from error
     body = await call("memories_add", user_id=user, messages=conversation)
@@ -94,6 +99,14 @@ memories = command_group(
             MEMORY,
             lines=rows("results", "at", "event", "origin", "memory"),
         ),
+        "update": tool_command(
+            "memories_update",
+            "Change the text of a memory; its history keeps the old one.",
+            USER,
+            MEMORY,
+            argument("text", f"The new text{OR_STDIN}", is_text=True, to="memory"),
+            lines=text("memory"),
+        ),
         "rm": remove_memories,
     }
 )
@@ -140,8 +153,8 @@ notebook = command_group(
             "edit_document",
             "Replace a text that occurs exactly once in a document.",
             DOCUMENT,
-            argument("old_text"),
-            argument("new_text"),
+            argument("old_text", "The text to replace."),
+            argument("new_text", f"What it says instead{OR_STDIN}", is_text=True),
             lines=text("text"),
         ),
         "mv": tool_command(
@@ -200,7 +213,7 @@ async def update_board(
     call: RemoteTools,
     user: User,
     conversation: Annotated[str, Argument(help="The conversation.")],
-    content: Annotated[str, Argument(help="What was said.")],
+    content: Annotated[str, Argument(help=f"What was said{OR_STDIN}", callback=text_or_stdin)],
     role: Annotated[str, Option(help="Who said it.")] = "user",
 ) -> CommandOutput:
     """Update a board with a message."""
@@ -265,8 +278,8 @@ calls = as_command(
         option("surface", "Only calls that came this way: mcp, rest, pipe."),
         option("key_label", "Only calls of keys of this label."),
         option("session", "Only calls that named this session.", to="session_id"),
-        option("since", "Only calls from 2026-01-05T12:00:00Z on, or so."),
-        option("until", "Only calls before this time."),
+        option("since", "Only calls from this time on, such as 2026-01-31T12:00:00Z."),
+        option("until", "Only calls before this time, given likewise."),
         option("limit", "So many at the most.", int, 50, min=1, max=100_000),
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
@@ -281,8 +294,12 @@ COUNTS: Final = (
 
 
 def _usage(body: Any) -> Iterable[str]:
-    total = [] if len(body["projects"]) == 1 else [{"project": "*"} | body["total"]]
-    table = [row | {"calls": sum(row["calls"].values())} for row in (*body["projects"], *total)]
+    names = {ALL_PROJECTS: "(no project)"}
+    projects = [
+        row | {"project": names.get(row["project"], row["project"])} for row in body["projects"]
+    ]
+    total = [] if len(projects) == 1 else [{"project": "(all together)"} | body["total"]]
+    table = [row | {"calls": sum(row["calls"].values())} for row in (*projects, *total)]
     yield "\t".join(("project", *COUNTS, "calls"))
     yield from columns(table, "project", *COUNTS, "calls")
     yield from (

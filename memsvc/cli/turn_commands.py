@@ -8,9 +8,16 @@ import orjson
 import zstandard
 from typer import Argument, Option
 
-from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, command_group
+from memsvc.cli.tool_client import (
+    OR_STDIN,
+    CommandOutput,
+    RemoteTools,
+    columns,
+    command_group,
+    text_or_stdin,
+)
 from memsvc.core.errors import not_found
-from memsvc.core.items import role_of, text_of
+from memsvc.core.items import message_at, role_of, text_of
 from memsvc.core.paths import decode_segment, encode_segment
 
 Session = Annotated[str, Argument(help="The session.")]
@@ -32,7 +39,10 @@ async def ls(call: RemoteTools) -> CommandOutput:
         if entry["type"] == "DIRECTORY"
     ]
     sessions.sort(key=lambda session: session["updated_at"], reverse=True)
-    return CommandOutput({"sessions": sessions}, columns(sessions, "updated_at", "session"))
+    header = ["updated_at\tsession"] if sessions else []
+    return CommandOutput(
+        {"sessions": sessions}, [*header, *columns(sessions, "updated_at", "session")]
+    )
 
 
 async def show(
@@ -40,7 +50,10 @@ async def show(
     session: Session,
     last: Annotated[int, Option(min=1, help="So many of the last items.")] = 100,
 ) -> CommandOutput:
-    """Show the messages of a session, oldest first: time, turn, role and text of each item."""
+    """Show the messages of a session, oldest first: time, turn, role and text of each item.
+
+    The time is when it was said, where the message gives that, else when it was stored.
+    """
     items: list[dict[str, Any]] = []
     for path in reversed(await _event_files(call, session)):
         items = [*_items(await _bytes(call, path)), *items]
@@ -156,7 +169,9 @@ def _forget_summary(body: dict[str, Any]) -> str:
 async def recall(
     call: RemoteTools,
     session: Session,
-    question: Annotated[str, Argument(help="What a person would say next.")],
+    question: Annotated[
+        str, Argument(help=f"What a person would say next{OR_STDIN}", callback=text_or_stdin)
+    ],
     user: User = None,
 ) -> CommandOutput:
     """Show what the model would get for a question: memory, history and the question, and why."""
@@ -205,8 +220,9 @@ def _items(content: bytes) -> Iterator[dict[str, Any]]:
         event = orjson.loads(line)
         if "item" in event:
             item = event["item"]
+            said_at = message_at(item)
             yield {
-                "time": event["ts"],
+                "time": said_at.isoformat().replace("+00:00", "Z") if said_at else event["ts"],
                 "turn": event["turn_id"],
                 "role": role_of(item),
                 "text": text_of(item),

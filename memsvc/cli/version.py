@@ -1,8 +1,15 @@
 """Command `memsvc version`."""
 
+import json
+from typing import Annotated
+
+from typer import Option
+
 from memsvc.package_files import version
 
 
-def version_command() -> None:
+def version_command(
+    as_json: Annotated[bool, Option("--json", help="Answer with JSON.")] = False,
+) -> None:
     """Print the version."""
-    print(f"memsvc {version()}")
+    print(json.dumps({"version": version()}) if as_json else f"memsvc {version()}")

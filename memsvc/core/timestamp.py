@@ -10,6 +10,9 @@ from memsvc.core.errors import MemsvcError, invalid
 
 YEARS: Final = range(1970, 9999)
 """Years that any database and any time zone can represent."""
+TIME_FORMS: Final = (
+    "a time as in RFC 3339, such as 2026-01-31T12:00:00Z, or seconds or milliseconds since 1970"
+)
 
 
 def _in_range(timestamp: datetime) -> datetime:
@@ -91,7 +94,4 @@ def parse_timestamp(text: str, name: str) -> datetime | None:
 
 def unreadable_time(name: str) -> MemsvcError:
     """Return the error for a time that cannot be read, by the name of its field."""
-    return invalid(
-        f"{name} must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z, or seconds or"
-        " milliseconds since 1970"
-    )
+    return invalid(f"{name} must be {TIME_FORMS}")

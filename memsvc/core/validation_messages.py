@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from pydantic_core import ErrorDetails
 
+from memsvc.core.timestamp import TIME_FORMS
+
 _PLAIN: Final[Mapping[str, str]] = {
     "missing": "is required",
     "string_type": "must be a string",
@@ -35,6 +37,16 @@ _PLAIN: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("uuid_parsing", "uuid_type"),
         "is not an id, which looks like 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+    ),
+    **dict.fromkeys(
+        (
+            "datetime_type",
+            "datetime_parsing",
+            "datetime_from_date_parsing",
+            "datetime_object_invalid",
+            "timezone_aware",
+        ),
+        f"must be {TIME_FORMS}",
     ),
     "string_pattern_mismatch": "must match {pattern}",
 }

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from memsvc.cli.main import EXAMPLES
 from memsvc.hosts.hook_files import HookFiles
 from tests.e2e.process import Served, typed
 from tests.styles.turns.folders import canonical
@@ -17,7 +19,33 @@ from tests.styles.turns.folders import canonical
 pytestmark = pytest.mark.slow
 
 NOWHERE = "http://127.0.0.1:9"
+SERVERS = {"serve", "stdio", "structured-memory", "elfmem serve"}
+"""What makes a memory in order to serve it, or is a bridge."""
+OTHERS = {"install", "hook", "docs"}
+"""What writes to the folder that it is given, or to a host."""
+STORING = {
+    "files put", "memories add", "notebook write", "whiteboard update", "remember", "key create",
+    "migrate", "worker", "db restore", "embeddings use", "embeddings off", "reranker use",
+    "reranker off",
+}  # fmt: skip
+"""Commands that create the data folder where no server is named."""
+LOCAL_ONLY = {
+    "worker", "migrate", "db archive", "db backup", "db restore", "db distribute", "key adopt",
+    "embeddings use", "embeddings off", "reranker use", "reranker off", "maintain",
+}  # fmt: skip
+"""Commands, as in the examples, that no server can run."""
+
 KEY = "key-of-places"
+
+
+def example(path: str) -> list[str]:
+    """The words of an example, without options that name a place."""
+    words = shlex.split(EXAMPLES[path])
+    for option in ("--data-dir", "--url", "--config"):
+        if option in words:
+            at = words.index(option)
+            del words[at : at + 2]
+    return [*path.split(), *words]
 
 
 @pytest.fixture
@@ -31,9 +59,26 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.keys() - SERVERS - OTHERS))
+def test_no_command_creates_anything_where_a_server_is_named(path: str, empty: Path) -> None:
+    done = typed(*example(path), MEMSVC_URL=NOWHERE, MEMSVC_API_KEY=KEY)
+    assert [*empty.iterdir()] == []
+    if path in LOCAL_ONLY:
+        assert done.returncode == 1
+        assert f"the server at {NOWHERE} cannot do this" in done.stderr
+        assert "--data-dir" in done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.keys() - SERVERS - OTHERS - STORING))
+def test_command_that_only_reads_creates_no_folder(path: str, empty: Path) -> None:
+    done = typed(*example(path), MEMSVC_API_KEY=KEY)
+    assert [*empty.iterdir()] == []
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("path", ["jobs list", "turns ls", "recall", "key list", "usage"])
 def test_folder_without_a_memory_is_refused_with_a_way_out(path: str, empty: Path) -> None:
-    refused = typed(*path.split(), *(["it"] if path == "recall" else []))
+    refused = typed(*example(path))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert f"there is no memory in {empty}/.memsvc" in refused.stderr
     assert "memsvc serve" in refused.stderr

@@ -105,7 +105,7 @@ def test_an_error_is_json_where_the_answer_would_be() -> None:
 def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_path: Path) -> None:
     source = tmp_path / "note.md"
     source.write_bytes("The ferry to Oshima leaves at noon. メモ\n".encode() * 3)
-    assert "bytes written" in said(memsvc("files", "put", "/trip/note.md", str(source)))
+    assert "bytes written" in said(memsvc("files", "put", str(source), "/trip/note.md"))
     assert said(memsvc("files", "cat", "/trip/note.md")).encode() == source.read_bytes()
     assert said(memsvc("files", "cat", "/trip/note.md", "--json")).encode() == source.read_bytes()
     listed = answer(memsvc("files", "ls", "/", "--depth", "2", "--json"))["entries"]
@@ -222,6 +222,111 @@ def test_what_was_is_listed_and_brought_back(memsvc: Command, tmp_path: Path) ->
     assert "Nara" in said(memsvc("whiteboard", "show", "bo", "trip"))
 
 
+@pytest.mark.parametrize("second", ["note.md", "-", "absolute"])
+def test_file_put_in_the_order_of_older_versions_is_stored(
+    shared: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str
+) -> None:
+    (tmp_path / "note.md").write_text("said once")
+    monkeypatch.chdir(tmp_path)
+    source = str(tmp_path / "note.md") if second == "absolute" else second
+    done = fed("said once", ["files", "put", "/older/order.md", source], shared, monkeypatch)
+    assert done == "9 bytes written to /older/order.md\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["remember", "-"], ["knowledge", "inbox"]),
+        (["memories", "add", "zoe", "-"], ["memories", "ls", "zoe"]),
+        (["whiteboard", "update", "zoe", "trip", "-"], ["whiteboard", "show", "zoe", "trip"]),
+        (["files", "put", "-", "/typed/in.md"], ["files", "cat", "/typed/in.md"]),
+        (["notebook", "write", "root", "-"], ["notebook", "read"]),
+    ],
+    ids=" ".join,
+)
+def test_text_given_as_a_dash_is_that_of_standard_input(
+    shared: Served, monkeypatch: pytest.MonkeyPatch, written: list[str], read: list[str]
+) -> None:
+    fed("I am a vegetarian.\n", written, shared, monkeypatch)
+    assert "vegetarian" in fed("", read, shared, monkeypatch)
+
+
+def fed(text: str, arguments: list[str], server: Served, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what a command prints that reads this text from standard input."""
+    monkeypatch.setenv("MEMSVC_URL", server.url)
+    monkeypatch.setenv("MEMSVC_API_KEY", "key-of-standard-input")
+    done = CliRunner().invoke(commands, arguments, input=text)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_memory_is_updated_and_its_history_keeps_the_old_text(memsvc: Command) -> None:
+    [added] = answer(memsvc("memories", "add", "ute", "I am a vegetarian.", "--json"))["results"]
+    assert said(memsvc("memories", "update", "ute", added["id"], "Is a vegan")) == "Is a vegan\n"
+    assert "Is a vegan" in said(memsvc("memories", "ls", "ute"))
+    assert added["memory"] in said(memsvc("memories", "history", "ute", added["id"]))
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+@pytest.mark.parametrize("time", ["yesterday", "2026-01-31", "12:00"])
+def test_time_that_cannot_be_read_is_refused_with_the_forms_of_a_time(
+    memsvc: Command, option: str, time: str
+) -> None:
+    refused = memsvc("calls", option, time)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        f"Error: {option[2:]} must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z, or"
+    )
+    assert memsvc("calls", option, "2026-01-31T12:00:00Z").returncode == 0
+
+
+def test_usage_of_all_projects_ends_with_their_sum(memsvc: Command, tmp_path: Path) -> None:
+    source, key = tmp_path / "a.md", {"key": "key-of-usage"}
+    source.write_text("12345")
+    for project in ("red", "blue"):
+        said(memsvc("files", "put", str(source), "/a.md", "--project", project, **key))
+    head, *rows = (
+        line.split("\t") for line in said(memsvc("usage", "--project", "*", **key)).splitlines()
+    )
+    projects = [row for row in rows if row[0] != "(all together)"]
+    assert {"red", "blue"} <= {row[0] for row in projects}
+    assert rows[-1][0] == "(all together)"
+    for column in range(1, len(head)):
+        assert int(rows[-1][column]) == sum(int(row[column]) for row in projects), head[column]
+    alone = said(memsvc("usage", "--project", "red", **key)).splitlines()
+    assert [line.split("\t")[0] for line in alone] == ["project", "red"]
+
+
+def test_turns_are_shown_with_the_time_at_which_they_were_said(
+    memsvc: Command, shared: Served
+) -> None:
+    said_at = "2024-05-06T07:08:09+02:00"
+    turn = {
+        "session_id": "late",
+        "turn_id": "t1",
+        "input_items": [
+            {"role": "user", "content": "It rained.", "metadata": {"occurred_at": said_at}}
+        ],
+        "output_items": [{"role": "assistant", "content": "Noted."}],
+    }
+    headers = {"Authorization": "Bearer key-of-late-turns"}
+    httpx.post(
+        f"{shared.url}/api/tools/memory_after_turn", json=turn, headers=headers
+    ).raise_for_status()
+    shown = said(memsvc("turns", "show", "late", key="key-of-late-turns"))
+    first, second = shown.splitlines()
+    assert first.split("\t")[0] == said_at
+    assert not second.startswith("2024")
+
+
+def test_guide_of_an_unknown_operation_lists_those_that_there_are() -> None:
+    for done in (typed("guide", "nosuch"), elfmem("guide", "nosuch")):
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Unknown method 'nosuch'" in done.stderr
+        assert "remember" in done.stderr
+    assert typed("guide", "recall").returncode == 0
+
+
 def test_a_wrong_signal_is_told_with_its_code_of_exit(memsvc: Command) -> None:
     refused = memsvc("outcome", "0123456789abcdef", "1.5")
     assert refused.returncode == 1
@@ -289,6 +394,7 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(
         == 200
     )
     assert [line.split("\t")[1] for line in said(memsvc("turns", "ls")).splitlines()] == [
+        "session",
         "a later one",
         "trip/1",
     ]

@@ -198,6 +198,12 @@ _SIGNATURES: Final = {
 }
 
 
+def is_operation(method: str) -> bool:
+    """Return whether there is a card for an operation of this name."""
+    name = method.removeprefix("elfmem_")
+    return name == "history" or ALIASES.get(name, name) in ENTRIES
+
+
 def guide(method: str | None) -> str:
     """Return the card of an operation, or the overview.
 
@@ -205,9 +211,9 @@ def guide(method: str | None) -> str:
     """
     if method is None:
         return _overview()
-    name = method.removeprefix("elfmem_")
-    entry = HISTORY if name == "history" else ENTRIES.get(ALIASES.get(name, name))
-    if entry is not None:
+    if is_operation(method):
+        name = method.removeprefix("elfmem_")
+        entry = HISTORY if name == "history" else ENTRIES[ALIASES.get(name, name)]
         return entry.card(name)
     valid = ", ".join(f"'{one}'" for one in sorted({*ENTRIES, *ALIASES, "history"}))
     return f"Unknown method '{method}'. Valid methods: {valid}."
