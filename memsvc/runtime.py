@@ -25,6 +25,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.adapters.tracing import opened_tracer
 from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.archive_tools import ArchiveTransfer
+from memsvc.administration.audit import AuditTool
 from memsvc.administration.purge import Purge, PurgeLevel
 from memsvc.administration.tenant_keys import KeyTools
 from memsvc.administration.usage_tools import (
@@ -223,6 +224,7 @@ def _administration(services: Services, known_jobs: list[str]) -> Published:
         JobTools(database, clock),
         LimitReader(effective_limits(settings)),
         Purge(database, clock, owners(database, clock), settle_s(settings)),
+        AuditTool(database),
         UsageTools(database, clock, settings.limits.model_calls_a_day, quotas.stored),
     )
     return Published([tool for part in parts for tool in tools_of(part)], [], archives=archives)

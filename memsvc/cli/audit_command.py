@@ -1,17 +1,21 @@
 """Command `memsvc audit`: how much of what is remembered is junk, here or in another's export."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
 from typer import Argument, Option
 
-from memsvc.administration.audit import FINDINGS, Audit, audit_project, exported_memories
-from memsvc.cli.options import Owner, owner_of, scopes_of, with_database
+from memsvc.administration.audit import Audit, audit_projects, audit_result, exported_memories
+from memsvc.cli.options import Owner, owner_of, with_database
 from memsvc.cli.settings_option import CommandPlace, using_place
-from memsvc.cli.tool_client import Json, OnlyProject
+from memsvc.cli.tool_client import Json, OnlyProject, local_bytes
 from memsvc.core.errors import not_found
+from memsvc.core.paths import check_project
+from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.settings import Settings
 from memsvc.store.database import Database
 
 TEXT_CHARS: Final = 200
@@ -22,7 +26,11 @@ def audit(
     place: CommandPlace,
     export: Annotated[
         Path | None,
-        Argument(help="mem0's JSON or server-memory's JSON lines; else what is stored here."),
+        Argument(
+            help="mem0's JSON or server-memory's JSON lines; - for standard input. Without a file,"
+            " what is stored.",
+            allow_dash=True,
+        ),
     ] = None,
     project: OnlyProject = None,
     tenant: Owner = None,
@@ -35,49 +43,49 @@ def audit(
 ) -> None:
     """Count duplicates, echoes, secrets and what is out of date, here or in another's export.
 
-    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
-    asked for one. A file needs neither.
+    What is stored is that of the key in MEMSVC_API_KEY, on a server too, or of --tenant in the data
+    folder or database. A file needs neither.
     """
-    found = Audit(keeps_texts=show)
-
-    async def work(database: Database) -> None:
-        owner = await owner_of(database, settings, tenant, project)
-        async for scope in scopes_of(database, owner, project):
-            await audit_project(database, scope, found)
-
     if export is not None:
-        for entry in exported_memories(export):
-            found.add(entry)
+        audit = Audit(keeps_texts=show)
+        audit.add_all(exported_memories(local_bytes(export)))
+        body = asdict(audit_result(audit, limit))
+    elif place.server and tenant is None:
+        body = place.call("tenant_audit", project=project or ALL_PROJECTS, limit=limit, show=show)
     else:
-        settings = place.settings()
-        with_database(settings, work)
-    report = found.report()
-    if not report.total:
+        body = _audit_here(place.settings(), project, tenant, limit, show=show)
+    total = sum(body["entries"].values())
+    if not total:
         raise not_found("nothing is remembered here that could be recalled")
-    listed = list(found.found(limit))
-    found.close()
     if as_json:
-        body: dict[str, Any] = {
-            "entries": report.entries,
-            "findings": {name: report.count(name) for name in FINDINGS},
-            "by_kind": report.findings,
-            "junk": report.junk,
-            "junk_share": round(report.share, 4),
-            "found": [
-                {"finding": finding, "id": one, "like": other} | ({"text": text} if show else {})
-                for finding, one, other, text in listed
-            ],
-        }
         print(orjson.dumps(body).decode())
     else:
-        print(f"entries\t{report.total}")
-        for name in FINDINGS:
-            count = report.count(name)
-            share = "" if count is None else f"{count / report.total:.2%}"
-            print(f"{name}\t{'not known' if count is None else count}\t{share}")
-        print(f"junk\t{report.junk}\t{report.share:.2%}")
-        for finding, one, other, text in listed:
-            shown_text = [" ".join(text.split())[:TEXT_CHARS]] if show else []
-            print("\t".join([finding, one, other, *shown_text]))
-    if report.share > max_share:
+        _print_report(body, total)
+    if body["junk"] / total > max_share:
         sys.exit(1)
+
+
+def _audit_here(
+    settings: Settings, project: str | None, tenant: str | None, limit: int, *, show: bool
+) -> dict[str, Any]:
+    """Audit what is stored in the data folder or the database itself."""
+
+    async def work(database: Database) -> dict[str, Any]:
+        audit = Audit(keeps_texts=show)
+        owner = await owner_of(database, settings, tenant, project)
+        scope = Scope(owner, ALL_PROJECTS if project is None else check_project(project))
+        await audit_projects(database, scope, audit)
+        return asdict(audit_result(audit, limit))
+
+    return with_database(settings, work)
+
+
+def _print_report(body: dict[str, Any], total: int) -> None:
+    print(f"entries\t{total}")
+    for name, count in body["findings"].items():
+        share = "" if count is None else f"{count / total:.2%}"
+        print(f"{name}\t{'not known' if count is None else count}\t{share}")
+    print(f"junk\t{body['junk']}\t{body['junk'] / total:.2%}")
+    for one in body["found"]:
+        text = [] if not one["text"] else [" ".join(one["text"].split())[:TEXT_CHARS]]
+        print("\t".join([one["finding"], one["id"], one["like"], *text]))

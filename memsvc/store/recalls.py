@@ -445,6 +445,13 @@ class StoredEntry:
     ended_at: datetime | None
 
 
+async def indexed_projects(tx: Tx) -> list[str]:
+    """Return the projects of a tenant that have an index; for a transaction over all of them."""
+    return await tx.fetch_column(
+        "SELECT DISTINCT project FROM books WHERE tenant = $1 ORDER BY project"
+    )
+
+
 async def entries_after(tx: Tx, after: EntryPlace | None, *, limit: int) -> list[StoredEntry]:
     """Return the entries with a text behind a place, or the first: findable ones and past facts.
 

@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.administration.audit import Audit, AuditReport, audit_project, exported_memories
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Caller, Scope
 from tests.door import Door
 from tests.fakes import FakeClock
 
@@ -126,10 +126,33 @@ async def test_a_past_fact_that_a_recall_showed_is_found_unless_it_was_asked_for
     assert counted.count("shown_after_end") == 1
 
 
+async def test_tool_answers_for_the_projects_of_its_key_alone(
+    call: Door, other_call: Door, scope: Scope
+) -> None:
+    for content in (LESSON, f"{LESSON}!"):
+        await call("elfmem_remember", content=content)
+        await call("elfmem_remember", content=content, project="elsewhere")
+    await other_call("elfmem_remember", content=LESSON)
+    counted, listed = await report(call, scope)
+    here = await call("tenant_audit", project=scope.project, show=True)
+    assert here["entries"] == counted.entries
+    assert here["junk"] == counted.junk == 1
+    assert [
+        (one["finding"], one["id"], one["like"], one["text"]) for one in here["found"]
+    ] == listed
+    every = await call("tenant_audit", limit=1)
+    assert (every["entries"], every["junk"]) == ({"knowledge": 4}, 2)
+    assert [one["text"] for one in every["found"]] == [""]
+    caller = Caller(call.caller.tenant, "c", projects=frozenset({scope.project}))
+    confined = call.as_caller(caller)
+    assert (await confined("tenant_audit"))["entries"] == counted.entries
+    await confined.refuses("PERMISSION_DENIED", "tenant_audit", project="elsewhere")
+    assert (await other_call("tenant_audit"))["junk"] == 0
+
+
 def audited(path: Path) -> AuditReport:
     found = Audit()
-    for entry in exported_memories(path):
-        found.add(entry)
+    found.add_all(exported_memories(path.read_bytes()))
     return found.report()
 
 

@@ -341,6 +341,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},
     "archive_export": {"project": "*", "gzip": True, "calls": True},
     "archive_import": {"project": "*", "check": True},
+    "tenant_audit": {"project": "*", "limit": 5, "show": True},
     "tenant_usage": {"project": "*"},
     "tenant_purge": {
         "project": "default",

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from memsvc.cli.main import commands
 from tests.e2e.process import typed
 
 pytestmark = pytest.mark.slow
@@ -26,6 +28,13 @@ def test_an_export_is_counted_and_a_bound_decides_the_exit_code(tmp_path: Path) 
     assert {"finding": "secret", "id": "2", "like": "", "text": "The password is [secret]"} in body[
         "found"
     ]
+
+
+def test_export_given_as_a_dash_is_that_of_standard_input() -> None:
+    export = json.dumps([{"id": "1", "memory": "Ada likes tea"}])
+    done = CliRunner().invoke(commands, ["audit", "-"], input=export)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("entries\t1")
 
 
 def test_what_is_stored_is_read_in_the_data_folder(data_folder: Path) -> None:

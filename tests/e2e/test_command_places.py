@@ -156,6 +156,18 @@ def test_server_that_compares_no_turns_is_named_as_the_reason(memsvc: Command) -
     assert "settings.mcp.memory.shadow.enabled" in refused.stderr
 
 
+def test_audit_is_of_what_the_key_of_the_server_stored(memsvc: Command) -> None:
+    for project in ("audited", "other"):
+        answer(memsvc("memories", "add", "ida", "I like tea.", "--project", project, "--json"))
+    report = answer(memsvc("audit", "--project", "audited", "--json"))
+    assert report["entries"] == {"memories": 1}
+    assert answer(memsvc("audit", "--json"))["entries"]["memories"] == 2
+    shown = memsvc("audit", "--project", "audited", "--max-share", "0").stdout
+    assert shown.splitlines()[0] == "entries\t1"
+    nothing = memsvc("audit", "--project", "mistyped")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+
+
 def test_file_to_import_is_refused_with_the_commands_that_read_files(
     memsvc: Command, tmp_path: Path
 ) -> None:
