@@ -226,8 +226,8 @@ def _sse_routes(
 ALLOWED_METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS: Final = (
     "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id,"
-    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key, x-memsvc-tools,"
-    " x-request-id"
+    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key,"
+    " x-memsvc-project, x-memsvc-tools, x-memsvc-user, x-request-id"
 )
 EXPOSE_HEADERS: Final = (
     "content-disposition, content-range, etag, mcp-session-id, retry-after,"

@@ -4,7 +4,6 @@ It imports little so that it starts at once: neither the MCP SDK nor anything of
 """
 
 import asyncio
-import base64
 import os
 import re
 import signal
@@ -21,7 +20,8 @@ import orjson
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
 from memsvc.core.errors import InDoubtError, MemsvcError, invalid, unavailable
 from memsvc.core.json_text import replace_half_characters
-from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
+from memsvc.core.urls import encode_header
+from memsvc.variables import KEY_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE, USER_VARIABLE
 
 USAGE_STATUS: Final = 2
 
@@ -46,7 +46,6 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _SECONDS = re.compile("[0-9]{1,9}")
-_PLAIN_HEADER = re.compile(r"(?!\s)(?!=\?base64\?)[\x20-\x7e]*(?<!\s)")
 
 Message = dict[str, Any]
 
@@ -96,8 +95,12 @@ async def _forward(address: str, key: str, tools: str, streams: StandardStreams)
     timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX, pool=None)
     limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT_ALIVE_S)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
-    if tools:
-        headers["X-Memsvc-Tools"] = tools
+    own = {
+        "X-Memsvc-Tools": tools,
+        "X-Memsvc-Project": os.environ.get(PROJECT_VARIABLE, ""),
+        "X-Memsvc-User": os.environ.get(USER_VARIABLE, ""),
+    }
+    headers |= {name: encode_header(value) for name, value in own.items() if value}
     async with httpx.AsyncClient(headers=headers, timeout=timeout, limits=limits) as http:
         bridge = Bridge(address, http, streams)
         reading = asyncio.create_task(bridge.read())
@@ -260,12 +263,12 @@ class Bridge:
         # each request names its version; the server compares headers and body
         if isinstance(version, str):
             headers |= {
-                "MCP-Protocol-Version": _header(version),
-                "Mcp-Method": _header(message["method"]),
+                "MCP-Protocol-Version": encode_header(version),
+                "Mcp-Method": encode_header(message["method"]),
             }
             named = params.get(NAMED_BY.get(message["method"], ""))
             if isinstance(named, str):
-                headers["Mcp-Name"] = _header(named)
+                headers["Mcp-Name"] = encode_header(named)
         elif message.get("method") != "initialize":
             headers |= self._session_headers()
         return headers
@@ -387,13 +390,6 @@ class Bridge:
     async def _write(self, message: bytes) -> None:
         # white space, between JSON tokens
         await self._streams.write(message.replace(b"\r", b" ").replace(b"\n", b" "))
-
-
-def _header(value: str) -> str:
-    """Return a text as a header can carry it, encoded as the protocol asks."""
-    if _PLAIN_HEADER.fullmatch(value):
-        return value
-    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
 
 
 def _error_in(body: bytes) -> Message | None:

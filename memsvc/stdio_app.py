@@ -1,15 +1,17 @@
 """The service of a host that talks over standard input and output: one client, one key."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import field
+from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.frozen import frozen
-from memsvc.core.scope import Caller
+from memsvc.core.scope import Caller, Connection
 from memsvc.folder_key import KEY_FILE, load_key, visible_key_file
-from memsvc.gateway.auth import UnknownKeyError
+from memsvc.gateway.auth import Authenticator, UnknownKeyError, connection_of
 from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, McpServerConfig
 from memsvc.gateway.mcp.sessions import McpSessions
@@ -18,6 +20,7 @@ from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.package_files import version
 from memsvc.runtime import Publish, Runtime, build_runtime, instructions, published
 from memsvc.settings import Settings
+from memsvc.variables import PROJECT_VARIABLE, USER_VARIABLE
 from memsvc.worker import Worker
 
 
@@ -80,6 +83,9 @@ async def opened(
                 " database, or to none"
             )
             raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
+        connection = connection_of(
+            caller, os.environ.get(PROJECT_VARIABLE, ""), os.environ.get(USER_VARIABLE, "")
+        )
         if profile.prepare is not None:
             await profile.prepare(parts, caller)
         services, subscriptions = parts.services, Subscriptions(parts.changes, settings.limits)
@@ -111,7 +117,7 @@ async def opened(
         endpoint = StdioEndpoint(
             config,
             streams,
-            lambda: parts.authenticator.resolve(text),
+            partial(_resolve, parts.authenticator, text, connection),
             grace_s=settings.shutdown_grace_s,
         )
 
@@ -120,6 +126,14 @@ async def opened(
             await parts.warm()
 
         yield Stdio(endpoint, subscriptions, parts.worker, warm)
+
+
+async def _resolve(
+    authenticator: Authenticator, text: str, connection: Connection
+) -> Caller | None:
+    """Return the current caller of the key, on this connection; None once it is not valid."""
+    caller = await authenticator.resolve(text)
+    return None if caller is None else replace(caller, connection=connection)
 
 
 def _stdio_settings(settings: Settings) -> Settings:

@@ -18,7 +18,7 @@ from memsvc.core.errors import (
     quota_exceeded,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import check_project
+from memsvc.core.paths import check_project, checked_name
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
 from memsvc.core.timestamp import Timestamp
@@ -48,6 +48,7 @@ PROJECT_IGNORED: Final = "not looked at: keys are the tenant's"
 KEY_ID: Final = "the key, by the id that keys_list shows"
 EVEN_LAST: Final = "also where no other key could manage the tenant's keys for good"
 OVERLAP_HOURS: Final = 24.0
+UserName = Annotated[str, AfterValidator(lambda value: checked_name(value, "user_id"))]
 KeyId = Annotated[UUID, KEY_ID]
 key_tool = partial(
     admin_tool,
@@ -83,13 +84,16 @@ class KeyProperties(TenantArguments):
         description="what its clients list unless they ask for others; empty: what the settings"
         " say",
     )
+    user_id: UserName | None = Field(
+        None, description='the only user that its calls may name, and their default; "": any'
+    )
 
     def of(self, key: ApiKey, caller: Caller) -> ApiKey:
         """Return a key with these properties, without the tools that are hidden from the caller."""
         sets = ("permissions", "projects", "hidden_tools", "toolsets")
         given: dict[str, Any] = {
             name: value if name not in sets else frozenset(value)
-            for name in ("label", "expires_at", *sets)
+            for name in ("label", "expires_at", "user_id", *sets)
             if (value := getattr(self, name)) is not None
         }
         key = replace(key, **given)
@@ -129,6 +133,7 @@ class ListedKey:
     is_yours: Annotated[bool, "whether it is the key of this call"]
     toolsets: Annotated[list[str], "what its clients list; empty: what the settings say"]
     tenant: Annotated[str, "the tenant whose data it opens, which is yours"]
+    user_id: Annotated[str, 'the user that it is bound to; "": to none']
 
 
 @result
@@ -189,6 +194,7 @@ class KeyTools:
             None,
             None,
             caller.toolsets,
+            caller.user,
         )
         key = properties.of(like_caller, caller)
         _check_grant(caller, key)
@@ -279,6 +285,7 @@ class KeyTools:
             key.key_id == caller.key_id,
             sorted(key.toolsets),
             key.tenant.hex(),
+            key.user_id,
         )
 
 
@@ -297,6 +304,8 @@ def _check_grant(caller: Caller, key: ApiKey) -> None:
         raise _not_allowed(f"the {missing[0]} permission, which it has not")
     if not _is_within(key.projects, caller.projects):
         raise _not_allowed("projects that it may not touch")
+    if caller.user not in ("", key.user_id):
+        raise _not_allowed("another user")
     if not key.hidden_tools >= caller.hidden_tools:
         raise _not_allowed("tools that are hidden from it")
 
@@ -339,6 +348,7 @@ async def _add(changes: KeyChanges, key: ApiKey, now: datetime) -> NewKey:
         hidden_tools=key.hidden_tools,
         expires_at=key.expires_at,
         toolsets=key.toolsets,
+        user_id=key.user_id,
     )
 
 

@@ -55,6 +55,8 @@ required, or is optional. Timestamps are RFC 3339, in UTC but where a caller gav
 `X-Memsvc-Tools: all`, `memsvc stdio --tools all`, the key's `toolsets`, `settings.mcp.toolset`. Every tool can be called
 by name, found by `find_tool` and run in `mcp_pipe`, listed or not; those marked administrative, which the console, the
 command line and `POST /api/tools/NAME` call, only where `settings.mcp.tools.admin.over_mcp` is on.
+The headers `X-Memsvc-Project` and `X-Memsvc-User` are the `project` and `user_id` of calls that name none, then what the
+key is bound to. A call that names a user and no `session_id` is in that user's own session, `default@USER`.
 Tokens (o200k_base) are of names, descriptions and schemas of arguments.
 
 | toolset | tools | tokens | which |

@@ -17,7 +17,7 @@ from memsvc.cli.options import tenant_of, with_database
 from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
 from memsvc.cli.tool_client import CommandOutput, Json, command_group, show, with_options
 from memsvc.core.errors import invalid
-from memsvc.core.paths import check_project
+from memsvc.core.paths import check_project, checked_name
 from memsvc.core.scope import ALL_PERMISSIONS, Permission
 from memsvc.core.tools import parse_toolsets
 from memsvc.settings import Settings
@@ -59,6 +59,9 @@ def create_key(
     toolset: Annotated[
         list[str] | None, Option(help="List these tools to its clients; repeatable.")
     ] = None,
+    user: Annotated[
+        str, Option(help="Bind it to a user: its calls are about them, and may name no other.")
+    ] = "",
     expires_days: Annotated[
         int | None, Option(min=1, max=36500, help="Valid for so many days.")
     ] = None,
@@ -80,6 +83,7 @@ def create_key(
             "projects": project,
             "hidden_tools": hide_tool,
             "toolsets": sorted(toolsets),
+            "user_id": user,
         }
         args: dict[str, Any] = {name: value for name, value in options.items() if value}
         until = expires_at and expires_at.isoformat()
@@ -98,6 +102,7 @@ def create_key(
             hidden_tools=hide_tool or (),
             expires_at=expires_at,
             toolsets=toolsets,
+            user_id=checked_name(user, "user_id"),
         ),
     )
     _show_new(place, {"text": made.text, "key": _row(made.key, now)}, as_json=as_json)
@@ -203,6 +208,7 @@ def _row(key: ApiKey, now: datetime) -> dict[str, Any]:
         "revoked_at": key.revoked_at,
         "last_used_at": key.last_used_at,
         "tenant": key.tenant.hex(),
+        "user_id": key.user_id,
     }
 
 

@@ -77,6 +77,11 @@ def check_identifier(value: str, name: str) -> str:
     return value
 
 
+def checked_name(value: str, name: str) -> str:
+    """Return an identifier without white space around it, or "" for a blank one."""
+    return check_identifier(value.strip(), name) if value.strip() else ""
+
+
 def encode_segment(identifier: str) -> str:
     """Return one path segment for an identifier, reversible by `decode_segment`.
 

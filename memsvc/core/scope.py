@@ -11,6 +11,8 @@ from memsvc.core.frozen import frozen
 TENANT_BYTES = 32
 DEFAULT_PROJECT = "default"
 """Project of a call that names none."""
+DEFAULT_SESSION = "default"
+"""Session of a call that names neither a session nor a user."""
 ALL_PROJECTS = "*"
 """Project of a call that spans all projects; no project has this name."""
 
@@ -56,12 +58,24 @@ class Scope:
 
 
 @frozen
+class Connection:
+    """Project and user of the calls of a connection that name none; "" for those of the key."""
+
+    project: str = ""
+    user: str = ""
+
+
+NO_CONNECTION = Connection()
+
+
+@frozen
 class Caller:
     """An authenticated caller.
 
     `projects` and `hidden_tools` restrict the key; None means all projects. `key_id` is None
-    without a listed key. `toolsets` are listed for it unless it requests others. These and
-    `expires_at` do not count for equality. `surface_hidden_tools` are not offered
+    without a listed key. A key that is bound to a `user` may name no other. `toolsets` are listed
+    for it unless it requests others. `connection` is what its request says of all of its calls.
+    These two and `expires_at` do not count for equality. `surface_hidden_tools` are not offered
     where the caller calls, whatever its key may do."""
 
     tenant: bytes
@@ -73,6 +87,20 @@ class Caller:
     expires_at: datetime | None = field(default=None, compare=False)
     toolsets: frozenset[str] = field(default=frozenset(), compare=False)
     surface_hidden_tools: frozenset[str] = frozenset()
+    user: str = ""
+    connection: Connection = field(default=NO_CONNECTION, compare=False)
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Return the project and the user_id of calls that name none, as far as there are any.
+
+        They are those of the connection, else of the key."""
+        only = next(iter(self.projects)) if self.projects and len(self.projects) == 1 else ""
+        own = {
+            "project": self.connection.project or only,
+            "user_id": self.connection.user or self.user,
+        }
+        return {name: value for name, value in own.items() if value}
 
     def can_access(self, project: str) -> bool:
         """Return whether the key is not confined to other projects."""

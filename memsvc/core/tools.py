@@ -10,10 +10,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, NewType, Protocol, get_args
 
 from pydantic import (
@@ -30,10 +31,17 @@ from pydantic.json_schema import SkipJsonSchema
 from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import check_project
+from memsvc.core.paths import IDENTIFIER_BYTES_MAX, check_identifier, check_project
 from memsvc.core.ports import PassageSearch
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
-from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
+from memsvc.core.scope import (
+    ALL_PROJECTS,
+    DEFAULT_PROJECT,
+    DEFAULT_SESSION,
+    Caller,
+    Permission,
+    Scope,
+)
 from memsvc.core.validation_messages import safe_text, suggest_name
 
 Toolset = Literal[
@@ -348,6 +356,28 @@ class Tool:
             or (self.for_agents and "agent" in toolsets)
         )
 
+    def addressed(self, arguments: Any, caller: Caller) -> Any:
+        """Return the arguments with the project, user and session that they leave out.
+
+        They are those of the caller's connection, else of its key; a session is the user's own."""
+        if arguments is not None and not isinstance(arguments, Mapping):
+            return arguments
+        found = dict(arguments or {})
+        found |= {
+            name: value
+            for name, value in caller.own.items()
+            if self.takes_own(name) and _is_blank(found.get(name))
+        }
+        session = self.arguments.model_fields.get("session_id")
+        if session and session.default == "" and _is_blank(found.get("session_id")):
+            found["session_id"] = _default_session(found.get("user_id", caller.own.get("user_id")))
+        return found
+
+    def takes_own(self, name: str) -> bool:
+        """Return whether an argument is the caller's own project or user where it is left out."""
+        field = None if self.toolset == "admin" else self.arguments.model_fields.get(name)
+        return field is not None and field.default != ALL_PROJECTS
+
     def body(self, result: Any) -> dict[str, Any]:
         """Return a result of this tool as JSON."""
         body: dict[str, Any] = result_adapter(self.result).dump_python(
@@ -360,6 +390,23 @@ class Tool:
         if outcome.error is not None:
             return outcome.error.message if self.bare_errors else outcome.text
         return outcome.text if self.text_member is None else outcome.member(self.text_member)
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _default_session(user: Any) -> str:
+    """Return the session of a call that names none: each user has one, which is no other's.
+
+    The name of a user whose name leaves no room for that is a hash."""
+    with suppress(AttributeError, MemsvcError):  # no user, or one that is refused later
+        name = check_identifier(user.strip(), "user_id")
+        session = f"{DEFAULT_SESSION}@{name}"
+        if len(session.encode()) <= IDENTIFIER_BYTES_MAX:
+            return session
+        return f"{DEFAULT_SESSION}#{sha256(name.encode()).hexdigest()}"
+    return DEFAULT_SESSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,30 @@
-"""URL rules of the settings, loopback hosts, and the path of the console."""
+"""URL rules of the settings, loopback hosts, the console's path, and text in HTTP headers."""
 
 import ipaddress
+import re
+from base64 import b64decode, b64encode
 from typing import Final
 from urllib.parse import urlsplit
 
 CONSOLE_PATH: Final = "/console"
+_PLAIN_HEADER: Final = re.compile(r"(?!\s)(?!=\?base64\?)[\x20-\x7e]*(?<!\s)")
+_ENCODED_HEADER: Final = re.compile(r"=\?base64\?(.*)\?=")
+
+
+def encode_header(value: str) -> str:
+    """Return a text as a header can carry it, encoded as MCP asks."""
+    if _PLAIN_HEADER.fullmatch(value):
+        return value
+    return f"=?base64?{b64encode(value.encode('utf-8', 'replace')).decode()}?="
+
+
+def decode_header(value: bytes) -> str:
+    """Return the text of a header, which may be encoded.
+
+    ValueError for one that is neither ASCII nor encoded UTF-8."""
+    text = value.decode("ascii")
+    encoded = _ENCODED_HEADER.fullmatch(text)
+    return b64decode(encoded[1], validate=True).decode("utf-8") if encoded else text
 
 
 def absolute_url(value: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -20,11 +20,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.core.background import in_background, wait_for_event
-from memsvc.core.errors import Code, MemsvcError, not_found
+from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
+from memsvc.core.paths import check_project, checked_name
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Caller, Permission
+from memsvc.core.scope import Caller, Connection, Permission
+from memsvc.core.urls import decode_header
 from memsvc.gateway.credentials import (
     AuthFailures,
     Credentials,
@@ -310,6 +312,7 @@ class Authenticator:
             key_id=api_key.key_id,
             expires_at=api_key.expires_at,
             toolsets=api_key.toolsets,
+            user=api_key.user_id,
         )
 
     async def _remember_tenant(self, tenant: bytes) -> None:
@@ -346,6 +349,42 @@ def caller_of(scope: Scope) -> Caller:
     """Return the caller of a request that came through `RequireCaller`."""
     caller: Caller = scope[CALLER]
     return caller
+
+
+PROJECT_HEADER: Final = b"x-memsvc-project"
+USER_HEADER: Final = b"x-memsvc-user"
+TOOLSETS_HEADER: Final = b"x-memsvc-tools"
+
+
+def connection_of(caller: Caller, project: str, user: str) -> Connection:
+    """Return the project and user of a connection's calls that name none.
+
+    INVALID_PATH or INVALID_ARGUMENT for what is no name, PERMISSION_DENIED for those that the key
+    may not name."""
+    project = project.strip() and check_project(project.strip())
+    user = checked_name(user, "the user")
+    if project and not caller.can_access(project):
+        raise permission_denied("this key may not touch the connection's project")
+    if user and caller.user not in ("", user):
+        raise permission_denied("this key is bound to another user than the connection")
+    return Connection(project, user)
+
+
+def _connected(caller: Caller, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
+    """Return the caller of a request, with the project and the user in its headers."""
+    project, user = _header(headers, PROJECT_HEADER), _header(headers, USER_HEADER)
+    if not (project or user):
+        return caller
+    return replace(caller, connection=connection_of(caller, project, user))
+
+
+def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
+    """Return the text of a header; "" without one. INVALID_ARGUMENT where it has several values."""
+    try:
+        [value] = {value.strip() for each, value in headers if each == name} or {b""}
+        return decode_header(value)
+    except ValueError:
+        raise invalid(f"the header {name.decode()} must be one name") from None
 
 
 UNAUTHORIZED_STATUS: Final = 401
@@ -481,6 +520,7 @@ class RequireCaller:
             if received is None:
                 raise UnknownKeyError(None, tokens=self.challenge.scopes is not None)
             caller = await self.authenticator.authenticate(scope, received)
+            caller = _connected(caller, scope["headers"])
         except MemsvcError as error:
             await self.challenge.error(error, scope)(scope, receive, send)
             return

@@ -313,14 +313,16 @@ class Dispatch:
         """Ask the user, where the client can, about what a call would remove for good."""
         if call.elicit is None or not tool.destructive:
             return
-        removals = list(self._removals(tool, args, call.arguments))
+        removals = list(self._removals(call.caller, tool, args, call.arguments))
         if removals:
             more = len(removals) - REMOVALS_MAX
             shown = removals[:REMOVALS_MAX] + ([f"and {more} more"] if more > 0 else [])
             await call.elicit("\n".join(shown))
             call.accepted = True
 
-    def _removals(self, tool: Tool, args: Arguments, arguments: Any) -> Iterator[str]:
+    def _removals(
+        self, caller: Caller, tool: Tool, args: Arguments, arguments: Any
+    ) -> Iterator[str]:
         """Yield what a call would remove, by its tool and its identifiers; nothing of content."""
         if tool.steps is None:
             if tool.removes is None or tool.removes(args):
@@ -334,7 +336,8 @@ class Dispatch:
                 yield step.title
                 continue
             with suppress(MemsvcError):  # such a step will be refused
-                yield from self._removals(step, validate(step, step_arguments), step_arguments)
+                given = step.addressed(step_arguments, caller)
+                yield from self._removals(caller, step, validate(step, given), given)
 
     def _prepare(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
         """Return a call's tool, its scope and its arguments.
@@ -343,7 +346,8 @@ class Dispatch:
         """
         tool = self.catalogue.get(name)
         if tool is not None and self.is_visible(call.caller, tool):
-            call.tool, call.project = tool, named_project(tool, call.arguments)
+            call.tool, call.arguments = tool, tool.addressed(call.arguments, call.caller)
+            call.project = named_project(tool, call.arguments)
         if self.admission is not None:
             self.admission.rates.count(call.caller, "calls")
         if call.tool is None or tool is None:
@@ -357,6 +361,9 @@ class Dispatch:
         spans = tool.spans_projects and arguments.project == ALL_PROJECTS
         if not spans and not call.caller.can_access(arguments.project):
             raise permission_denied("this key may not touch this project")
+        named = getattr(arguments, "user_id", call.caller.user)
+        if tool.takes_own("user_id") and call.caller.user not in ("", named):
+            raise permission_denied("this key is bound to another user")
         if self.quota is not None:
             self.quota.check(call.caller.tenant, tool)
         return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments

@@ -23,7 +23,7 @@ from memsvc.gateway.call_accounting import Raw
 from memsvc.gateway.credentials import QUERY_NAMES
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.rest import REQUEST_ID, error_response, json_response
-from memsvc.gateway.schemas import input_schema
+from memsvc.gateway.schemas import own_schema
 
 PROJECT: Final = "project"
 _Done = TypeVar("_Done")
@@ -141,8 +141,9 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
     """
 
     async def list_tools(request: Request) -> Response:
-        tools = dispatch.tools_for(caller_of(request.scope))
-        return json_response({"tools": list(map(_listed, tools))})
+        caller = caller_of(request.scope)
+        tools = [_listed(tool, frozenset(caller.own)) for tool in dispatch.tools_for(caller)]
+        return json_response({"tools": tools})
 
     async def call_tool(request: Request) -> Response:
         name: str = request.path_params["name"]
@@ -157,12 +158,12 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
     ]
 
 
-def _listed(tool: Tool) -> dict[str, Any]:
+def _listed(tool: Tool, own: frozenset[str]) -> dict[str, Any]:
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
-        "input_schema": input_schema(tool),
+        "input_schema": own_schema(tool, own),
         "hints": {
             "read_only": tool.read_only,
             "destructive": tool.destructive,

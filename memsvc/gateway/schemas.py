@@ -1,5 +1,6 @@
 """JSON schemas of tools in a form that every client can read."""
 
+from collections.abc import Collection
 from functools import cache
 from typing import Any, Literal
 
@@ -21,6 +22,20 @@ _REMOVED_KEYS = frozenset({"$defs", "$ref", "title", "discriminator"})
 def input_schema(tool: Tool) -> Schema:
     """Return the JSON schema of a tool's arguments; it is cached and must not be changed."""
     return _schema(tool.arguments, "validation")
+
+
+def own_schema(tool: Tool, names: Collection[str]) -> Schema:
+    """Return the schema of a tool's arguments for a caller who has these of their own."""
+    schema, own = input_schema(tool), list(filter(tool.takes_own, names))
+    if not own:
+        return schema
+    properties = schema["properties"] | {
+        name: {keyword: value for keyword, value in part.items() if keyword != "default"}
+        for name, part in schema["properties"].items()
+        if name in own
+    }
+    required = [name for name in schema.get("required", ()) if name not in own]
+    return schema | {"properties": properties, "required": required}
 
 
 def output_schema(tool: Tool) -> Schema:

@@ -91,11 +91,11 @@ class SearchTools:
         """Find what is remembered: past turns, files, documents, memories."""
         if not query.strip():
             raise invalid_query("query cannot be empty")
-        scope = _one_project(scope)
+        scope = _one_project(scope, caller)
         args = {"project": scope.project, "query": query, "limit": FOUND_MAX}
         files = await _call(calls, "file_search", args)
         documents = await _call(calls, "search_documents", args)
-        speakers = await self._speakers(scope) if self._may_use(caller, SESSIONS_TOOL) else []
+        speakers = await self._speakers(scope, caller)
         turns = [
             await self._turns(scope, calls, query, *each)
             for each in speakers
@@ -135,7 +135,7 @@ class SearchTools:
         id_: Annotated[Id, Field(alias="id"), "from search"],
     ) -> FetchedText:
         """Read what search found."""
-        scope = _one_project(scope)
+        scope = _one_project(scope, caller)
         kind, _, name = id_.partition(":")
         try:
             text = await self._text(scope, caller, calls, kind, name)
@@ -170,9 +170,12 @@ class SearchTools:
     def _may_use(self, caller: Caller, name: str) -> bool:
         return name in self.tools and name not in caller.hidden_tools
 
-    async def _speakers(self, scope: Scope) -> list[tuple[str, str]]:
+    async def _speakers(self, scope: Scope, caller: Caller) -> list[tuple[str, str]]:
         """Return the session to recall for and the person, of those who spoke last."""
-        listed = await self._listed(SESSIONS_TOOL, scope, {"limit": LATEST})
+        if not self._may_use(caller, SESSIONS_TOOL):
+            return []
+        args = {"limit": LATEST, "user_id": caller.own.get("user_id", "")}
+        listed = await self._listed(SESSIONS_TOOL, scope, args)
         speakers = [
             (SESSION if each["user_id"] else each["session_id"], each["user_id"])
             for each in listed["sessions"]
@@ -227,12 +230,12 @@ class SearchTools:
         return listing.body(await listing.run(ToolContext(scope), checked))
 
 
-def _one_project(scope: Scope) -> Scope:
-    """Return the scope of one project: the named one, the key's only one, or the default."""
+def _one_project(scope: Scope, caller: Caller) -> Scope:
+    """Return the scope of one project: the named one, the caller's own, or the default."""
     allowed = scope.allowed_projects
     if scope.project != ALL_PROJECTS:
         return scope
-    project = next(iter(allowed)) if allowed and len(allowed) == 1 else DEFAULT_PROJECT
+    project = caller.own.get("project", DEFAULT_PROJECT)
     if allowed is not None and project not in allowed:
         raise permission_denied("name one of the projects of this key")
     return Scope(scope.tenant, project, allowed)

@@ -39,6 +39,7 @@ class ApiKey:
     revoked_at: datetime | None
     last_used_at: datetime | None
     toolsets: frozenset[str] = frozenset()
+    user_id: str = ""
 
     def is_valid(self, now: datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""
@@ -70,7 +71,7 @@ def change_of(key_hash: bytes) -> str:
 
 COLUMNS = (
     "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at,"
-    " revoked_at, last_used_at, toolsets"
+    " revoked_at, last_used_at, toolsets, user_id"
 )
 _NOTIFY = (
     f"pg_notify('{CHANNEL}', encode(sha256('\\x{_MESSAGE_PREFIX.hex()}'::bytea ||"
@@ -111,6 +112,7 @@ async def create_key(  # noqa: PLR0913 - one for each column
     hidden_tools: Iterable[str] = (),
     expires_at: datetime | None = None,
     toolsets: Iterable[str] = (),
+    user_id: str = "",
 ) -> NewKey:
     """Create a key for a tenant; without one, for a new tenant of 32 random bytes.
 
@@ -122,8 +124,8 @@ async def create_key(  # noqa: PLR0913 - one for each column
     [row] = await _registry(database)(
         f"""
         INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools,
-            created_at, expires_at, toolsets)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            created_at, expires_at, toolsets, user_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
         RETURNING {COLUMNS}
         """,
         hash_key(text),
@@ -136,6 +138,7 @@ async def create_key(  # noqa: PLR0913 - one for each column
         now,
         expires_at,
         sorted(toolsets),
+        user_id,
     )
     return NewKey(text, key_of_row(row))
 
@@ -210,12 +213,13 @@ async def rotate_key(
         WITH old AS (
             UPDATE api_keys SET expires_at = least(expires_at, $2)
             WHERE key_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)
-            RETURNING key_hash, tenant, label, permissions, projects, hidden_tools, toolsets
+            RETURNING key_hash, tenant, label, permissions, projects, hidden_tools, toolsets,
+                user_id
         ), made AS (
             INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects,
-                hidden_tools, toolsets, created_at)
-            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, toolsets, $3 FROM old
-                RETURNING {COLUMNS}
+                hidden_tools, toolsets, user_id, created_at)
+            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, toolsets, user_id, $3
+            FROM old RETURNING {COLUMNS}
         )
         SELECT made.*, told.* FROM made CROSS JOIN (SELECT {_NOTIFY} FROM old) AS told
         """,
@@ -317,7 +321,7 @@ class KeyChanges:
             with_notify(
                 """
                 UPDATE api_keys SET label = $3, permissions = $4, projects = $5, hidden_tools = $6,
-                    expires_at = $7, revoked_at = $8, toolsets = $9
+                    expires_at = $7, revoked_at = $8, toolsets = $9, user_id = $10
                 WHERE tenant = $1 AND key_id = $2
                 """
             ),
@@ -330,6 +334,7 @@ class KeyChanges:
             key.expires_at,
             key.revoked_at,
             sorted(key.toolsets),
+            key.user_id,
         )
         return key_of_row(row)
 

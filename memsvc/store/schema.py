@@ -64,6 +64,7 @@ Table(
         revoked_at=Column(Timestamp),
         last_used_at=Column(Timestamp),
         toolsets=Column(ARRAY(Text), nullable=False, server_default="{}"),
+        user_id=Column(Text, nullable=False, server_default=""),
     ),
     Index("api_keys_tenant", "tenant"),
 )

@@ -77,6 +77,7 @@ async def test_a_new_key_opens_the_same_tenant_and_may_what_was_said(
         "is_yours": False,
         "toolsets": [],
         "tenant": root.caller.tenant.hex(),
+        "user_id": "",
     }
 
 

@@ -35,8 +35,8 @@ class _Server(McpServer):
         handlers.install(self.sdk, config.dispatch, sender_of, self._elicitation)
 
 
-def _listed(tool: Tool) -> Listed:
-    entry = listed(tool)
+def _listed(tool: Tool, own: frozenset[str]) -> Listed:
+    entry = listed(tool, own)
     fixture = handlers.ALL.get(tool.name)
     if fixture is not None:
         entry.input_schema, entry.output_schema = fixture.schema, None

@@ -51,7 +51,7 @@ async def test_the_list_of_tools_is_made_once_and_goes_out_small(
     monkeypatch.setattr(
         server,
         "listed",
-        lambda tool, shows=server.listed: made.append(tool.name) or shows(tool),
+        lambda tool, own, shows=server.listed: made.append(tool.name) or shows(tool, own),
     )
     async with served(database_urls, admin) as service:
         answers = []

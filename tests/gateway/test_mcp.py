@@ -203,9 +203,13 @@ async def test_a_key_hides_tools_from_itself(
             json.loads((await client.call_tool("crash", {})).content[0].text)["code"] == "NOT_FOUND"
         )
         assert (
-            json.loads((await client.call_tool("echo", {})).content[0].text)["code"]
+            json.loads((await client.call_tool("echo", {"project": "other"})).content[0].text)[
+                "code"
+            ]
             == "PERMISSION_DENIED"
         )
+        # a key of one project need not name it
+        assert (await client.call_tool("echo", {})).is_error is False
         assert (await client.call_tool("echo", {"project": "mine"})).is_error is False
 
 

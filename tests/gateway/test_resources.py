@@ -194,7 +194,9 @@ async def test_a_read_is_logged_and_counted_as_a_call_of_the_tool(
             await list_calls(tx, CallFilter(tool="board_read"), after=None, limit=10)
         ).calls
     assert (record.surface, record.status) == ("mcp", "success")
-    assert record.arguments == {"user_id": "alice", "conversation_id": "1"}
+    # a URI names its project, whatever the connection's own is
+    named = {"project": "default", "user_id": "alice", "conversation_id": "1"}
+    assert record.arguments == named
     assert (
         'memsvc_calls_total{code="",status="success",tool="board_read"} 1.0'
         in board.metrics.text().decode()

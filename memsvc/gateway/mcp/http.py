@@ -34,7 +34,7 @@ from starlette.types import Message, Receive, Scope, Send
 from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invalid, unavailable
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Toolset, parse_toolsets
-from memsvc.gateway.auth import Authenticator, Challenge, caller_of
+from memsvc.gateway.auth import TOOLSETS_HEADER, Authenticator, Challenge, caller_of
 from memsvc.gateway.limits import LimitsOptions, SseOptions, replayed
 from memsvc.gateway.mcp.answer_streams import AnswerStream, AnswerStreams
 from memsvc.gateway.mcp.connection import Connection
@@ -68,7 +68,6 @@ from memsvc.gateway.rest import (
 )
 
 SURFACE = "mcp"
-TOOLSETS_HEADER: Final = b"x-memsvc-tools"
 SESSION: Final = "memsvc.mcp_session"
 """Scope key of the hash of the session id that a request came with."""
 CAN_ELICIT: Final = "memsvc.mcp_can_elicit"
@@ -576,6 +575,7 @@ def sdk_user(caller: Caller) -> AuthenticatedUser:
         sorted(caller.permissions),
         sorted(caller.projects or ()),
         sorted(caller.hidden_tools),
+        caller.user,
     )
     identity = repr((caller.tenant, caller.key_label, caller.projects is None, *access))
     name = hashlib.sha256(identity.encode()).hexdigest()

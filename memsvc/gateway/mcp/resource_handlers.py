@@ -314,9 +314,11 @@ class ToolResource:
     def arguments(self, target: ResourceAddress) -> dict[str, str] | None:
         """Return the tool's arguments in a URI; None when it is not one of this tool's."""
         values = self.template.match(target)
-        if values is None or target.project is None:
-            return values
-        return None if "project" in values else values | {"project": target.project}
+        if values is None:
+            return None
+        if "project" in values:
+            return values if target.project is None else None
+        return values | {"project": target.project or DEFAULT_PROJECT}
 
     def canonical(self, arguments: Any) -> str:
         """Return the URI of validated arguments, by which changes are announced."""

@@ -69,7 +69,7 @@ from memsvc.gateway.mcp.resource_handlers import PromptHandlers, ResourceHandler
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.rest import GZIP_HEADER, VARY, takes_gzip, with_length
-from memsvc.gateway.schemas import input_schema, listed_output_schema
+from memsvc.gateway.schemas import listed_output_schema, own_schema
 
 SERVER_NAME = "memsvc"
 STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = (
@@ -225,7 +225,8 @@ class McpServer:
         sender = self._sender_of(context)
         toolsets = sender.toolsets or sender.caller.toolsets or self._toolsets
         visible = self._dispatch.tools_for(sender.caller)
-        return self._lists.answer(context, [tool for tool in visible if tool.is_in(toolsets)])
+        tools = [tool for tool in visible if tool.is_in(toolsets)]
+        return self._lists.answer(context, tools, frozenset(sender.caller.own))
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:
@@ -371,7 +372,7 @@ class CompletionHandler:
         async def find(scope: Scope, _: Any) -> Sequence[str]:
             return await completion.find(scope, prefix, others, VALUES_MAX + 1)
 
-        project = others.get("project") or DEFAULT_PROJECT
+        project = others.get("project") or caller.own.get("project", DEFAULT_PROJECT)
         try:
             return await self.dispatch.perform(
                 caller,
@@ -471,13 +472,13 @@ _EMPTY: Final = b'"tools":[]'
 _GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
 
 
-def listed(tool: Tool) -> ListedTool:
-    """Return the tool as `tools/list` has it."""
+def listed(tool: Tool, own: frozenset[str] = frozenset()) -> ListedTool:
+    """Return the tool as `tools/list` has it, for a caller with `own` arguments."""
     return ListedTool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=input_schema(tool),
+        input_schema=own_schema(tool, own),
         output_schema=listed_output_schema(tool),
         annotations=ToolAnnotations(
             title=tool.title,
@@ -528,16 +529,20 @@ class ToolLists:
         self._catalogue = catalogue
         self._serialized = lru_cache(LISTS_MAX)(self._serialize)
 
-    def answer(self, context: Context, tools: Sequence[Tool]) -> ListToolsResult:
+    def answer(
+        self, context: Context, tools: Sequence[Tool], own: frozenset[str]
+    ) -> ListToolsResult:
         """Return the list of these tools; an empty one where the response gets the cached list."""
         if isinstance(context.request, Request) and LIST in context.request.scope:
             names = tuple(tool.name for tool in tools)
-            context.request.scope[LIST] = self._serialized(names, context.protocol_version)
+            context.request.scope[LIST] = self._serialized(names, context.protocol_version, own)
             return ListToolsResult(tools=[])
-        return ListToolsResult(tools=list(map(listed, tools)))
+        return ListToolsResult(tools=[listed(tool, own) for tool in tools])
 
-    def _serialize(self, names: tuple[str, ...], version: str) -> SerializedList:
-        tools = [listed(tool) for tool in map(self._catalogue.get, names) if tool is not None]
+    def _serialize(
+        self, names: tuple[str, ...], version: str, own: frozenset[str]
+    ) -> SerializedList:
+        tools = [listed(tool, own) for tool in map(self._catalogue.get, names) if tool is not None]
         dumped = ListToolsResult(tools=tools).model_dump(
             by_alias=True, mode="json", exclude_none=True
         )

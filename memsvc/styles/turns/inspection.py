@@ -32,7 +32,7 @@ from memsvc.styles.turns.options import TraceOptions
 from memsvc.styles.turns.prompt import PreparedPrompt
 from memsvc.styles.turns.recall.recall import TEXT_CHARS_READ
 from memsvc.styles.turns.recall.sentence_quotes import quote_text
-from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId, TurnId, TurnUser
+from memsvc.styles.turns.turn_models import SessionId, TurnId, TurnUser
 
 DROPPED_MAX: Final = 20
 """Candidates not shown, best first, that a trace lists."""
@@ -282,7 +282,7 @@ class InspectionTools:
     async def list_turns(
         self,
         scope: Scope,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         turn_id: Annotated[
             TurnId, "a turn to begin with: it, and what was said before; else the latest one"
         ] = "",
@@ -332,7 +332,7 @@ class InspectionTools:
     async def list_recalls(
         self,
         scope: Scope,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         turn_id: Annotated[TurnId, "the turn; every turn of the session if not given"] = "",
         limit: Annotated[int, Field(ge=1, le=50), "recalls at the most"] = 10,
         cursor: Cursor = "",

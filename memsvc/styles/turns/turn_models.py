@@ -2,15 +2,14 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from memsvc.core.paths import check_identifier
+from memsvc.core.paths import check_identifier, checked_name
+from memsvc.core.scope import DEFAULT_SESSION
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Arguments
-
-DEFAULT_SESSION = "default"
 
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
@@ -33,15 +32,12 @@ CurrentInput = Annotated[
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
-def checked_name(value: str, name: str) -> str:
-    """Return an identifier, or "" for a blank one."""
-    return check_identifier(value.strip(), name) if value.strip() else ""
-
-
+SESSION_TEXT: Final = "the conversation; else the user's"
 SessionId = Annotated[
     str,
     AfterValidator(lambda value: check_identifier(value.strip() or DEFAULT_SESSION, "session_id")),
-    "the conversation",
+    Field(validate_default=True),
+    SESSION_TEXT,
 ]
 TurnId = Annotated[str, AfterValidator(partial(checked_name, name="turn_id"))]
 TurnUser = Annotated[str, AfterValidator(partial(checked_name, name="user_id"))]
@@ -51,9 +47,9 @@ turn_tool = partial(tool, toolset="turns", logs=("session_id", "turn_id", "user_
 class TurnArguments(Arguments):
     """Arguments that before_turn and after_turn share."""
 
-    session_id: Annotated[SessionId, Field(description="the conversation")] = DEFAULT_SESSION
+    session_id: Annotated[SessionId, Field(description=SESSION_TEXT)] = ""
     turn_id: TurnId = Field("", description="the same in before_turn, after_turn and retries")
-    user_id: TurnUser = Field("", description="the person; all sessions of a user share facts")
+    user_id: TurnUser = Field("", description="the person; their sessions share facts")
     conversation_items: Items = Field(
         default_factory=list, description="the whole conversation, oldest first"
     )

@@ -46,7 +46,7 @@ from memsvc.styles.turns.facts.fact_removal import (
     RemovedFacts,
 )
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId, TurnId, TurnUser
+from memsvc.styles.turns.turn_models import SessionId, TurnId, TurnUser
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 500
@@ -209,12 +209,10 @@ class FactTools:
         self,
         scope: Scope,
         *,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         user_id: FactUser = "",
         reach: Reach = "all",
-        tier: Annotated[
-            Literal["", "L0", "L1", "L2"], "facts of this tier only; every tier if not given"
-        ] = "",
+        tier: Annotated[Literal["", "L0", "L1", "L2"], "facts of this tier only"] = "",
         state: Annotated[
             Literal["active", "past", "all"],
             "active: what holds now; past: what was replaced, taken back or expired",
@@ -222,7 +220,7 @@ class FactTools:
         fact_id: Annotated[
             str,
             Field(max_length=1024, pattern=r"^[^\x00]*$"),
-            "values of this fact only; every fact if not given",
+            "values of this fact only",
         ] = "",
         limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "facts at the most"] = LIMIT_DEFAULT,
         cursor: Annotated[
@@ -261,7 +259,7 @@ class FactTools:
         self,
         scope: Scope,
         *,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         user_id: FactUser = "",
         reach: Reach = "all",
         record_id: Annotated[
@@ -295,7 +293,7 @@ class FactTools:
         self,
         scope: Scope,
         *,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         user_id: FactUser = "",
         record_id: Annotated[str, Field(pattern="^[0-9a-f]*$"), "the fact"] = "",
         turn_id: Annotated[TurnId, "or the turn"] = "",
@@ -329,7 +327,7 @@ class FactTools:
         self,
         scope: Scope,
         *,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         user_id: FactUser = "",
         reach: Reach = "all",
         fact_ids: Annotated[

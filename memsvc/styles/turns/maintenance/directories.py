@@ -20,7 +20,6 @@ from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import OWNER, session_root, timestamp
 from memsvc.styles.turns.maintenance.compaction import extract_summary, summary_sources
 from memsvc.styles.turns.turn_models import (
-    DEFAULT_SESSION,
     DirectorySummaries,
     DirectorySummary,
     SessionId,
@@ -453,12 +452,8 @@ class DirectoryList:
     async def directories(
         self,
         scope: Scope,
-        session_id: SessionId = DEFAULT_SESSION,
-        path: Annotated[
-            str,
-            AfterValidator(check_path),
-            "directory; the session's if not given",
-        ] = "",
+        session_id: SessionId = "",
+        path: Annotated[str, AfterValidator(check_path), "directory; else the session's"] = "",
         depth: Annotated[Whole, "levels below"] = DEPTH,
         limit: Annotated[Whole, "directories at the most"] = LIMIT,
     ) -> DirectorySummaries:

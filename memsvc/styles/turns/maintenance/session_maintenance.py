@@ -28,7 +28,6 @@ from memsvc.styles.turns.maintenance.compaction import Compaction, current_summa
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 from memsvc.styles.turns.turn_index import TurnIndex
 from memsvc.styles.turns.turn_models import (
-    DEFAULT_SESSION,
     MaintenanceResult,
     SessionId,
     turn_tool,
@@ -169,12 +168,11 @@ class SessionMaintenance:
         self,
         scope: Scope,
         progress: ProgressCallback = SILENT,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
     ) -> MaintenanceResult:
         """Call about daily, or when idle.
 
-        Summarises older context, packs old events, drops expired facts, works out insights. Safe to
-        repeat."""
+        Summarises older context, packs old events, drops expired facts. Safe to repeat."""
         async with self.compaction.database.begin_read(scope) as tx:
             found = await sessions.find(tx, session_id)
         done: Counter[str] = Counter()

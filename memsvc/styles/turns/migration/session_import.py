@@ -46,7 +46,7 @@ from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.session_placement import SessionPlacement
 from memsvc.styles.turns.turn_items import TurnItem, entry_of
-from memsvc.styles.turns.turn_models import DEFAULT_SESSION, SessionId
+from memsvc.styles.turns.turn_models import SessionId
 
 BATCH_EVENTS = 120
 BATCH_BYTES = 4 * 1024 * 1024
@@ -435,7 +435,7 @@ class ImportTools:
         scope: Scope,
         progress: ProgressCallback,
         *,
-        session_id: SessionId = DEFAULT_SESSION,
+        session_id: SessionId = "",
         files: Annotated[
             dict[str, str],
             BeforeValidator(_checked_files),
