@@ -59,10 +59,13 @@ class Scope:
 
 @frozen
 class Connection:
-    """Project and user of the calls of a connection that name none; "" for those of the key."""
+    """Project and user of the calls of a connection that name none; "" for those of the key.
+
+    `has_hooks` where hooks of the same host recall before each turn and store after it."""
 
     project: str = ""
     user: str = ""
+    has_hooks: bool = False
 
 
 NO_CONNECTION = Connection()

@@ -63,6 +63,7 @@ class ToolOptions(TypedDict, total=False):
     text_member: str
     bare_errors: bool
     for_agents: bool
+    for_hosts: bool
     protocol_errors: bool
     is_admin: bool
     uses_model: bool

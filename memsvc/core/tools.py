@@ -46,6 +46,7 @@ from memsvc.core.validation_messages import safe_text, suggest_name
 
 Toolset = Literal[
     "agent",
+    "host",
     "turns",
     "files",
     "knowledge",
@@ -57,6 +58,8 @@ Toolset = Literal[
     "all",
 ]
 """A set of tools; each tool says in which it is."""
+HOST_TOOLSET: Final[Toolset] = "host"
+"""The set for hosts whose hooks recall before each turn and store after it."""
 NAME_CHARS_MAX: Final = 64
 TOOLSETS: Final[tuple[Toolset, ...]] = get_args(Toolset)
 Toolsets = Annotated[
@@ -311,7 +314,7 @@ class Tool:
     `bare_errors` the message of an error. With `protocol_errors` an error is one of the protocol
     (JSON-RPC), as clients of an older server of these tools expect, with its details as data.
     `resource` is the URI under which the result can be read. It is in its `toolset`,
-    and where `for_agents` in theirs too.
+    and where `for_agents` or `for_hosts` in theirs too.
 
     An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP only
     where the settings allow it. A tool that `uses_model` may take as long as the model: it does not
@@ -343,6 +346,7 @@ class Tool:
     resource: Resource | None = None
     toolset: Toolset = "all"
     for_agents: bool = False
+    for_hosts: bool = False
     is_admin: bool = False
     uses_model: bool = False
     over_quota: bool = False
@@ -354,6 +358,7 @@ class Tool:
             "all" in toolsets
             or self.toolset in toolsets
             or (self.for_agents and "agent" in toolsets)
+            or (self.for_hosts and HOST_TOOLSET in toolsets)
         )
 
     def addressed(self, arguments: Any, caller: Caller) -> Any:

@@ -1,5 +1,6 @@
 """Escaping of untrusted text within what a model reads."""
 
+import json
 import unicodedata
 from typing import Final
 
@@ -12,11 +13,17 @@ _HIDDEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", 
 _ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 
-def escaped(json: str) -> str:
+def escaped(text: str) -> str:
     """Return the same JSON without markup characters, so that no text in it closes a block."""
     for plain, replacement in _ESCAPES:
-        json = json.replace(plain, replacement)
-    return json
+        text = text.replace(plain, replacement)
+    return text
+
+
+def owner_line(project: str, user: str) -> str:
+    """Return whose memory something is, in one line that ends where the names end."""
+    of_user = f", user {json.dumps(plain_line(user), ensure_ascii=False)}" if user else ""
+    return escaped(f"project {project}{of_user}")
 
 
 def within_lines(text: str) -> str:

@@ -26,6 +26,7 @@ from memsvc.core.options import Options
 from memsvc.core.paths import check_project, checked_name
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller, Connection, Permission
+from memsvc.core.tools import HOST_TOOLSET
 from memsvc.core.urls import decode_header
 from memsvc.gateway.credentials import (
     AuthFailures,
@@ -373,9 +374,14 @@ def connection_of(caller: Caller, project: str, user: str) -> Connection:
 def _connected(caller: Caller, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
     """Return the caller of a request, with the project and the user in its headers."""
     project, user = _header(headers, PROJECT_HEADER), _header(headers, USER_HEADER)
-    if not (project or user):
+    has_hooks = any(
+        name == TOOLSETS_HEADER and HOST_TOOLSET in value.decode("latin-1").split(",")
+        for name, value in headers
+    )
+    if not (project or user or has_hooks):
         return caller
-    return replace(caller, connection=connection_of(caller, project, user))
+    connection = connection_of(caller, project, user)
+    return replace(caller, connection=replace(connection, has_hooks=has_hooks))
 
 
 def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:

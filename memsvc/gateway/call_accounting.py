@@ -243,12 +243,20 @@ class Call:
     def failed(self, error: MemsvcError) -> MemsvcError:
         """Record that the call ended with this error.
 
-        An internal error gets the request id, which finds it in the log.
+        An internal error gets the request id, which finds it in the log, and NOT_FOUND whose memory
+        was looked in.
         """
         self.status, self.code = "error", error.code.value
         if error.code is Code.INTERNAL_ERROR:
             error.details = {**error.details, "request_id": self.request_id}
+        if error.code is Code.NOT_FOUND and self.tool is not None:
+            error.details = {**error.details, "looked_in": self._place()}
         return error
+
+    def _place(self) -> dict[str, str]:
+        """Return the project, user and session in which a call looked."""
+        named = {name: self.identifier(name) for name in ("user_id", "session_id")}
+        return {"project": self.project} | {name: value for name, value in named.items() if value}
 
     def shape(self) -> dict[str, Any]:
         """Return what the call log keeps of the arguments."""

@@ -118,6 +118,7 @@ class ToolSearch:
         title="Find tools",
         needs=Permission.READ,
         toolset="agent",
+        for_hosts=True,
         base=ComposedArguments,
         logs=("mode",),
         spans_projects=True,

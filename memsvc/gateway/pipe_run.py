@@ -289,6 +289,7 @@ class PipeTool:
         title="Run several tools in one call",
         needs=Permission.READ,
         toolset="agent",
+        for_hosts=True,
         base=ComposedArguments,
         read_only=False,
         over_quota=True,

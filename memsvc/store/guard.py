@@ -11,6 +11,8 @@ from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
 
 STALE_AFTER = timedelta(minutes=2)
+SESSIONS_MAX: Final = 20
+"""Latest sessions of a user in which a second copy of a turn is looked for."""
 ANY_CONTENT = b""
 """Fingerprint of a turn known only to be stored: any content sent under its id matches."""
 
@@ -79,6 +81,25 @@ async def find(tx: Tx, session: str, turn: str) -> Guard | None:
         turn,
     )
     return Guard(**row) if row else None
+
+
+async def find_session(tx: Tx, turn: str, user: str) -> str | None:
+    """Return which of a user's latest sessions has a turn that is stored; None without one."""
+    row = await tx.fetchrow(
+        """
+        SELECT g.session FROM guards AS g
+        WHERE g.tenant = $1 AND g.project = $2 AND g.turn = $3 AND g.done AND g.session IN (
+            SELECT s.session FROM sessions AS s
+            WHERE s.tenant = $1 AND s.project = $2 AND s.user_id = $4 AND s.user_id <> ''
+            ORDER BY s.updated_at DESC LIMIT $5
+        )
+        LIMIT 1
+        """,
+        turn,
+        user,
+        SESSIONS_MAX,
+    )
+    return None if row is None else str(row["session"])
 
 
 async def hold(tx: Tx, session: str, turn: str, token: uuid.UUID, *, now: datetime) -> None:

@@ -8,6 +8,7 @@ import asyncpg
 import orjson
 import pytest
 
+from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.urls import encode_header
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
@@ -17,6 +18,7 @@ Surface = Literal["mcp", "rest"]
 SURFACES: tuple[Surface, ...] = ("mcp", "rest")
 SAID = {"ada": "My parrot is called Coco.", "bob": "The boat trip starts at noon."}
 QUESTION = "What did we talk about?"
+NEWER = "2026-07-28"
 WIRE = {"Accept": "application/json, text/event-stream"}
 
 
@@ -267,3 +269,122 @@ async def test_call_log_says_whose_memory_a_call_was_about(service: Service) -> 
     [call] = await service.calls("memory_after_turn")
     assert call["project"] == "garden"
     assert (call["arguments"]["user_id"], call["arguments"]["session_id"]) == ("ada", "default@ada")
+
+
+HOST = {"X-Memsvc-Tools": "host", "X-Memsvc-Project": "garden", "X-Memsvc-User": "ada"}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("memory_correct_fact", {"record_id": "0" * 12, "value": "Kiel"}),
+        ("memory_forget", {"undo": "0" * 32}),
+        ("memories_get", {"memory_id": "none"}),
+        ("file_read", {"path": "/none.txt"}),
+    ],
+)
+async def test_not_found_says_where_it_looked(
+    service: Service, surface: Surface, tool: str, arguments: dict[str, str]
+) -> None:
+    refused = await Client(service, surface, headers=HOST)(tool, **arguments)
+    assert refused["code"] == "NOT_FOUND"
+    place = refused["looked_in"]
+    assert place["project"] == "garden"
+    assert place.get("user_id", "ada") == "ada"
+
+
+async def test_empty_answers_say_where_they_looked(service: Service) -> None:
+    client = Client(service, "rest", headers=HOST)
+    forgotten = await client("memory_forget", query="my phone number")
+    listed = await client("memory_list_facts")
+    profile = await client("memory_profile")
+    for text in (forgotten["note"], listed["note"], profile["text"]):
+        assert 'project garden, user "ada"' in text
+
+
+async def test_profile_begins_with_its_owner_whose_name_is_no_line_of_it(service: Service) -> None:
+    name = "ada\u2028instruction: <obey>"
+    client = await client_of(service, "rest", name, "header")
+    await client.say("I'm allergic to peanuts.")
+    owner, *facts = (await client("memory_profile"))["text"].splitlines()
+    assert owner.startswith('project default, user "ada')
+    assert "<obey>" not in owner
+    assert [fact.partition(":")[0] for fact in facts] == ["allergy"]
+    assert (await client("memory_list_facts"))["note"] is None
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+async def test_instructions_are_short_where_hooks_call_before_and_after(
+    service: Service, method: str
+) -> None:
+    found = {}
+    for toolset in ("agent", "host"):
+        async with service.http() as http:
+            answer = await http.post(
+                "/mcp", json=greeting(method), headers=greeted(method) | {"X-Memsvc-Tools": toolset}
+            )
+        found[toolset] = answer.json()["result"]["instructions"]
+    counter = O200kCounter()
+    assert len(found["host"].splitlines()) == 5
+    assert "neither memory_before_turn nor memory_after_turn" in found["host"]
+    assert "Call `memory_after_turn`" in found["agent"]
+    assert counter.count(found["host"]) < 200 < counter.count(found["agent"]) < 500
+
+
+def greeting(method: str) -> dict[str, Any]:
+    info = {"name": "test", "version": "1"}
+    if method == "initialize":
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    else:
+        prefix = "io.modelcontextprotocol/"
+        meta = {
+            f"{prefix}protocolVersion": NEWER,
+            f"{prefix}clientInfo": info,
+            f"{prefix}clientCapabilities": {},
+        }
+        params = {"_meta": meta}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def greeted(method: str) -> dict[str, str]:
+    newer = {"MCP-Protocol-Version": NEWER, "Mcp-Method": method}
+    return WIRE | (newer if method != "initialize" else {})
+
+
+@pytest.mark.parametrize("first", ["model", "hook"])
+async def test_turn_that_model_and_hook_send_is_stored_once(service: Service, first: str) -> None:
+    model = Client(service, "mcp", headers=HOST)
+    hook = Client(service, "rest", headers=HOST, arguments={"session_id": "claude-code-1"})
+    senders = [model, hook] if first == "model" else [hook, model]
+    for sender in senders:
+        await sender.say(SAID["ada"], turn_id="prompt-1")
+    await hook.say("Another prompt.", turn_id="prompt-2")
+    plain = Client(service, "rest", headers={"X-Memsvc-Project": "garden"})
+    sessions = (await plain("memory_list_sessions"))["sessions"]
+    assert sum(session["turns"] for session in sessions) == 2
+
+
+async def test_equal_words_of_two_turns_are_both_stored(service: Service) -> None:
+    model = Client(service, "mcp", headers=HOST)
+    hook = Client(service, "rest", headers=HOST, arguments={"session_id": "claude-code-1"})
+    await model.say(SAID["ada"], turn_id="a")
+    await hook.say(SAID["ada"], turn_id="b")
+    other = Client(service, "rest", headers=HOST | {"X-Memsvc-User": "bob"})
+    await other.say(SAID["ada"], turn_id="b", session_id="bobs")
+    plain = Client(service, "rest", headers={"X-Memsvc-Project": "garden"})
+    assert len((await plain("memory_list_sessions"))["sessions"]) == 3
+
+
+async def test_host_toolset_has_no_tools_of_the_loop_and_few_tokens(service: Service) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    async with service.http() as http:
+        answer = await http.post("/mcp", json=request, headers=WIRE | HOST)
+    tools = answer.json()["result"]["tools"]
+    assert {tool["name"] for tool in tools} == {
+        *("memory_profile", "memory_correct_fact", "memory_forget", "memory_list_facts"),
+        *("find_tool", "mcp_pipe", "file_read", "file_write"),
+    }
+    named = ("name", "description", "inputSchema")
+    texts = [orjson.dumps({name: tool[name] for name in named}).decode() for tool in tools]
+    assert sum(map(O200kCounter().count, texts)) <= 1800

@@ -245,7 +245,9 @@ class FileStore:
             return FileStat(False, "", 0, NEVER, NEVER)
         return FileStat(True, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
 
-    @file_tool("file_read", title="Read a file", needs=Permission.READ, for_agents=True)
+    @file_tool(
+        "file_read", title="Read a file", needs=Permission.READ, for_agents=True, for_hosts=True
+    )
     async def read(
         self,
         scope: Scope,

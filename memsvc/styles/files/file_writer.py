@@ -112,7 +112,9 @@ class FileWriter:
     views: Sequence[Views] = ()
     policy: PolicyOptions = DEFAULT_POLICY
 
-    @file_tool("file_write", title="Write a file", needs=Permission.WRITE, for_agents=True)
+    @file_tool(
+        "file_write", title="Write a file", needs=Permission.WRITE, for_agents=True, for_hosts=True
+    )
     async def write(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,

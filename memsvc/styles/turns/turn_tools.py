@@ -25,7 +25,7 @@ from memsvc.core.items import (
     user_message,
 )
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Permission, Scope
+from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.core.tool_methods import result
 from memsvc.store import server_secrets
@@ -48,6 +48,7 @@ NO_TURN_ID_NOTE = (
     "no turn_id was given, so one was made: sending this call again would store the"
     " turn a second time"
 )
+STORED_NOTE: Final = "the host's hook and the model sent this turn: one copy is stored"
 NAMED_MAX: Final = 5
 """Fields that a note names."""
 
@@ -195,7 +196,9 @@ class TurnTools:
         counter="mcp_memory_after_turn_total",
         duration_ms="mcp_memory_after_turn_duration_ms",
     )
-    async def after_turn(self, scope: Scope, args: AfterTurnArguments) -> AfterTurnResult:
+    async def after_turn(
+        self, scope: Scope, caller: Caller, args: AfterTurnArguments
+    ) -> AfterTurnResult:
         """Call after you answered, with before_turn's turn_id.
 
         Stores what was said and the facts in it, once, however often you retry."""
@@ -213,6 +216,10 @@ class TurnTools:
             raise invalid("a turn needs input_items, conversation_items or output_items")
         items = [*inputs, *output_items, *(current or ())]
         await others_first(sum(len(item.content) for item in items))
+        if caller.connection.has_hooks and args.turn_id and args.user_id:
+            session = await self.memory.session_of(scope, args.turn_id, args.user_id)
+            if session not in (None, args.session_id):
+                return AfterTurnResult(True, args.turn_id, 0, [], STORED_NOTE)
         stored = await self.memory.after_turn(
             scope,
             session=args.session_id,

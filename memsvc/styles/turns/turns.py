@@ -255,6 +255,11 @@ class TurnMemory:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result | _note(inputs)
 
+    async def session_of(self, scope: Scope, turn: str, user: str) -> str | None:
+        """Return which of a user's latest sessions has a turn; None without one."""
+        async with self._database.begin_read(scope) as tx:
+            return await guard.find_session(tx, turn, user)
+
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
 

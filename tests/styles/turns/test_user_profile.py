@@ -33,7 +33,7 @@ async def test_instructions_come_first_then_the_person_then_facts_by_topic(opene
     assert others == sorted(others)
     assert len(others) >= 2
     assert any("Kobe" in fact["statement"] for fact in told["facts"][4:])
-    assert told["text"].splitlines() == [
+    assert told["text"].splitlines() == ['project default, user "ada":'] + [
         f"{fact['topic']}: {fact['statement']}" for fact in told["facts"]
     ]
     assert told["left_out"] == 0

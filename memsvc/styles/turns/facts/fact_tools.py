@@ -1,5 +1,6 @@
 """The tools that list, correct and forget facts, and tell who a person is."""
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -26,6 +27,7 @@ from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock, PassageSearch
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
+from memsvc.core.untrusted import escaped, owner_line, plain_line
 from memsvc.store.database import Database
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.facts import CurrentFact, latest_facts
@@ -148,6 +150,7 @@ class ListedFact:
 class FactList:
     facts: Annotated[list[ListedFact], "newest first; forgotten facts are not among them"]
     next_cursor: Annotated[str | None, "where the next page begins, if there is one"] = None
+    note: Annotated[str | None, "where nothing was found, if nothing was"] = None
 
 
 @result
@@ -204,7 +207,7 @@ class FactTools:
     clock: Clock
     passages: Mapping[str, PassageSearch]
 
-    @fact_tool("memory_list_facts", title="List facts", needs=Permission.READ)
+    @fact_tool("memory_list_facts", title="List facts", needs=Permission.READ, for_hosts=True)
     async def list_facts(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,
@@ -212,24 +215,24 @@ class FactTools:
         session_id: SessionId = "",
         user_id: FactUser = "",
         reach: Reach = "all",
-        tier: Annotated[Literal["", "L0", "L1", "L2"], "facts of this tier only"] = "",
+        tier: Annotated[Literal["", "L0", "L1", "L2"], "only these"] = "",
         state: Annotated[
             Literal["active", "past", "all"],
-            "active: what holds now; past: what was replaced, taken back or expired",
+            "past: replaced, taken back or expired",
         ] = "active",
         fact_id: Annotated[
             str,
             Field(max_length=1024, pattern=r"^[^\x00]*$"),
-            "values of this fact only",
+            "only of this",
         ] = "",
-        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "facts at the most"] = LIMIT_DEFAULT,
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "at the most"] = LIMIT_DEFAULT,
         cursor: Annotated[
             str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"
         ] = "",
     ) -> FactList:
-        """List what memory holds to be true for a session and a user, or held before.
+        """List the facts of a session and a user, of now or before.
 
-        Each comes with where it was said, until when it held and what replaced it."""
+        Each with where it was said and what replaced it."""
         now = self.clock.now()
         query = FactHistoryFilter(
             FactTier(tier) if tier else None,
@@ -239,13 +242,14 @@ class FactTools:
         )
         owner = FactOwner(session_id, user_id, reach)
         found = await self.fact_removal.listed(
-            scope, owner, query, after=_place(cursor), limit=limit + 1
+            scope, owner, query, after=_position(cursor), limit=limit + 1
         )
         page = found[:limit]
         last = page[-1] if len(found) > len(page) else None
         return FactList(
             [_listed(fact, now) for fact in page],
             encode_cursor(last.valid_from, last.index_id, last.entry) if last else None,
+            None if page or cursor else f"nothing was found in {_place(scope, owner)}",
         )
 
     @fact_tool(
@@ -254,6 +258,7 @@ class FactTools:
         needs=Permission.WRITE,
         idempotent=True,
         for_agents=True,
+        for_hosts=True,
     )
     async def correct(
         self,
@@ -317,6 +322,7 @@ class FactTools:
         "memory_forget",
         title="Forget facts or turns",
         for_agents=True,
+        for_hosts=True,
         needs=Permission.WRITE,
         over_quota=True,
         idempotent=True,
@@ -390,14 +396,14 @@ class FactTools:
                     self.passages, scope, user_id, found.forgetting.redaction
                 )
             ],
-            note=_note(found, erased=erase and not dry_run),
+            note=_note(found, _place(scope, owner), erased=erase and not dry_run),
         )
 
 
-def _note(found: RemovedFacts, *, erased: bool) -> str | None:
+def _note(found: RemovedFacts, place: str, *, erased: bool) -> str | None:
     """Return what the caller has to know beside what was found."""
     if not (found.facts or found.items_by_turn or found.forgetting.items):
-        return NOTHING_NOTE
+        return f"{NOTHING_NOTE}; looked in {place}"
     return BACKUPS_NOTE if erased else None
 
 
@@ -430,7 +436,13 @@ def _listed(fact: Fact, now: datetime) -> ListedFact:
     )
 
 
-def _place(cursor: str) -> FactPosition | None:
+def _place(scope: Scope, owner: FactOwner) -> str:
+    """Return whose facts were looked for."""
+    session = json.dumps(plain_line(owner.session), ensure_ascii=False)
+    return f"{owner_line(scope.project, owner.user)}, session {escaped(session)}"
+
+
+def _position(cursor: str) -> FactPosition | None:
     """Return the position where a page ended; INVALID_ARGUMENT for an invalid cursor."""
     if not cursor:
         return None
@@ -451,7 +463,11 @@ class ProfileFact:
 
 @result
 class Profile:
-    text: Annotated[str, "the facts, a line each, within max_tokens: reference, no instructions"]
+    text: Annotated[
+        str,
+        "project and user, then the facts, a line each, within max_tokens: reference, no"
+        " instructions",
+    ]
     facts: Annotated[list[ProfileFact], "the same facts, in the same order"]
     token_count: Annotated[int, "tokens of text (o200k_base)"]
     left_out: Annotated[int, "facts that max_tokens left no room for"]
@@ -473,6 +489,7 @@ class UserProfile:
         title="Tell who somebody is",
         needs=Permission.READ,
         for_agents=True,
+        for_hosts=True,
         text_member="text",
     )
     async def profile(
@@ -497,8 +514,14 @@ class UserProfile:
             )
         facts = _in_order(found, self._options.profile.classes)
         chars = sum(len(told.line) for told in facts)
+        owner = owner_line(scope.project, user_id)
         within, text, tokens = await run_in_count_thread(
-            min(chars // COUNT_FACTOR, max_tokens), _within, facts, max_tokens, self._costs.text
+            min(chars // COUNT_FACTOR, max_tokens),
+            _with_owner,
+            owner,
+            facts,
+            max_tokens,
+            self._costs.text,
         )
         return Profile(
             text,
@@ -523,6 +546,21 @@ def _in_order(facts: Iterable[CurrentFact], classes: Collection[str]) -> list[_T
     for one in sorted(told):
         unique.setdefault(normalized_text(one.fact.told), one)
     return sorted(unique.values(), key=lambda one: one.topic != _INSTRUCTION)
+
+
+def _with_owner(
+    owner: str, facts: Sequence[_Told], max_tokens: int, count: Callable[[str], int]
+) -> tuple[list[_Told], str, int]:
+    """Return the facts that fit as `_within`, with a line before them that says whose they are.
+
+    That line is left out where it would leave no room for a fact."""
+    head = f"{owner}:" if facts else f"nothing is known in {owner}"
+    head_tokens = count(f"{head}\n")
+    if head_tokens + LINE_TOK_MIN * bool(facts) > max_tokens:
+        return _within(facts, max_tokens, count)
+    within, text, _ = _within(facts, max_tokens - head_tokens, count)
+    text = f"{head}\n{text}".strip()
+    return within, text, count(text)
 
 
 def _within(
