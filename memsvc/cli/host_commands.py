@@ -4,16 +4,20 @@ import json
 import os
 import shlex
 import sys
+from contextlib import closing, suppress
+from http.client import HTTPException
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from memsvc.core.errors import invalid
-from memsvc.hosts.hook import run_hook
-from memsvc.hosts.hook_files import HookFiles, write_private
+from memsvc.core.urls import CONSOLE_PATH
+from memsvc.hosts.hook import MemoryCalls, run_hook, store_spooled
+from memsvc.hosts.hook_files import HookFiles, HookSettings, project_of, write_private
 from memsvc.hosts.host_configs import NOTES, HostName, InstallTarget, Scope, changes_of
-from memsvc.hosts.install_files import FileUpdate, plan, write
+from memsvc.hosts.install_files import FileUpdate, exposes_key, plan, write
 from memsvc.variables import KEY_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE, USER_VARIABLE
 
 FOLDER_KEY = Path(".memsvc/api-key")
@@ -66,10 +70,10 @@ def install(
     target = InstallTarget(scope, Path.home(), Path.cwd(), settings, _command(scope), os.environ)
     records = files.installed().get("installed", {})
     updates = plan(changes_of(host, target), records, remove=remove)
-    _print_updates(updates, dry_run=dry_run)
+    _print_updates(updates, settings.key, dry_run=dry_run)
     if dry_run:
         return
-    write(updates)
+    write(updates, settings.key)
     records |= {str(update.file): update.record for update in updates}
     left = {name: record for name, record in records.items() if record}
     if left:
@@ -79,14 +83,41 @@ def install(
         )
     else:
         files.settings_file.unlink(missing_ok=True)
-    if host in NOTES and not remove:
-        print(NOTES[host])
+        _store_rest(files, settings)
+    if not remove:
+        _print_next(host, settings)
 
 
-def _print_updates(updates: list[FileUpdate], *, dry_run: bool) -> None:
-    for file, before, after, _ in updates:
+def _print_updates(updates: list[FileUpdate], key: str, *, dry_run: bool) -> None:
+    for update in updates:
+        file, before, after, _ = update
         state = "unchanged" if before == after else "removed" if after is None else "written"
-        print(f"{state}{' (dry run)' if dry_run else ''}: {file}")
+        private = "; it holds the key: only you can read it now" * exposes_key(update, key)
+        print(f"{state}{' (dry run)' if dry_run else ''}: {file}{private}")
+
+
+def _print_next(host: HostName, settings: HookSettings) -> None:
+    """Say whose memory it is, where it can be seen, and what to do next."""
+    here = settings.project or project_of(str(Path.cwd()))
+    each = "" if settings.project else " (one for each repository; this is the one here)"
+    print(f"memory of: user {settings.user}, project {here}{each}")
+    print(f"console: {settings.url}{CONSOLE_PATH}")
+    if host in NOTES:
+        print(NOTES[host])
+    print(f"next: start {host} and ask it: What do you know about me?")
+
+
+def _store_rest(files: HookFiles, settings: HookSettings) -> None:
+    """Store the turns that wait where no hook will do it any more, and delete the others."""
+    for turn in files.expired_prompts(inf):
+        files.spool(turn)
+    waiting = len([*files.spool_files()])
+    with suppress(OSError, HTTPException), closing(MemoryCalls(settings)) as calls:
+        store_spooled(files, calls, None)
+    deleted = files.clear()
+    if waiting or deleted:
+        stored = waiting - deleted
+        print(f"turns that waited: {max(0, stored)} stored, {deleted} deleted")
 
 
 def _command(scope: Scope) -> str:

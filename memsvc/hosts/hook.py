@@ -18,11 +18,15 @@ from threading import Thread
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from memsvc.core.urls import encode_header
 from memsvc.hosts.hook_files import HookFiles, HookSettings, project_of
 
 Json = dict[str, Any]
 
 EVENTS: Final = ("session-start", "prompt", "stop", "pre-compact")
+HEADERS: Final = "headers"
+"""What Claude Code asks for when it connects: no event, but run in the folder like one."""
+FOLDER: Final = "CLAUDE_PROJECT_DIR"
 CONTEXT_CHARS_MAX: Final = 9_900
 """Claude Code gives the model the beginning alone of what has 10,000 characters."""
 ANSWER_PART: Final = "afterAgentResponse"
@@ -125,14 +129,16 @@ def hook_output(host: str, event: str, context: str) -> str:
     return json.dumps({"hookSpecificOutput": output})
 
 
-def memory_context(input_items: list[Json], sessions: list[Json]) -> str:
+def memory_context(input_items: list[Json], sessions: list[Json], about: Json) -> str:
     """Return the memory block of `memory_before_turn` as a host's context, "" where it is empty.
 
-    `sessions` go into it. What is recalled least surely is left out until it is short enough."""
+    It says whose memory it is, and `sessions` go into it. What is recalled least surely is left out
+    until it is short enough."""
     body: Json = {"kind": "historical_memory", "untrusted": True}
+    body["memory_of"] = f"project {about['project']}, user {about['user_id']}"
     for item in input_items[:2]:
         if found := _BLOCK.search(_content(item)):
-            body = json.loads(found[1])
+            body |= json.loads(found[1])
     if sessions:
         body["recent_sessions"] = sessions
     members = ("summary", "turns", "chunks", "insights", "recent_sessions", "facts", "profile")
@@ -235,7 +241,7 @@ class MemoryCalls:
             raise ValueError("the server's URL is no URL")
         self._http = kinds[parts.scheme](parts.hostname, parts.port)
         self._path = f"{parts.path.rstrip('/').removesuffix('/mcp')}/api/tools"
-        self._headers = {"Content-Type": "application/json"}
+        self._headers = {"Content-Type": "application/json", "X-Memsvc-Tools": "host"}
         if settings.key:
             self._headers["Authorization"] = f"Bearer {settings.key}"
         self.close = self._http.close
@@ -280,7 +286,7 @@ class Hook:
             if self.event in ("session-start", "prompt"):
                 context = self._recall(calls, about, payload.prompt)
                 self.output = hook_output(self.host, self.event, context)
-            self._store(calls)
+            self.errors += store_spooled(self._files, calls)
 
     def wait(self) -> None:
         """Run until the deadline at the most, whatever the server, the disk or the host do."""
@@ -363,25 +369,30 @@ class Hook:
         except CallError as error:
             self.errors.append(error.code)
             return ""
-        return memory_context(found["input_items"], sessions)
+        return memory_context(found["input_items"], sessions, about)
 
-    def _store(self, calls: MemoryCalls) -> None:
-        """Store the turns that wait; one that is refused for good is kept aside."""
-        denied: set[str] = set()
-        for path, turn in islice(self._files.spool_files(), STORED_MAX):
-            if turn["project"] in denied:
+
+def store_spooled(files: HookFiles, calls: MemoryCalls, most: int | None = STORED_MAX) -> list[str]:
+    """Store the turns that wait, and return the errors.
+
+    A turn that is refused for good is kept aside."""
+    errors: list[str] = []
+    denied: set[str] = set()
+    for path, turn in islice(files.spool_files(), most):
+        if turn["project"] in denied:
+            continue
+        try:
+            calls("memory_after_turn", turn)
+        except CallError as error:
+            if error.code in REFUSED:
+                path.replace(path.with_suffix(".refused"))
+            elif error.code != "CONFLICT":  # which is: stored before, with other words
+                denied.add(turn["project"])
+            if error.code != "CONFLICT":
+                errors.append(error.code)
                 continue
-            try:
-                calls("memory_after_turn", turn)
-            except CallError as error:
-                if error.code in REFUSED:
-                    path.replace(path.with_suffix(".refused"))
-                elif error.code != "CONFLICT":  # which is: stored before, with other words
-                    denied.add(turn["project"])
-                if error.code != "CONFLICT":
-                    self.errors.append(error.code)
-                    continue
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return errors
 
 
 def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
@@ -401,8 +412,22 @@ def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
         }
 
 
+def connection_headers(settings: HookSettings, folder: str) -> dict[str, str]:
+    """Return the headers by which a connection from a folder shares the memory of its hooks."""
+    return {
+        "X-Memsvc-Tools": "host",
+        "X-Memsvc-Project": settings.project or project_of(folder),
+        "X-Memsvc-User": encode_header(settings.user),
+    }
+
+
 def run_hook(event: str, host: str) -> None:
     """Run a hook and end: context on standard output, at most a line on stderr, never a failure."""
+    if event == HEADERS:
+        folder = os.environ.get(FOLDER) or str(Path.cwd())
+        headers = connection_headers(HookFiles(os.environ).settings(), folder)
+        sys.stdout.write(json.dumps(headers))
+        return
     if event not in EVENTS or host not in HOSTS:
         sys.stderr.write(f"memsvc: there is no hook {event} of {host}\n")
         return

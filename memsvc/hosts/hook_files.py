@@ -111,6 +111,18 @@ class HookFiles:
                 elif age_s > STATE_DAYS * DAY_S:
                     path.unlink()
 
+    def clear(self) -> int:
+        """Delete the turns and prompts that wait; return how many turns there were."""
+        waiting = sum(path.suffix in (".json", ".refused") for path in self._spool.glob("*.*"))
+        for folder in (self._spool, self._sessions):
+            for path in folder.glob("*"):
+                path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                folder.rmdir()
+        with suppress(OSError):  # there are other files in it
+            self.folder.rmdir()
+        return waiting
+
     def _session_file(self, name: str) -> Path:
         return self._sessions / f"{sha256(name.encode()).hexdigest()[:32]}.json"
 

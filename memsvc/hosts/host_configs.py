@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from memsvc.core.errors import invalid
-from memsvc.hosts.hook_files import HookSettings
-from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
+from memsvc.core.urls import encode_header
+from memsvc.hosts.hook import HEADERS
+from memsvc.hosts.hook_files import HookSettings, project_of
+from memsvc.variables import KEY_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE, USER_VARIABLE
 
 MemberPath = tuple[str, ...]
 
@@ -282,14 +284,28 @@ class InstallTarget(NamedTuple):
         member: str = "mcpServers",
         *,
         url_member: str = "url",
+        has_hooks: bool = True,
         **more: Any,
     ) -> Entry:
         """Return the entry of our server.
 
         Files of a project, which are shared, refer to a variable for the key."""
         header = f"Bearer {reference if self.scope == 'project' else self.settings.key}"
-        address = {url_member: self.mcp_url, "headers": {"Authorization": header}}
-        return Entry((member, NAME), more | address)
+        headers = {"Authorization": header} | self.own_headers(has_hooks=has_hooks)
+        return Entry((member, NAME), more | {url_member: self.mcp_url, "headers": headers})
+
+    def own_headers(self, *, has_hooks: bool) -> dict[str, str]:
+        """Return the headers that say whose memory it is, as far as a file can say it.
+
+        A file of the user serves all repositories, and a file of a project all of its users. A host
+        without hooks shares the user's memory outside of repositories."""
+        headers = {"X-Memsvc-Tools": "host"} if has_hooks else {}
+        if self.scope == "project":
+            project = self.settings.project or project_of(str(self.folder))
+            return headers | {"X-Memsvc-Project": project}
+        if self.settings.project:
+            headers["X-Memsvc-Project"] = self.settings.project
+        return headers | {"X-Memsvc-User": encode_header(self.settings.user)}
 
     def hooks(
         self, host: str, events: dict[str, str], make: Callable[[str], Any]
@@ -314,20 +330,27 @@ def changes_of(host: HostName, target: InstallTarget) -> list[HostFileChange]:
 def _claude_code(target: InstallTarget) -> list[HostFileChange]:
     moved = target.environment.get("CLAUDE_CONFIG_DIR")
     folder = Path(moved or target.home / ".claude")
-    server = target.server(f"${{{KEY_VARIABLE}}}", type="http")
+    helper = f"{target.command} hook {HEADERS} --host claude-code"
+    server = target.server(f"${{{KEY_VARIABLE}}}", type="http", headersHelper=helper)
     hooks = target.hooks("claude-code", SHELL_EVENTS, _shell_hook)
+    names = [f"mcp__{NAME}__{name}" for name in READ_ONLY_TOOLS]
+    allowed = tuple(Entry(("permissions", "allow"), name, json.dumps(name)) for name in names)
     file = (folder if moved else target.home) / ".claude.json"
     return [
         HostFileChange(target.place(file, ".mcp.json"), (server,)),
-        HostFileChange(target.place(folder / "settings.json", ".claude/settings.json"), hooks),
+        HostFileChange(
+            target.place(folder / "settings.json", ".claude/settings.json"), (*hooks, *allowed)
+        ),
     ]
 
 
 def _codex(target: InstallTarget) -> list[HostFileChange]:
     folder = Path(target.environment.get("CODEX_HOME") or target.home / ".codex")
+    headers = {"Authorization": f"Bearer {target.settings.key}"}
+    headers |= target.own_headers(has_hooks=True)
+    members = ", ".join(f"{name} = {json.dumps(value)}" for name, value in headers.items())
     lines = (
-        f"[mcp_servers.{NAME}]\nurl = {json.dumps(target.mcp_url)}\n"
-        f"http_headers = {{ Authorization = {json.dumps(f'Bearer {target.settings.key}')} }}"
+        f"[mcp_servers.{NAME}]\nurl = {json.dumps(target.mcp_url)}\nhttp_headers = {{ {members} }}"
     )
     hooks = target.hooks("codex", SHELL_EVENTS, _shell_hook)
     return [
@@ -378,7 +401,7 @@ def _opencode(target: InstallTarget) -> list[HostFileChange]:
 
 def _vscode(target: InstallTarget) -> list[HostFileChange]:
     user, name = target.application_folder / "Code/User", f"{NAME}-key"
-    server = target.server(f"${{input:{name}}}", "servers", type="http")
+    server = target.server(f"${{input:{name}}}", "servers", type="http", has_hooks=False)
     question = {
         "type": "promptString",
         "id": name,
@@ -399,7 +422,7 @@ def _vscode(target: InstallTarget) -> list[HostFileChange]:
 def _windsurf(target: InstallTarget) -> list[HostFileChange]:
     folder = target.home / ".codeium/windsurf"
     rules = folder / "memories/global_rules.md"
-    server = target.server(url_member="serverUrl")
+    server = target.server(url_member="serverUrl", has_hooks=False)
     return [
         HostFileChange(folder / "mcp_config.json", (server,)),
         HostFileChange(rules, block=target.instructions),
@@ -411,7 +434,12 @@ def _claude_desktop(target: InstallTarget) -> list[HostFileChange]:
     server = {
         "command": command,
         "args": [*(["-m", *module] if module else []), "stdio"],
-        "env": {URL_VARIABLE: target.settings.url, KEY_VARIABLE: target.settings.key},
+        "env": {
+            URL_VARIABLE: target.settings.url,
+            KEY_VARIABLE: target.settings.key,
+            USER_VARIABLE: target.settings.user,
+            **({PROJECT_VARIABLE: target.settings.project} if target.settings.project else {}),
+        },
     }
     file = target.application_folder / "Claude/claude_desktop_config.json"
     return [HostFileChange(file, (Entry(("mcpServers", NAME), server),))]
@@ -428,6 +456,8 @@ HOST_CONFIGS: Final[dict[HostName, Callable[[InstallTarget], list[HostFileChange
     "claude-desktop": _claude_desktop,
 }
 USER_ONLY: Final = ("codex", "windsurf", "claude-desktop")
+READ_ONLY_TOOLS: Final = ("memory_profile", "memory_list_facts", "file_read", "find_tool")
+"""Tools that Claude Code need not ask about."""
 NOTES: Final = {
     "codex": "Codex skips hooks that it was not told to trust: start it once and review them.",
     "cursor": "Cursor takes no context at a prompt: the profile is told when a session starts.",

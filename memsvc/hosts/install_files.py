@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -46,20 +47,40 @@ def plan(
     return updates
 
 
-def write(updates: list[FileUpdate]) -> None:
-    """Replace the files that change; those that exist keep their rights."""
-    for file, before, after, _ in updates:
-        if before == after:
+def write(updates: list[FileUpdate], key: str) -> None:
+    """Replace the files that change.
+
+    Those that exist keep their rights, but what holds the key only its owner may read. A folder in
+    which nothing is left goes with its last file."""
+    for update in updates:
+        file, before, after, _ = update
+        is_exposed = exposes_key(update, key)
+        if before == after and not is_exposed:
             continue
         try:
             if after is None:
                 file.unlink()
+                _remove_empty(file.parent)
                 continue
             file.parent.mkdir(parents=True, exist_ok=True)
-            mode = PRIVATE if before is None else file.stat().st_mode & 0o7777
-            write_private(file, after, mode)
+            is_private = before is None or is_exposed
+            write_private(file, after, PRIVATE if is_private else file.stat().st_mode & 0o7777)
         except OSError as error:
             raise invalid(f"cannot write {file}: {error.strerror}") from error
+
+
+def exposes_key(update: FileUpdate, key: str) -> bool:
+    """Return whether others may read a file that is to hold the key."""
+    holds_key = bool(key) and key in (update.after or "")
+    return holds_key and update.file.exists() and bool(update.file.stat().st_mode & 0o077)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder in which nothing is left, and those above it, below the user's own ones."""
+    with suppress(OSError):
+        while folder not in (Path.home(), Path.cwd()):
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _read(file: Path) -> str | None:

@@ -1,14 +1,20 @@
 """What `memsvc install` writes into the configuration of hosts, and that it takes all of it back."""
 
 import json
+import os
+import pwd
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from memsvc.core.urls import decode_header
 from memsvc.hosts import host_configs
-from tests.e2e.process import typed
+from memsvc.hosts.hook_files import HookFiles, project_of
+from tests.contract.catalogue import TOOLS
+from tests.e2e.process import environment, typed
 
 KEY = "msk_never-shown"
 FOREIGN_HOOK = '{"hooks": [{"type": "command", "command": "mine.sh", "timeout": 60}]}'
@@ -96,7 +102,12 @@ def test_what_was_there_stands_beside_what_is_installed(home: Path) -> None:
         install(host)
     servers = json.loads((home / ".claude.json").read_text())["mcpServers"]
     assert servers["other"] == {"url": "u"}
-    assert servers["memsvc"]["headers"] == {"Authorization": f"Bearer {KEY}"}
+    account = pwd.getpwuid(os.getuid()).pw_name
+    assert servers["memsvc"]["headers"] == {
+        "Authorization": f"Bearer {KEY}",
+        "X-Memsvc-Tools": "host",
+        "X-Memsvc-User": account,
+    }
     stops = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"]
     assert stops[0] == json.loads(FOREIGN_HOOK)
     command = shlex.split(stops[1]["hooks"][0]["command"])
@@ -137,9 +148,11 @@ def test_hosts_that_were_not_run_get_the_shapes_of_their_documentation(home: Pat
     for host in ("cursor", "vscode", "windsurf", "claude-desktop"):
         install(host, "--user", "ada")
     files = contents(home)
-    url, headers = "http://127.0.0.1:8080/mcp", {"Authorization": f"Bearer {KEY}"}
+    url = "http://127.0.0.1:8080/mcp"
+    headers = {"Authorization": f"Bearer {KEY}", "X-Memsvc-User": "ada"}
+    hooked = headers | {"X-Memsvc-Tools": "host"}
     servers = {
-        ".cursor/mcp.json": ("mcpServers", {"url": url, "headers": headers}),
+        ".cursor/mcp.json": ("mcpServers", {"url": url, "headers": hooked}),
         ".config/Code/User/mcp.json": ("servers", {"type": "http", "url": url, "headers": headers}),
         ".codeium/windsurf/mcp_config.json": ("mcpServers", {"serverUrl": url, "headers": headers}),
     }
@@ -148,7 +161,11 @@ def test_hosts_that_were_not_run_get_the_shapes_of_their_documentation(home: Pat
     desktop = json.loads(files[".config/Claude/claude_desktop_config.json"])["mcpServers"]["memsvc"]
     assert Path(desktop["command"]).is_absolute()
     assert desktop["args"][-1] == "stdio"
-    assert desktop["env"] == {"MEMSVC_URL": "http://127.0.0.1:8080", "MEMSVC_API_KEY": KEY}
+    assert desktop["env"] == {
+        "MEMSVC_URL": "http://127.0.0.1:8080",
+        "MEMSVC_API_KEY": KEY,
+        "MEMSVC_USER": "ada",
+    }
     hooks = json.loads(files[".cursor/hooks.json"])
     assert hooks["version"] == 1
     commands = {event: [each["command"] for each in row] for event, row in hooks["hooks"].items()}
@@ -169,17 +186,90 @@ def test_files_of_a_project_are_as_hosts_document_them(home: Path) -> None:
     install("vscode", "--scope", "project")
     install("cursor", "--scope", "project")
     vscode = json.loads((home / "work/.vscode/mcp.json").read_text())
-    reference = {"Authorization": "Bearer ${input:memsvc-key}"}
+    reference = {"Authorization": "Bearer ${input:memsvc-key}", "X-Memsvc-Project": "default"}
     assert vscode["servers"]["memsvc"]["headers"] == reference
     assert [(each["id"], each["type"], each["password"]) for each in vscode["inputs"]] == [
         ("memsvc-key", "promptString", True)
     ]
     cursor = json.loads((home / "work/.cursor/mcp.json").read_text())
     assert cursor["mcpServers"]["memsvc"]["headers"] == {
-        "Authorization": "Bearer ${env:MEMSVC_API_KEY}"
+        "Authorization": "Bearer ${env:MEMSVC_API_KEY}",
+        "X-Memsvc-Tools": "host",
+        "X-Memsvc-Project": "default",
     }
     start = json.loads((home / "work/.cursor/hooks.json").read_text())["hooks"]["sessionStart"]
     assert start[0]["command"] == "memsvc hook session-start --host cursor"
+
+
+def test_install_ends_with_whose_memory_it_is_and_what_to_do_next(home: Path) -> None:
+    said = install("claude-code", "--user", "ada", "--project", "garden").splitlines()
+    assert said[-3:] == [
+        "memory of: user ada, project garden",
+        "console: http://127.0.0.1:8080/console",
+        "next: start claude-code and ask it: What do you know about me?",
+    ]
+    assert "memory of" not in install("claude-code", "--remove")
+
+
+def test_claude_code_connects_to_the_memory_of_its_hooks(home: Path) -> None:
+    install("claude-code", "--user", "Ada Ö", "--scope", "user")
+    server = json.loads((home / ".claude.json").read_text())["mcpServers"]["memsvc"]
+    (home / "work/.git").mkdir()
+    done = subprocess.run(
+        server["headersHelper"],
+        shell=True,
+        check=True,
+        capture_output=True,
+        cwd=home / "work",
+        env=environment(),
+    )
+    headers = json.loads(done.stdout)
+    assert headers["X-Memsvc-Project"] == project_of(str(home / "work")) != "default"
+    assert decode_header(headers["X-Memsvc-User"].encode()) == "Ada Ö"
+    assert headers["X-Memsvc-Tools"] == "host"
+
+
+def test_claude_code_may_use_what_only_reads(home: Path) -> None:
+    file = home / ".claude/settings.json"
+    file.parent.mkdir()
+    file.write_text('{"permissions": {"allow": ["Bash(ls)"]}}')
+    install("claude-code")
+    allowed = json.loads(file.read_text())["permissions"]["allow"]
+    assert allowed[0] == "Bash(ls)"
+    tools = [name.removeprefix("mcp__memsvc__") for name in allowed[1:]]
+    assert tools
+    assert all(TOOLS[name].read_only for name in tools)
+    install("claude-code", "--remove")
+    assert json.loads(file.read_text()) == {"permissions": {"allow": ["Bash(ls)"]}}
+
+
+@pytest.mark.parametrize("host", ["codex", "claude-code", "gemini"])
+def test_file_with_the_key_is_private_and_install_says_so(home: Path, host: str) -> None:
+    file = {
+        "codex": home / ".codex/config.toml",
+        "claude-code": home / ".claude.json",
+        "gemini": home / ".gemini/settings.json",
+    }[host]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("" if host == "codex" else "{}")
+    file.chmod(0o644)
+    said = install(host)
+    assert f"written: {file}; it holds the key: only you can read it now" in said
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    assert f"unchanged: {file}; it holds the key" in install(host)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_remove_leaves_no_folder_and_no_waiting_prompt(home: Path) -> None:
+    before = set(home.rglob("*"))
+    install("claude-code", "--scope", "project")
+    files = HookFiles({"XDG_CONFIG_HOME": str(home / ".config")})
+    files.spool({"project": "default", "turn_id": "t", "input_items": []})
+    files.keep_session("s", {"turns": 1, "pending": {"turn_id": "u", "project": "p"}, "seen": []})
+    said = install("claude-code", "--scope", "project", "--remove", "--url", "http://127.0.0.1:9")
+    assert "turns that waited: 0 stored, 2 deleted" in said
+    assert set(home.rglob("*")) <= before | {home / ".config", home / ".config/memsvc"}
 
 
 def test_a_broken_file_is_named_and_nothing_is_written(home: Path) -> None:
