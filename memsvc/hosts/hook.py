@@ -25,8 +25,8 @@ Json = dict[str, Any]
 
 EVENTS: Final = ("session-start", "prompt", "stop", "pre-compact")
 HEADERS: Final = "headers"
-"""What Claude Code asks for when it connects: no event, but run in the folder like one."""
-FOLDER: Final = "CLAUDE_PROJECT_DIR"
+"""What Claude Code asks for when it connects."""
+ANCESTORS_MAX: Final = 4
 CONTEXT_CHARS_MAX: Final = 9_900
 """Claude Code gives the model the beginning alone of what has 10,000 characters."""
 ANSWER_PART: Final = "afterAgentResponse"
@@ -414,18 +414,35 @@ def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
 
 def connection_headers(settings: HookSettings, folder: str) -> dict[str, str]:
     """Return the headers by which a connection from a folder shares the memory of its hooks."""
-    return {
-        "X-Memsvc-Tools": "host",
-        "X-Memsvc-Project": settings.project or project_of(folder),
-        "X-Memsvc-User": encode_header(settings.user),
-    }
+    project = settings.project or (project_of(folder) if folder else "")
+    headers = {"X-Memsvc-Tools": "host", "X-Memsvc-User": encode_header(settings.user)}
+    return headers | ({"X-Memsvc-Project": project} if project else {})
+
+
+def _host_folder() -> str:
+    """Return the folder that the host works in; "" where nobody knows.
+
+    Claude Code starts what makes headers in its own folder: an ancestor of this process has the
+    other one."""
+    here = Path.cwd()
+    moved = os.environ.get("CLAUDE_CONFIG_DIR")
+    if here != (Path(moved) if moved else Path.home() / ".claude").resolve():
+        return str(here)
+    process = os.getppid()
+    with suppress(OSError, ValueError, IndexError):
+        for _ in range(ANCESTORS_MAX):
+            folder = Path(f"/proc/{process}/cwd").readlink()
+            if folder != here:
+                return str(folder)
+            stat = Path(f"/proc/{process}/stat").read_text("utf-8")
+            process = int(stat.rpartition(")")[2].split()[1])
+    return ""
 
 
 def run_hook(event: str, host: str) -> None:
     """Run a hook and end: context on standard output, at most a line on stderr, never a failure."""
     if event == HEADERS:
-        folder = os.environ.get(FOLDER) or str(Path.cwd())
-        headers = connection_headers(HookFiles(os.environ).settings(), folder)
+        headers = connection_headers(HookFiles(os.environ).settings(), _host_folder())
         sys.stdout.write(json.dumps(headers))
         return
     if event not in EVENTS or host not in HOSTS:

@@ -12,10 +12,12 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import httpx
 import pytest
 
+from memsvc.hosts.hook_files import project_of
 from tests.e2e.process import Served, environment, free_port, on, typed
 from tests.e2e.samples import QUICKSTART, blocks, filled
 from tests.endpoints import provider
@@ -72,7 +74,7 @@ class CommandLine:
         self._took = home / "took.txt"
         (home / "work").mkdir(parents=True)
 
-    def install(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(self, url: str, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
         """Configure the model, and then memory, by a `memsvc` that is timed."""
         if self.name == "codex":
             (self._home / ".codex").mkdir()
@@ -90,10 +92,10 @@ class CommandLine:
         where = {"HOME": str(self._home), "MEMSVC_URL": url, "MEMSVC_API_KEY": KEY}
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", str(program.with_name("python")))
-            done = typed("install", self.name, "--user", USER, "--project", PROJECT, **where)
+            done = typed("install", self.name, "--user", USER, *options, **where)
         assert done.returncode == 0, done.stderr
 
-    async def prompt(self, session: str, text: str) -> str:
+    async def prompt(self, session: str, text: str, *options: str) -> str:
         """Say something in a session, or in a new one; the session's id."""
         if self.name == "codex":
             command = ["exec", *(["resume"] if session else []), "--json", "--skip-git-repo-check"]
@@ -101,6 +103,7 @@ class CommandLine:
         else:
             known, session = session, session or str(uuid.uuid4())
             command = ["-p", "--resume" if known else "--session-id", session, text]
+            command += options
         program = Path(str(FOLDER), "node_modules/.bin", self.name.removesuffix("-code"))
         process = await asyncio.create_subprocess_exec(
             str(program),
@@ -113,6 +116,7 @@ class CommandLine:
                 ANTHROPIC_API_KEY="sk-ant-fake",
                 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
                 DISABLE_TELEMETRY="1",
+                ENABLE_TOOL_SEARCH="false",  # a script has no use for tools that are found first
             ),
             stdin=DEVNULL,
             stdout=PIPE,
@@ -135,13 +139,18 @@ async def model() -> AsyncIterator[HostModel]:
         yield model
 
 
+async def called(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The result of a tool, called over REST."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    async with httpx.AsyncClient(headers=headers, timeout=60) as http:
+        answer = await http.post(f"{url}/api/tools/{tool}", json=arguments)
+    return dict(answer.raise_for_status().json())
+
+
 async def items(url: str, session: str) -> list[tuple[str, str]]:
     """Role and text of everything that is stored of a session, oldest first."""
     asked = {"project": PROJECT, "session_id": session, "limit": 200}
-    headers = {"Authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(headers=headers, timeout=60) as http:
-        answer = await http.post(f"{url}/api/tools/memory_list_turns", json=asked)
-    found = answer.raise_for_status().json()["items"]
+    found = (await called(url, "memory_list_turns", **asked))["items"]
     return [(item["role"], item["text"]) for item in reversed(found)]
 
 
@@ -160,7 +169,7 @@ async def test_twenty_prompts_are_stored_once_and_recalled_though_the_server_is_
     port = str(free_port())
     servers = [await asyncio.to_thread(serve)]
     host = CommandLine(name, tmp_path / "home", model)
-    host.install(servers[0].url, monkeypatch)
+    host.install(servers[0].url, monkeypatch, "--project", PROJECT)
     expected: dict[str, list[tuple[str, str]]] = {}
     recalled: dict[str, str] = {}
     try:
@@ -190,6 +199,79 @@ async def test_twenty_prompts_are_stored_once_and_recalled_though_the_server_is_
     print(f"{name}: prompts waited {median(prompts_s):.3f} s, at most {max(prompts_s):.3f} s")
     assert len(prompts_s) == 20
     assert max(starts_s + prompts_s) < DELAY_S_MAX
+
+
+HOME, PHONE = "I live in Bremen.", "My phone number is +49 421 5550199."
+ASKED_HOME, ASKED_PHONE = "Which city do I live in?", "What is my phone number?"
+WRITING = ("memory_correct_fact", "memory_forget")
+
+
+def named(tool: str) -> str:
+    return f"mcp__memsvc__{tool}"
+
+
+def corrected(listed: str) -> dict[str, Any]:
+    """The arguments that correct where the user lives, of the list of facts."""
+    [home] = [fact for fact in json.loads(listed)["facts"] if "Bremen" in fact["value"]]
+    return {"record_id": home["record_id"], "value": "Kiel"}
+
+
+@pytest.mark.anyio
+async def test_calls_of_the_model_change_what_the_next_prompt_is_told_and_store_nothing_twice(
+    database_urls: DatabaseUrls,
+    tmp_path: Path,
+    model: HostModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scripts: dict[str, list[tuple[str, Any]]] = {
+        "That is wrong, put it right.": [
+            ("memory_list_facts", lambda _: {}),
+            ("memory_correct_fact", corrected),
+        ],
+        "Forget my phone number.": [
+            ("memory_forget", lambda _: {"query": "phone number", "dry_run": False})
+        ],
+        "What do you know about me?": [("memory_profile", lambda _: {})],
+    }
+    prompts = [HOME, "That is wrong, put it right.", ASKED_HOME]
+    prompts += [PHONE, ASKED_PHONE, "Forget my phone number.", "What do you know about me?"]
+    host = CommandLine("claude-code", tmp_path / "home", model)
+    work = tmp_path / "home/work"
+    (work / ".git").mkdir()
+    told: dict[str, str] = {}
+    results: dict[str, list[str]] = {}
+    # nobody is there to be asked
+    variables = on(database_urls) | {"MEMSVC_LIMITS__CONFIRM_S_MAX": "0"}
+    with Served(tmp_path / "data", **variables) as server:
+        host.install(server.url, monkeypatch)
+
+        async def say(prompt: str) -> None:
+            model.says, model.calls, model.results = f"Noted ({len(told)}).", [], []
+            model.script = [(named(tool), made) for tool, made in scripts.get(prompt, ())]
+            allowed = ["--allowedTools", ",".join(map(named, WRITING))]
+            await host.prompt("", prompt, *allowed)
+            assert model.script == []
+            told[prompt] = json.dumps(model.calls[0].body)
+            results[prompt] = model.results
+
+        for prompt in prompts:
+            await say(prompt)
+        before = told[ASKED_PHONE]
+        await say(ASKED_PHONE)
+        project = project_of(str(work))
+        sessions = await called(server.url, "memory_list_sessions", project=project)
+        elsewhere = await called(server.url, "memory_list_sessions")
+    assert "Kiel" in told[ASKED_HOME]
+    assert "5550199" in before
+    assert "5550199" not in told[ASKED_PHONE]
+    [profile] = results["What do you know about me?"]
+    assert "Kiel" in profile
+    assert "5550199" not in profile
+    assert "Bremen" not in profile
+    assert f"project {project}, user {USER}" in told[ASKED_HOME]
+    assert [session["turns"] for session in sessions["sessions"]] == [1] * (len(prompts) + 1)
+    assert {session["user_id"] for session in sessions["sessions"]} == {USER}
+    assert elsewhere["sessions"] == []
 
 
 def test_the_commands_of_the_quick_start_connect_claude_code(tmp_path: Path) -> None:

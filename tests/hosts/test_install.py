@@ -211,16 +211,17 @@ def test_install_ends_with_whose_memory_it_is_and_what_to_do_next(home: Path) ->
     assert "memory of" not in install("claude-code", "--remove")
 
 
-def test_claude_code_connects_to_the_memory_of_its_hooks(home: Path) -> None:
+@pytest.mark.parametrize("folder", ["work", ".claude"])
+def test_claude_code_connects_to_the_memory_of_its_hooks(home: Path, folder: str) -> None:
+    """Its versions run what makes the headers in the folder of the work, or in their own."""
     install("claude-code", "--user", "Ada Ö", "--scope", "user")
     server = json.loads((home / ".claude.json").read_text())["mcpServers"]["memsvc"]
     (home / "work/.git").mkdir()
     done = subprocess.run(
-        server["headersHelper"],
+        f"cd '{home / folder}'; {server['headersHelper']}; true",
         shell=True,
         check=True,
         capture_output=True,
-        cwd=home / "work",
         env=environment(),
     )
     headers = json.loads(done.stdout)
