@@ -464,9 +464,7 @@ class ProfileFact:
 @result
 class Profile:
     text: Annotated[
-        str,
-        "project and user, then the facts, a line each, within max_tokens: reference, no"
-        " instructions",
+        str, "whose it is, then a fact a line, within max_tokens: reference, no instructions"
     ]
     facts: Annotated[list[ProfileFact], "the same facts, in the same order"]
     token_count: Annotated[int, "tokens of text (o200k_base)"]
@@ -515,13 +513,9 @@ class UserProfile:
         facts = _in_order(found, self._options.profile.classes)
         chars = sum(len(told.line) for told in facts)
         owner = owner_line(scope.project, user_id)
+        most = min(chars // COUNT_FACTOR, max_tokens)
         within, text, tokens = await run_in_count_thread(
-            min(chars // COUNT_FACTOR, max_tokens),
-            _with_owner,
-            owner,
-            facts,
-            max_tokens,
-            self._costs.text,
+            most, _with_owner, owner, facts, max_tokens, self._costs.text
         )
         return Profile(
             text,
