@@ -249,7 +249,8 @@ class Call:
         self.status, self.code = "error", error.code.value
         if error.code is Code.INTERNAL_ERROR:
             error.details = {**error.details, "request_id": self.request_id}
-        if error.code is Code.NOT_FOUND and self.tool is not None:
+        # errors of the protocol have the details that clients of an older server expect
+        if error.code is Code.NOT_FOUND and self.tool and not self.tool.protocol_errors:
             error.details = {**error.details, "looked_in": self._place()}
         return error
 
