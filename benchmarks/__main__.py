@@ -20,7 +20,7 @@ NAMES = (
     "journeys",
     *("newcomer", "latency", "growth", "many_sessions", "files", "console", "hooks", "faults"),
     "hygiene",
-    *("beliefs", "recall", "file_recall"),
+    *("beliefs", "pairs", "recall", "file_recall"),
 )
 """In this order. The comparisons with other programs are commands of their own: they need these
 programs."""

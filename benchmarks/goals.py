@@ -140,6 +140,10 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
         "a coding agent's questions, answered": Goal(">=", 88, "%"),
         "off-topic questions that recall something": Goal("<=", 20, "%"),
     },
+    "pairs": {
+        f"{store}: statements lost to another subject": Goal("=", 0)
+        for store in ("board", "knowledge", "memories")
+    },
     "recall": {
         "recall@10": Goal(">=", 0.79),
         "MRR": Goal(">=", 0.62),

@@ -2,16 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
+from functools import lru_cache
 from itertools import pairwise
 from math import sqrt
 from typing import Final
 from unicodedata import normalize
 from zlib import crc32
 
-from memsvc.core.analysis import own_terms
+from memsvc.core.analysis import CHINESE_GRAMMAR, own_terms
 from memsvc.core.frozen import frozen
 from memsvc.core.lazy_pattern import lazy_pattern
+from memsvc.core.rules.changes import is_about_others
+from memsvc.core.rules.sentences import SPEAKER_FIRST
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -57,6 +60,9 @@ _TOKEN: Final = lazy_pattern(
 _NAMED: Final = re.compile(rf"#|(?![{_DENSE}])[^\W\d_]|\d+\.\d+\.\d")
 """How a number begins that names something: `#88`, `v2`, `10.0.0.5`."""
 TOKENS_MAX: Final = 400
+WORDS_CACHED: Final = 8192
+_GRAMMAR: Final = re.compile(rf"[\u3040-\u309f{CHINESE_GRAMMAR}]|[=:]")
+"""Characters of Chinese and Japanese that are hardly words by themselves."""
 _NEGATION_TEXT: Final = """
     not no never without cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt neither nor nicht
     kein keine keinen nie niemals ohne pas jamais sans nunca jamás sin ninguno
@@ -113,36 +119,137 @@ def is_subset(new: str, old: str) -> bool:
 
 @frozen
 class Values:
-    """The words of a text, which of them may have another value another time, and identifiers.
+    """The words of a text, and which of them are values, identifiers or content.
 
-    Identifiers are the numbers that tell one thing from another: of tickets, rooms, servers,
-    versions.
+    `quantities` are the places of amounts and times, which may differ another time, `identifiers`
+    what tells one thing from another: numbers of tickets, rooms and servers, and single capital
+    letters. `content` has the term of each word, "" for function words and negations.
     """
 
+    text: str
     words: tuple[str, ...]
     quantities: frozenset[int]
     identifiers: frozenset[str]
+    content: tuple[str, ...]
+
+    def places(self, known: Set[str]) -> list[int]:
+        """Return the places of content words that are not among the known ones."""
+        return [place for place, term in enumerate(self.content) if term and term not in known]
+
+    def shared(self, other: "Values") -> frozenset[str]:
+        """Return the content words that two texts have in common."""
+        return frozenset(self.content) & frozenset(other.content) - {""}
+
+    def names_more(self, other: "Values", known: Set[str] = frozenset()) -> bool:
+        """Return whether a text names in its subject what another one does not, nor `known` has.
+
+        A subject stands before what it is said to be, or before all that two texts share. The verb
+        of "we decided that ..." is none."""
+        shared = self.shared(other)
+        places = self.places(shared | known)
+        is_frame = len(places) == 1 and SPEAKER_FIRST.match(self.text.casefold()) is not None
+        if is_frame and not other.places(shared | known):
+            return False
+        return any(
+            shared.isdisjoint(self.content[:place])
+            or not _STATE_WORDS.isdisjoint(self.words[place + 1 :])
+            for place in places
+        )
+
+    def begins_apart(self, shared: Set[str]) -> bool:
+        """Return whether a word that is not shared stands in the first half of the shared ones."""
+        return any(
+            sum(term in shared for term in self.content[:place])
+            <= sum(term in shared for term in self.content[place:])
+            for place in self.places(shared)
+        )
+
+    def is_state(self, place: int) -> bool:
+        """Return whether a word is what something is said to be."""
+        before = next((at for at in range(place, 0, -1) if self.content[at - 1]), 0)
+        return not _STATE_WORDS.isdisjoint(self.words[before:place])
+
+    def is_amount(self, place: int) -> bool:
+        """Return whether a word is an amount, a time or a day."""
+        return place in self.quantities or self.words[place] in _DAYS
+
+    def slots(self, known: Set[str]) -> set[tuple[str, str]]:
+        """Return between which known words each unknown one stands, "" for none."""
+        words = ["", *(term for term in self.content if term), ""]
+        found, at = set(), 0
+        while at < len(words) - 1:
+            end = next(
+                to for to in range(at + 1, len(words)) if words[to] in known or not words[to]
+            )
+            found |= {(words[at], words[end])} if end > at + 1 else set()
+            at = end
+        return found
 
 
 def values_of(text: str) -> Values:
-    """Return the values of a text: quantities and times on one side, identifiers on the other."""
+    """Return the words and values of a text."""
     words: list[str] = []
     quantities: set[int] = set()
     identifiers: set[str] = set()
-    for match in _TOKEN.finditer(text.casefold()):
-        word = match[0]
+    for match in _TOKEN.finditer(text):
+        word = match[0].casefold()
         place = len(words)
         words.append(word)
         is_number = match["number"] is not None
         if is_number and not _NAMED.match(word) and _word_before(words, place) in _AMOUNT_WORDS:
             quantities.add(place)
-        elif is_number:
+        elif is_number or _is_letter(match[0], place):
             identifiers.add(word)
         elif match["day"] or word in _DAYS:
             quantities.update([place] if _word_before(words, place) in _STATE_WORDS else ())
         if place + 1 == TOKENS_MAX:
             break
-    return Values(tuple(words), frozenset(quantities), frozenset(identifiers))
+    content = tuple(word if word in identifiers else _content(word) for word in words)
+    return Values(text, tuple(words), frozenset(quantities), frozenset(identifiers), content)
+
+
+def _is_letter(word: str, place: int) -> bool:
+    """Return whether a word is a capital letter that names something: "hall B", but not "I"."""
+    return place > 0 and len(word) == 1 and word.isascii() and word.isupper() and word != "I"
+
+
+@lru_cache(WORDS_CACHED)
+def _content(word: str) -> str:
+    """Return the term of a word or character, "" where it is a function word or a negation."""
+    if word in _NEGATION_WORDS or word in _STATE_WORDS or _GRAMMAR.fullmatch(word):
+        return ""
+    return "".join(own_terms(word)[-1:])
+
+
+def has_other_subject(one: Values, other: Values, known: Set[str] = frozenset()) -> bool:
+    """Return whether two texts are about two persons or things.
+
+    One of them names in its subject what the other does not, nor `known` has, or one is about
+    somebody else."""
+    return (
+        one.names_more(other, known)
+        or other.names_more(one, known)
+        or have_other_persons(one, other)
+    )
+
+
+def may_both_hold(one: str, other: str) -> bool:
+    """Return whether two texts that are alike say something of two persons or things.
+
+    They name others by a number or letter, in their subjects, or in their first halves; without a
+    word in common nothing is known."""
+    values, other_values = values_of(one), values_of(other)
+    shared = values.shared(other_values)
+    return bool(shared) and (
+        have_other_identifiers(values, other_values)
+        or has_other_subject(values, other_values)
+        or (values.begins_apart(shared) and other_values.begins_apart(shared))
+    )
+
+
+def have_other_persons(one: Values, other: Values) -> bool:
+    """Return whether one text is about somebody else, and one about the speaker or nobody."""
+    return is_about_others(one.text) != is_about_others(other.text)
 
 
 def _word_before(words: Sequence[str], place: int) -> str:
@@ -174,7 +281,8 @@ def is_contradiction(one: str, other: str) -> bool:
     """Return whether two texts contradict each other about the same subject, as far as rules see.
 
     One negates and the other does not, they differ in a word and its opposite, or only in one
-    amount. Other identifiers are other subjects. Deliberately modest: it requires much in common,
+    amount. Where both have a content word of their own besides, or one names more in its subject,
+    both may be true. Deliberately modest: it requires much in common,
     knows few opposites, and misses what takes knowledge of the world."""
     values, other_values = values_of(one), values_of(other)
     if have_other_amount(values, other_values):
@@ -187,11 +295,15 @@ def is_contradiction(one: str, other: str) -> bool:
     if not (conflicts or is_negated):
         return False
     ignored_terms = {term for word in conflicts for term in own_terms(word)}
+    known = values.shared(other_values) | ignored_terms
+    if values.places(known) and other_values.places(known):
+        return False
     terms_one = {term for term in own_terms(one) if not _NUMBER.fullmatch(term)} - ignored_terms
     terms_other = {term for term in own_terms(other) if not _NUMBER.fullmatch(term)} - ignored_terms
     return (
         bool(terms_one and terms_other)
         and len(terms_one & terms_other) / len(terms_one | terms_other) >= SUBJECT_SHARE_MIN
+        and not has_other_subject(values, other_values, ignored_terms)
     )
 
 

@@ -114,7 +114,7 @@ _NOW: Final = re.compile(
     r"\b(?:now|nowadays|these days|from (?:today|now)|jetzt|nun|ab (?:heute|sofort)|neuerdings"
     r"|maintenant|desormais|dorenavant|ahora|a partir de)\b|现在|以后|改|今は|今後|これから"
 )
-_NEGATIVE: Final = re.compile(
+NEGATIVE: Final = re.compile(
     r"n't\b|\b(?:not|no|never|nicht|kein\w*|nie|ne|n|pas|jamais|nunca|sin)\b|不|没|未|ない|ません"
 )
 _STOPS: Final = " .!。！"
@@ -295,7 +295,7 @@ def _labels(sentence: str, told: _Told) -> _Labels:
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
     expired_topics = frozenset() if is_of_others else frozenset(labels) - _KINDS
-    if ("family" in context and "self" not in context) or _is_of_others(sentence):
+    if ("family" in context and "self" not in context) or is_about_others(sentence):
         topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
     if _RESCHEDULED.search(words):
         topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
@@ -354,7 +354,7 @@ def _name_in(words: str) -> str:
     return name[0] if name else "" if len(words.split()) > NEW_WORDS_MAX else words
 
 
-def _is_of_others(sentence: str) -> bool:
+def is_about_others(sentence: str) -> bool:
     """Return whether in some language a sentence is about others and not the speaker."""
     low = sentence.casefold()
     grammars = grammars_for(low, set(_WORD.findall(low)))
@@ -502,11 +502,11 @@ def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -
 def _resumes(change: Change, told: str) -> bool:
     """Return whether a change takes up again what a statement denies or ended."""
     negated = normalized_text(told)
-    words = frozenset(terms(_NEGATIVE.sub(" ", negated))) - _COMMON
+    words = frozenset(terms(NEGATIVE.sub(" ", negated))) - _COMMON
     return (
         2 * len(change.terms & words) >= max(2, len(words))
-        and not _NEGATIVE.search(normalized_text(change.sentence))
-        and bool(_NEGATIVE.search(negated) or _CHANGE_PHRASES.labels_in(negated) - _UNSURE)
+        and not NEGATIVE.search(normalized_text(change.sentence))
+        and bool(NEGATIVE.search(negated) or _CHANGE_PHRASES.labels_in(negated) - _UNSURE)
     )
 
 

@@ -12,7 +12,12 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, ProgressCallback
-from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
+from memsvc.core.word_similarity import (
+    has_other_numbers,
+    is_contradiction,
+    is_subset,
+    may_both_hold,
+)
 from memsvc.store import edges, jobs, knowledge_blocks, vectors
 from memsvc.store.edges import Conflict, Edge
 from memsvc.store.knowledge_blocks import INDEX_ID, ActiveBlockValues, KnowledgeBlock
@@ -228,8 +233,8 @@ class DreamService:
     ) -> KnowledgeBlock | None:
         """Return the block that says the same as this one, or None.
 
-        One that differs in a number or a negation says something else, however similar; by words
-        alone, so does one that adds a word.
+        One that differs in a number, a negation or its subject says something else, however
+        similar; by words alone, so does one that adds a word.
         """
         for other in others:
             if pending.similarity[other.block_id] < self.index.options.duplicate_similarity_min:
@@ -239,6 +244,7 @@ class DreamService:
                 other.block_id in verdict.conflict_scores
                 or is_contradiction(*texts)
                 or has_other_numbers(*texts)
+                or may_both_hold(*texts)
             )
             by_words = pending.vector is None and not is_subset(pending.block.text, other.text)
             if not is_different and not by_words:
@@ -325,7 +331,9 @@ class DreamService:
                 conflicts.append(
                     Conflict(block.block_id, other.block_id, "contradiction", confidence)
                 )
-            elif similarity >= self.index.options.near_similarity_min:
+            elif similarity >= self.index.options.near_similarity_min and not may_both_hold(
+                block.text, other.text
+            ):
                 conflicts.append(
                     Conflict(block.block_id, other.block_id, "near_duplicate", similarity)
                 )

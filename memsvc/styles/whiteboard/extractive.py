@@ -3,7 +3,7 @@
 A line replaces another that it repeats, reverses or answers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -14,12 +14,17 @@ from memsvc.core.chunks import sentence_boundary_positions, sentences
 from memsvc.core.facts import Identity, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.items import user_message
+from memsvc.core.question_kinds import is_greeting_phrase
+from memsvc.core.rules.changes import NEGATIVE
 from memsvc.core.rules.extraction import extract
 from memsvc.core.rules.own_words import pasted_spans, within
+from memsvc.core.rules.sentences import SPEAKER_FIRST, TRIM
 from memsvc.core.word_similarity import (
     Values,
+    has_other_subject,
     have_other_amount,
     have_other_identifiers,
+    have_other_persons,
     values_of,
 )
 from memsvc.styles.whiteboard.entries import BoardEntry
@@ -30,23 +35,31 @@ REVERSED_SHARE: Final = 0.5
 """Share of a line's words for one that itself says that something changed."""
 SHORT_TERMS: Final = 4
 ANSWER_SHARE: Final = 0.5
+CJK_SUBJECT_CHARS: Final = 4
+"""Characters of a word before an identifier where each is a word of its own."""
 NOT_A_PERSON: Final = ("assistant", "tool", "system", "")
 """Roles whose sentences in the first person are about nobody who could change."""
 
 # fmt: off
+_INSTEAD: Final = (
+    r"\b(?:instead(?: of)?|rather than|stattdessen|(?:an)?statt|sondern|au lieu d[e'’]|plutôt que|en (?:vez|lugar) de|sino)\b"
+    r"|ではなく|じゃなくて?|の代わりに|而不是|而是"
+)
 _REVERSED: Final = (
-    r"\b(?:instead(?: of)?|actually|in fact|chang\w+ (?:my|our|his|her|their) minds?|on second thoughts?|rather than"
-    r"|correction|scrap(?:ped)? that|revers\w+"
-    r"|stattdessen|(?:an)?statt|sondern|doch nicht|eigentlich|umentschieden|anders überlegt"
-    r"|finalement|en fait|changé d['’]avis|au lieu d[e'’]|plutôt que"
-    r"|en (?:vez|lugar) de|en realidad|sino|cambi\w+ de (?:idea|opinión))\b"
-    r"|ではなく|じゃなくて?|の代わりに|やっぱり|やはり|実は|気が変わ\w*|而不是|而是|其实|改主意"
+    rf"{_INSTEAD}|\b(?:actually|in fact|chang\w+ (?:my|our|his|her|their) minds?|on second thoughts?"
+    r"|correction|scrap(?:ped)? that|revers\w+|doch nicht|eigentlich|umentschieden|anders überlegt"
+    r"|finalement|en fait|changé d['’]avis|en realidad|cambi\w+ de (?:idea|opinión))\b"
+    r"|やっぱり|やはり|実は|気が変わ\w*|其实|改主意"
 )
 _MOVED: Final = (
     r"\b(?:now|no longer|not any ?more|chang\w+|switch\w*|moved?|postponed|cancel\w*|scrapped"
     r"|jetzt|nicht mehr|doch|geändert|verschoben|maintenant|ne plus|changé|reporté|ahora|ya no|cambi\w+|aplazad\w+)\b"
     r"|変更|やめ|取り消|中止|延期|改め|取消|改为|改成|不再|推迟"
 )
+_ALSO: Final = regex.compile(
+    r"\b(?:also|too|auch|aussi|también)\b|也|还|も(?!う)", regex.IGNORECASE
+)
+_EXCHANGE: Final = regex.compile(_INSTEAD, regex.IGNORECASE)
 _REVERSAL: Final = regex.compile(_REVERSED, regex.IGNORECASE)
 _CHANGED: Final = regex.compile(f"{_REVERSED}|{_MOVED}", regex.IGNORECASE)
 _PHRASE: Final = r"(?P<old>[^,.;:!?\n、。，；！？]{1,60}?)(?=$|[,.;:!?)、。，；！？]| (?:but|because|so|and|as|since|we|i|weil|und|car|et|porque|y)\b)"
@@ -77,36 +90,45 @@ _CJK: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 class LineTerms:
     """What a line says, as far as rules compare it.
 
-    `own` are its terms without the words that say that something changed or was settled, `old`
-    those of what it says holds no longer, `subject` the identifier that it begins with. It `changes`
-    something, or even `reverses` it in so many words; `facts` are what it tells about its speaker
-    that has one value at a time.
+    `plain` are its words without those that say that something changed, `settling` the content
+    words of these that say that something was decided, `own` the terms of the rest. `old` are the
+    terms of what it says holds no longer, `subject` is the identifier that it begins with. It `changes` something, or even `reverses` it in so many words, or
+    `exchanges` one for another; its subject may be its speaker (`is_speakers`). `facts` are what it tells about its speaker that has one value at a time.
     """
 
     terms: frozenset[str]
     own: frozenset[str]
     old: frozenset[str]
     values: Values
+    plain: Values
+    settling: frozenset[str]
     subject: str
     changes: bool
     reverses: bool
+    exchanges: bool
+    is_speakers: bool
     facts: Mapping[Identity, str]
 
 
 def terms_of(text: str, facts: Mapping[Identity, str]) -> LineTerms:
     """Return what a line says; `facts` as `facts_of` found them."""
-    values = values_of(text)
-    plain = _DECISION_PREFIX.sub(" ", _CHANGED.sub(" ", text))
+    plain = values_of(_CHANGED.sub(" ", text))
+    own = values_of(_DECISION_PREFIX.sub(" ", plain.text))
     match = _OLD.search(text)
     old = frozenset(own_terms(match["old"])) if match is not None else frozenset()
+    may_change = not _ALSO.search(text)
     return LineTerms(
         terms=frozenset(own_terms(text)),
-        own=frozenset(own_terms(plain)),
+        own=frozenset(own_terms(own.text)),
         old=old,
-        values=values,
-        subject=_subject(plain, values),
-        changes=bool(old) or _CHANGED.search(text) is not None,
-        reverses=bool(old) or _REVERSAL.search(text) is not None,
+        values=values_of(text),
+        plain=plain,
+        settling=frozenset(plain.content) - frozenset(own.content),
+        subject=_subject(own),
+        changes=bool(old) or (may_change and _CHANGED.search(text) is not None),
+        reverses=bool(old) or (may_change and _REVERSAL.search(text) is not None),
+        exchanges=_EXCHANGE.search(text) is not None,
+        is_speakers=SPEAKER_FIRST.match(plain.text.casefold().lstrip(TRIM)) is not None,
         facts=facts,
     )
 
@@ -123,16 +145,13 @@ def facts_of(text: str, role: str) -> dict[Identity, str]:
     }
 
 
-def _subject(plain: str, values: Values) -> str:
+def _subject(own: Values) -> str:
     """Return the identifier that a line begins with, after one word at the most."""
-    folded = plain.casefold()
-    position, first = min(
-        ((folded.find(number), number) for number in values.identifiers), default=(-1, "")
-    )
-    if position < 0:
+    place = next((at for at, word in enumerate(own.words) if word in own.identifiers), None)
+    if place is None:
         return ""
-    words_max = 3 if _CJK.search(plain) else 1  # there a term is two characters
-    return first if len(own_terms(plain[:position])) <= words_max else ""
+    words_max = CJK_SUBJECT_CHARS if _CJK.search(own.text) else 1
+    return own.words[place] if sum(map(bool, own.content[:place])) <= words_max else ""
 
 
 def is_repeated(line: LineTerms, previous: LineTerms) -> bool:
@@ -145,9 +164,20 @@ def is_repeated(line: LineTerms, previous: LineTerms) -> bool:
     if line.values.identifiers != previous.values.identifiers:
         return False
     shared = len(line.terms & previous.terms)
-    return shared >= REPEATED_SHARE * max(len(line.terms), len(previous.terms)) and (
-        shared == min(len(line.terms), len(previous.terms))
+    return (
+        shared >= REPEATED_SHARE * max(len(line.terms), len(previous.terms))
+        and shared == min(len(line.terms), len(previous.terms))
+        and _ends_alike(line.plain, previous.plain)
+        and _ends_alike(previous.plain, line.plain)
+        and not have_other_persons(line.values, previous.values)
     )
+
+
+def _ends_alike(one: Values, other: Values) -> bool:
+    """Return whether what only one text says stands behind all that both say."""
+    shared = one.shared(other)
+    places = one.places(shared)
+    return not places or shared.isdisjoint(one.content[places[0] :])
 
 
 def is_other_value(line: LineTerms, previous: LineTerms) -> bool:
@@ -161,13 +191,51 @@ def is_reversed(line: LineTerms, previous: LineTerms) -> bool:
     """Return whether a line says in its own words that an older one holds no longer."""
     if not line.changes or _is_other_item(line, previous) or _is_other_item(previous, line):
         return False
-    shared = line.own & previous.own
+    shared, settling = line.own & previous.own, line.settling | previous.settling
     if line.old & previous.own and shared - line.old:
-        return True
+        known = settling.union(*((old, *old) for old in line.old))
+        return not (
+            line.plain.names_more(previous.plain, known)
+            or have_other_persons(line.plain, previous.plain)
+            or _replaces(line, previous, known)
+        )
+    return bool(shared) and _has_new_value(line, previous, shared, settling)
+
+
+def _replaces(line: LineTerms, previous: LineTerms, known: Set[str]) -> bool:
+    """Return whether a line has other words between the same words as an older one."""
+    known = known | line.plain.shared(previous.plain)
+    return not line.plain.slots(known).isdisjoint(previous.plain.slots(known))
+
+
+def _has_new_value(
+    line: LineTerms, previous: LineTerms, shared_terms: Set[str], settling: Set[str]
+) -> bool:
+    """Return whether a line says all of an older one again, but one thing, which has a new value.
+
+    That is an amount or a day, or it ends the older line and is what something is said to be, or
+    the line says in so many words that it reverses something."""
+    one, other = previous.plain, line.plain
+    shared = one.shared(other) | settling
+    old, new = one.places(shared), other.places(shared)
+    if has_other_subject(one, other, settling):
+        return False
+    is_amount = bool(old and new) and one.is_amount(old[0]) and other.is_amount(new[0])
     sizes = sorted((len(line.own), len(previous.own)))
     # "now" alone also tells what is new: then the longer line counts
-    is_short = line.reverses and (len(shared) > 1 or sizes[1] <= SHORT_TERMS)
-    return bool(shared) and len(shared) >= REVERSED_SHARE * sizes[0 if is_short else 1]
+    is_short = line.reverses and (len(shared_terms) > 1 or sizes[1] <= SHORT_TERMS)
+    if not is_amount and len(shared_terms) < REVERSED_SHARE * sizes[0 if is_short else 1]:
+        return False
+    if not old or not new:
+        return True
+    if NEGATIVE.search(line.values.text.casefold()) or len(one.slots(shared)) > 1:
+        return False
+    if is_amount:
+        return True
+    is_last = shared.isdisjoint(one.content[old[-1] + 1 :])
+    if line.reverses:
+        return is_last or line.exchanges or (line.is_speakers and previous.is_speakers)
+    return is_last and one.is_state(old[0]) and other.is_state(new[0])
 
 
 def _is_other_item(line: LineTerms, other: LineTerms) -> bool:
@@ -182,18 +250,24 @@ def is_short(line: LineTerms) -> bool:
 
 
 def has_answer(line: LineTerms, question: LineTerms) -> bool:
-    """Return whether a statement answers an older question."""
-    return question.values.identifiers <= line.values.identifiers and len(
-        line.terms & question.terms
-    ) >= ANSWER_SHARE * len(question.terms)
+    """Return whether a statement answers an older question, and asks about nothing else."""
+    shared = line.values.shared(question.values)
+    return (
+        question.values.identifiers <= line.values.identifiers
+        and len(line.terms & question.terms) >= ANSWER_SHARE * len(question.terms)
+        and line.values.slots(shared).isdisjoint(question.values.slots(shared))
+    )
 
 
 def is_repeated_question(line: LineTerms, question: LineTerms) -> bool:
     """Return whether a question is an older one in nearly the same words."""
     shared = len(line.terms & question.terms)
-    return not have_other_identifiers(
-        line.values, question.values
-    ) and shared >= REPEATED_SHARE * min(len(line.terms), len(question.terms))
+    known = line.values.shared(question.values)
+    return (
+        not have_other_identifiers(line.values, question.values)
+        and shared >= REPEATED_SHARE * min(len(line.terms), len(question.terms))
+        and not (line.values.places(known) and question.values.places(known))
+    )
 
 
 LINES_MAX: Final = 200
@@ -372,7 +446,11 @@ def _has_content(text: str, kind: int) -> bool:
     if not _CHAR.search(text):
         return False
     count = len(frozenset(own_terms(text)))
-    return count >= TERMS_MIN or (kind in (_DECISION, _FACT) and count > 0)
+    return (
+        count >= TERMS_MIN
+        or (kind in (_DECISION, _FACT) and count > 0)
+        or (count > 0 and len(text.split()) > 1 and not is_greeting_phrase(text))
+    )
 
 
 def _without_replaced(

@@ -338,6 +338,31 @@ async def test_of_what_stands_the_best_is_first_whatever_it_was_a_pair_with(call
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Server A is up.", "Server B is not up."),
+        ("Customer Acme wants a discount.", "Customer Globex does not want a discount."),
+        ("Team red deploys on Friday.", "Team blue never deploys on Friday."),
+        (
+            "The nightly backup of the Oslo office is kept for ninety days.",
+            "The nightly backup of the Bergen office is kept for ninety days.",
+        ),
+        ("Lena isst kein Fleisch.", "Max isst Fleisch."),
+        ("Le serveur de Lyon est en panne.", "Le serveur de Lille n'est pas en panne."),
+    ],
+)
+async def test_a_statement_about_another_subject_hides_nothing(
+    call: Door, first: str, second: str
+) -> None:
+    await remember(call, first)
+    await remember(call, second)
+    done = await call("elfmem_dream", no_llm=True)
+    assert (done["promoted"], done["contradictions"], done["near_duplicates"]) == (2, 0, 0)
+    for query in (first, second):
+        assert {first, second} <= set(shown(await recall(call, query)))
+
+
 async def test_the_agent_is_called_by_its_name(
     database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
 ) -> None:
