@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import orjson
@@ -463,3 +464,25 @@ def by_claims(
     changed_ids = {change.memory for change in changes}
     closed = list({one.memory: one for one in closed if one.memory not in changed_ids}.values())
     return changes + [memory_writer.deleted(one) for one in closed]
+
+
+def brought_back(
+    said: Iterable[Memory],
+    changes: Sequence[MemoryChange],
+    since: datetime | None,
+    evidence: Evidence,
+) -> list[MemoryChange]:
+    """Return the changes by which hidden memories that were said again are visible again.
+
+    `said` are the memories that a conversation repeats, `changes` what else it changes, and
+    memories last changed before `since` are hidden. The text stays as it is.
+    """
+    if since is None:
+        return []
+    changed_ids = {change.memory for change in changes}
+    hidden = {
+        one.memory: memory_writer.changed(one, one.text, evidence)
+        for one in said
+        if one.fact.valid_from < since and one.memory not in changed_ids
+    }
+    return list(hidden.values())

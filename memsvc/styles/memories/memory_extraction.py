@@ -1,6 +1,7 @@
 """Memories added from a conversation, by a model in two requests or by rules."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar
 
 import anyio
@@ -53,10 +54,12 @@ from memsvc.styles.memories.memory_writer import (
     MemoryWriter,
     comparable,
     evidence_of,
+    hidden_before,
     index_for,
     new_id,
 )
 from memsvc.styles.memories.options import MemoriesOptions
+from memsvc.styles.memories.project_settings import ProjectSettings
 from memsvc.styles.memories.user_memories import MemorySearch
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 
@@ -92,6 +95,7 @@ class MemoryExtraction:
     options: MemoriesOptions
     writer: MemoryWriter
     search: MemorySearch
+    settings: ProjectSettings
     llm: Llm | None
     budget: ModelBudget
 
@@ -168,8 +172,17 @@ class MemoryExtraction:
             present = CurrentMemories(
                 {}, _by_text(await memories.with_texts(tx, user_index.index_id, texts))
             )
+            evidence = evidence_of(user, "rule", metadata)
             changes = memory_changes.by_claims(
-                merged, known, present, lambda: new_id(now), evidence_of(user, "rule", metadata)
+                merged, known, present, lambda: new_id(now), evidence
+            )
+            identities = {one.identity for one in claims if isinstance(one, fact_rules.Statement)}
+            repeated = [one for one in known.values() if one.fact.statement.identity in identities]
+            changes += memory_changes.brought_back(
+                [*repeated, *present.by_text.values()],
+                changes,
+                await self._hidden_before(tx, now),
+                evidence,
             )
             await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
         return _added(changes)
@@ -285,8 +298,18 @@ class MemoryExtraction:
             )
             if has_conflict and not final:
                 return None
+            known = [memory_changes.target(one, by_id) for one in proposals if one.event == "NONE"]
+            changes += memory_changes.brought_back(
+                [*by_text.values(), *filter(None, known)],
+                changes,
+                await self._hidden_before(tx, now),
+                evidence,
+            )
             await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
         return _added(changes, unplaced)
+
+    async def _hidden_before(self, tx: Tx, now: datetime) -> datetime | None:
+        return hidden_before(now, (await self.settings.read(tx)).decayDays)
 
     async def _complete(
         self,

@@ -35,7 +35,15 @@ def published(
     search = MemorySearch(meter, embedding)
     budget = budget or ModelBudget(database, clock, 0)
     extraction = MemoryExtraction(
-        database, clock, meter, options, writer=writer, search=search, llm=llm, budget=budget
+        database,
+        clock,
+        meter,
+        options,
+        writer=writer,
+        search=search,
+        settings=settings,
+        llm=llm,
+        budget=budget,
     )
     memories = UserMemories(database, clock, writer, search, settings, options)
     return Published(

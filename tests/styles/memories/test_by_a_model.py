@@ -497,6 +497,21 @@ async def test_a_hidden_memory_is_still_compared(
     assert ": Likes tea" in llm.asked[-1].text
 
 
+@pytest.mark.parametrize("event", ["", "ADD", "NONE"])
+async def test_a_hidden_memory_that_a_model_finds_again_is_visible_again(
+    call: Door, llm: ScriptedLlm, clock: FakeClock, event: str
+) -> None:
+    await call("memories_put_settings", decayDays=1)
+    [tea, _] = (await learn(call, llm, "Likes tea", "Likes jazz"))["results"]
+    clock.advance(days=2)
+    found = "Is fond of tea" if event == "NONE" else "Likes tea"
+    answer = {"": does(), "ADD": does(("ADD", "new", found))}
+    llm.answers += [facts(found), answer.get(event) or does(("NONE", tea["id"], found))]
+    again = await tell(call, "I like tea")
+    assert again["results"] == [tea | {"event": "UPDATE"}]
+    assert await held(call) == ["Likes tea"]
+
+
 async def test_food_preferences_find_a_vegetarian_by_meaning(
     database: Database,
     clock: FakeClock,

@@ -152,6 +152,47 @@ async def test_what_nobody_changed_for_long_is_hidden_and_not_deleted(
     assert await search(call, "tea") == ["Likes tea"]
 
 
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        ("I like tea.", "I like tea!"),
+        ("I'm allergic to nuts.", "I am allergic to nuts."),
+        ("I live in Oslo.", "I live in Oslo."),
+        ("Ich bin allergisch gegen Nüsse.", "Ich bin allergisch gegen Nüsse"),
+        ("Me gusta el té.", "me gusta el té"),
+        ("我喜欢茶。", "我喜欢茶"),
+        ("コーヒーが好きです。", "コーヒーが好きです"),
+    ],
+)
+async def test_a_hidden_memory_that_is_said_again_is_visible_again(
+    call: Door, clock: FakeClock, first: str, again: str
+) -> None:
+    await call("memories_put_settings", decayDays=6)
+    [memory] = (await tell(call, first))["results"]
+    clock.advance(days=7)
+    assert (await call("memories_list", user_id="alex"))["results"] == []
+    told = await tell(call, again)
+    assert told["results"] == [memory | {"event": "UPDATE"}]
+    [listed] = (await call("memories_list", user_id="alex"))["results"]
+    assert (listed["id"], listed["memory"]) == (memory["id"], memory["memory"])
+    assert listed["created_at"] < listed["updated_at"]
+    clock.advance(days=5)
+    assert len((await call("memories_list", user_id="alex"))["results"]) == 1
+    assert (await tell(call, again))["results"] == []
+
+
+async def test_a_hidden_memory_that_is_denied_is_not_brought_back(
+    call: Door, clock: FakeClock
+) -> None:
+    await call("memories_put_settings", decayDays=6)
+    await tell(call, "I like tea.", "I like jazz.")
+    clock.advance(days=7)
+    await tell(call, "I like tea.", "I no longer like tea.")
+    assert says(await call("memories_list", user_id="alex")) == []
+    await call("memories_put_settings", decayDays=0)
+    assert says(await call("memories_list", user_id="alex")) == ["Likes jazz"]
+
+
 async def test_what_is_changed_is_fresh_again(call: Door, clock: FakeClock) -> None:
     await call("memories_put_settings", decayDays=6)
     memory = (await tell(call, "I like tea."))["results"][0]["id"]
