@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from memsvc.core.errors import invalid
+from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.timestamp import read_time, unreadable_time
 
 Item = dict[str, Any]
@@ -33,7 +33,7 @@ def normalize_item(item: Any, where: str) -> Item:
     """Return the item with string content as one text part and `type` filled in, else unchanged.
 
     A message of another API becomes one of these: its role (`model`), its type in place of a role
-    (`human`), its `parts` or `text` in place of content.
+    (`human`), its `parts` or `text` in place of content, one part in place of several.
 
     INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a
     wrong type."""
@@ -58,10 +58,31 @@ def normalize_item(item: Any, where: str) -> Item:
         part = "output_text" if item.get("role") == "assistant" else "input_text"
         normalized["content"] = [{"type": part, "text": content}]
     elif content is not None:
-        normalized["content"] = _checked_parts(content, where)
+        parts = [content] if isinstance(content, dict) else content
+        normalized["content"] = _checked_parts(parts, where)
     _check_times(item, where)
     _check_plain(normalized, where)
     return normalized
+
+
+_READ_FIELDS: Final = ("type", "role", "content", "parts", "text", "output", "summary")
+
+
+def read_message(value: Any) -> dict[str, str]:
+    """Return the role and readable text (`content`) of a message or item of any API.
+
+    The text is "" for a call; there is no role where neither a role nor a type is given. ValueError
+    where it cannot be read."""
+    if not isinstance(value, dict):
+        raise ValueError("must be an object")
+    try:
+        item = normalize_item({name: value[name] for name in _READ_FIELDS if name in value}, "")
+    except MemsvcError as error:
+        raise ValueError(error.message.lstrip(". ")) from None
+    has_role = any(value.get(name) is not None for name in ("role", "type"))
+    named = item.get("role")
+    role = {"role": role_of(item) if named is None else named} if has_role else {}
+    return role | {"content": text_of(item).replace("\x00", "")}
 
 
 def _of_other_api(item: Item) -> Item:

@@ -123,6 +123,7 @@ EVENTS: Final = "events"
 LIST_LIMIT: Final = 10_000
 """Limit of a list without a limit, as these clients expect all of them."""
 
+_OWNERS: Final = ("agent_id", "run_id")
 _ONE: Final = MEMORIES_PATH + "/{user_id}/{memory_id}"
 _PROMPT: Final = MEMORIES_PATH + "/extraction-prompt"
 _SETTINGS: Final = MEMORIES_PATH + "/settings"
@@ -133,7 +134,7 @@ OPERATIONS: Final[Sequence[RestOperation]] = (
         method="GET",
         path=MEMORIES_PATH,
         tool="memories_list",
-        query=("user_id", "limit", PROJECT),
+        query=("user_id", "limit", *_OWNERS, PROJECT),
         defaults={"limit": LIST_LIMIT},
     ),
     _operation(
@@ -151,9 +152,24 @@ OPERATIONS: Final[Sequence[RestOperation]] = (
         method="GET",
         path=MEMORIES_PATH + "/{id}",
         tool="memories_list",
-        query=("limit", PROJECT),
+        query=("limit", *_OWNERS, PROJECT),
         named={"id": "user_id"},
         defaults={"limit": LIST_LIMIT},
+    ),
+    _operation(
+        method="PUT",
+        path=MEMORIES_PATH + "/{id}",
+        tool="memories_update",
+        query=("user_id", PROJECT),
+        takes_body=True,
+        named={"id": "memory_id"},
+    ),
+    _operation(
+        method="GET",
+        path=MEMORIES_PATH + "/{id}/history",
+        tool="memories_history",
+        query=("user_id", PROJECT),
+        named={"id": "memory_id"},
     ),
     _operation(
         method="DELETE",

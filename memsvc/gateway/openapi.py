@@ -77,8 +77,10 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
         "info": {
             "title": "memsvc",
             "version": version,
-            "description": "Memory for agents. Paths below /api/memories may end with a slash. A"
-            " failure has the body of `Error` and the status that belongs to its code.",
+            "description": "Memory for agents. Paths below /api/memories may end with a slash; a"
+            " user whose id is a word of such a path (search, settings, events, extraction-prompt)"
+            " is named by ?user_id=, or percent-encoded. A failure has the body of `Error` and the"
+            " status that belongs to its code.",
         },
         "security": [{"bearer": []}, {"key": []}],
         "paths": paths,

@@ -1,6 +1,7 @@
 """Memories: facts of a user's index with an id and a client's metadata; settings and findings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,6 +30,21 @@ class Memory:
     def text(self) -> str:
         """Text of the memory."""
         return self.fact.statement.value
+
+
+@frozen
+class Shown:
+    """Which memories are to be read.
+
+    With `since`, none that was neither made nor changed from then on; `metadata` are members that
+    their metadata must have.
+    """
+
+    since: datetime | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+EVERY: Final = Shown()
 
 
 @frozen
@@ -85,34 +101,18 @@ async def describe(tx: Tx, index_id: int, memory: str, metadata: dict[str, Any])
     )
 
 
-async def list_latest(tx: Tx, index_id: int, *, since: datetime | None, limit: int) -> list[Memory]:
-    """Return the current memories of an index, the latest first.
-
-    With `since`, without those that were neither made nor changed from then on.
-    """
+async def list_latest(tx: Tx, index_id: int, shown: Shown = EVERY, *, limit: int) -> list[Memory]:
+    """Return the current memories of an index that are to be shown, the latest first."""
     return await _read(
-        tx,
-        index_id,
-        "($4::timestamptz IS NULL OR valid_from >= $4)",
-        "m.created_at DESC, f.entry DESC",
-        since,
-        limit,
-        limited=True,
+        tx, index_id, shown, "true", "m.created_at DESC, f.entry DESC LIMIT $6", limit
     )
 
 
 async def at(
-    tx: Tx, index_id: int, entries: Sequence[int], *, since: datetime | None
+    tx: Tx, index_id: int, entries: Sequence[int], shown: Shown = EVERY
 ) -> dict[int, Memory]:
-    """Return the current memories among these entries, by entry; `since` as in `list_latest`."""
-    found = await _read(
-        tx,
-        index_id,
-        "entry = ANY($5::int4[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)",
-        "f.entry",
-        since,
-        list(entries),
-    )
+    """Return the current memories to be shown among these entries, by entry."""
+    found = await _read(tx, index_id, shown, "entry = ANY($6::int4[])", "f.entry", list(entries))
     return {memory.fact.entry: memory for memory in found}
 
 
@@ -138,10 +138,11 @@ async def with_texts(tx: Tx, index_id: int, texts: Sequence[str]) -> list[Memory
 
     Case and a full stop at the end do not count.
     """
-    condition = "(value = ANY($4::text[]) OR rtrim(lower(value), '.') = ANY($5::text[]))"
+    condition = "(value = ANY($6::text[]) OR rtrim(lower(value), '.') = ANY($7::text[]))"
     return await _read(
         tx,
         index_id,
+        EVERY,
         condition,
         "f.entry",
         list(texts),
@@ -150,22 +151,17 @@ async def with_texts(tx: Tx, index_id: int, texts: Sequence[str]) -> list[Memory
 
 
 async def of_kinds(
-    tx: Tx, index_id: int, kinds: Iterable[str], *, since: datetime | None, limit: int
+    tx: Tx, index_id: int, kinds: Iterable[str], shown: Shown = EVERY, *, limit: int
 ) -> list[Memory]:
-    """Return the current memories of an index that are facts of these ids, the latest first.
-
-    `since` as in `list_latest`.
-    """
-    condition = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
+    """Return the current memories to be shown that are facts of these ids, the latest first."""
     return await _read(
         tx,
         index_id,
-        condition,
-        "m.created_at DESC, f.entry DESC",
-        since,
-        limit,
+        shown,
+        "fact_id = ANY($6::text[])",
+        "m.created_at DESC, f.entry DESC LIMIT $7",
         list(kinds),
-        limited=True,
+        limit,
     )
 
 
@@ -228,25 +224,27 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
 
 
 async def _read(
-    tx: Tx, index_id: int, condition: str, order: str, *arguments: Any, limited: bool = False
+    tx: Tx, index_id: int, shown: Shown, condition: str, order: str, *arguments: Any
 ) -> list[Memory]:
-    """Return the memories whose facts are current and meet a condition.
+    """Return the memories to be shown whose facts are current and meet a condition.
 
-    Where `limited`, at most $5.
+    Arguments of the condition and the order begin at $6.
     """
     # OFFSET 0: the id is a value when memories are looked up; row level security keeps an
     # expression from their key
-    limit_clause = "LIMIT $5" if limited else ""
     rows = await tx.fetch(
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM (
             SELECT book, {COLUMNS}, split_part(record, '{MARK}', 1) COLLATE "C" AS id FROM facts
             WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'
-                AND {condition} OFFSET 0) AS f
+                AND ($4::timestamptz IS NULL OR valid_from >= $4) AND {condition} OFFSET 0) AS f
         JOIN memories AS m ON m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = f.id
-        ORDER BY {order} {limit_clause}
+        WHERE m.metadata @> $5
+        ORDER BY {order}
         """,
         index_id,
+        shown.since,
+        dict(shown.metadata),
         *arguments,
     )
     return [_memory(row) for row in rows]

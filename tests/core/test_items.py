@@ -49,7 +49,7 @@ def test_a_text_as_content_becomes_one_part(role: str, part: str) -> None:
         {"type": 3},
         {"type": "message", "role": 1, "content": "x"},
         {"type": "message", "role": "user", "content": 5},
-        {"type": "message", "role": "user", "content": {"text": "x"}},
+        {"type": "message", "role": "user", "content": {"text": 5}},
         {"type": "message", "role": "user", "content": ["x"]},
         {"type": "message", "role": "user", "content": [{"text": 5}]},
         {"type": "message", "role": "user", "content": [{"type": [], "text": "x"}]},

@@ -153,7 +153,11 @@ async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(
         ("POST", "/api/memories", {"messages": ALEX}),
         ("POST", "/api/memories", {"user_id": "alex"}),
         ("POST", "/api/memories", {"messages": "hello", "user_id": "alex"}),
-        ("POST", "/api/memories", {"messages": [{"role": "user"}], "user_id": "alex"}),
+        ("POST", "/api/memories", {"messages": [{"content": "hello"}], "user_id": "alex"}),
+        ("POST", "/api/memories", {"messages": ["hello"], "user_id": "alex"}),
+        ("POST", "/api/memories", {"messages": ALEX, "user_id": True}),
+        ("POST", "/api/memories", {"messages": ALEX, "user_id": 4.2}),
+        ("POST", "/api/memories", {"messages": ALEX, "user_id": "alex", "infer": "maybe"}),
         ("POST", "/api/memories", {"messages": ALEX, "user_id": ""}),
         ("POST", "/api/memories", {"messages": ALEX, "user_id": "alex", "metadata": "x"}),
         (
@@ -166,7 +170,10 @@ async def test_what_is_not_there_is_404_and_what_cannot_be_understood_400(
         ("POST", "/api/memories/search", {"query": " ", "user_id": "alex"}),
         ("POST", "/api/memories/search", {"query": "x", "user_id": "alex", "limit": -1}),
         ("GET", "/api/memories/alex?limit=none", None),
-        ("GET", "/api/memories/alex?limit=0", None),
+        ("GET", "/api/memories/alex?limit=-1", None),
+        ("GET", f"/api/memories/{memory}/history", None),
+        ("PUT", f"/api/memories/{memory}", {"memory": "Is Bob"}),
+        ("DELETE", "/api/memories?user_id=alex&run_id=r1", None),
         ("GET", "/api/memories/alex?colour=red", None),
         ("GET", "/api/memories", None),
         ("DELETE", f"/api/memories/{memory}", None),
@@ -194,12 +201,145 @@ async def test_another_method_is_refused_with_those_that_there_are(
 ) -> None:
     for method, path, allowed in [
         ("PUT", "/api/memories", {"POST", "GET", "DELETE"}),
-        ("POST", "/api/memories/alex", {"GET", "DELETE"}),
+        ("POST", "/api/memories/alex", {"GET", "PUT", "DELETE"}),
         ("POST", "/api/memories/alex/mem_1", {"GET", "PUT", "DELETE"}),
     ]:
         answer = await http.request(method, path, json={})
         assert (answer.status_code, answer.json()["code"]) == (405, "INVALID_ARGUMENT")
         assert set(answer.headers["allow"].split(", ")) == allowed
+
+
+async def test_a_memory_is_changed_and_its_history_read_by_its_id_alone(
+    http: httpx2.AsyncClient,
+) -> None:
+    memory = (await add(http))[1]["id"]
+    path, who = f"/api/memories/{memory}", {"user_id": "alex"}
+    changed = await http.put(path, json={"memory": "Is vegan"} | who)
+    assert (changed.status_code, changed.json()["memory"]) == (200, "Is vegan")
+    again = await http.put(path, params=who, json={"memory": "Is a vegan cook"})
+    assert again.json()["memory"] == "Is a vegan cook"
+    steps = (await http.get(f"{path}/history", params=who)).json()["results"]
+    assert [one["memory"] for one in steps] == ["Is vegetarian", "Is vegan", "Is a vegan cook"]
+    for answer in (
+        await http.put(path, json={"memory": "Is Bob", "user_id": "bob"}),
+        await http.get(f"{path}/history", params={"user_id": "bob"}),
+    ):
+        assert answer.status_code == 404
+
+
+async def test_a_numeric_user_id_is_its_decimal_digits(http: httpx2.AsyncClient) -> None:
+    added = await http.post("/api/memories", json={"messages": ALEX, "user_id": 42})
+    assert len(texts(added)) == 3
+    assert len(texts(await http.get("/api/memories/42"))) == 3
+    found = await http.post("/api/memories/search", json={"query": "nuts", "user_id": 42})
+    assert found.json()["results"][0]["user_id"] == "42"
+
+
+async def test_a_list_limit_of_zero_is_that_of_a_search(http: httpx2.AsyncClient) -> None:
+    raw = [{"role": "user", "content": f"Note number {number}"} for number in range(101)]
+    assert len(await add(http, messages=raw, infer=False)) == 101
+    for path in ("/api/memories/alex?limit=0", "/api/memories?user_id=alex&limit=0"):
+        assert len(texts(await http.get(path))) == 100
+    asked = {"query": "note", "user_id": "alex", "limit": 0}
+    assert len(texts(await http.post("/api/memories/search", json=asked))) == 100
+
+
+async def test_without_inference_what_is_said_is_kept_as_it_is(http: httpx2.AsyncClient) -> None:
+    raw = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Is the door  open?"},
+        {"role": "assistant", "content": "It is."},
+        {"role": "assistant", "tool_calls": [{"id": "1"}]},
+    ]
+    added = await add(http, messages=raw, infer=False, metadata={"source": "chat"})
+    assert [(one["event"], one["memory"]) for one in added] == [
+        ("ADD", "Is the door open?"),
+        ("ADD", "It is."),
+    ]
+    assert await add(http, messages=raw, infer=False) == []
+    listed = (await http.get("/api/memories/alex")).json()["results"]
+    assert {one["metadata"]["source"] for one in listed} == {"chat"}
+    for text in ("x" * 1025, "My password is hunter2-Zx9!"):
+        body = {"messages": [{"role": "user", "content": text}], "user_id": "alex", "infer": False}
+        answer = await http.post("/api/memories", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
+
+
+async def test_agent_and_run_are_kept_and_select_what_is_read(http: httpx2.AsyncClient) -> None:
+    def said(text: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": text}]
+
+    await add(http, messages=said("I like tea."), agent_id="cook", run_id="r1")
+    await add(http, messages=said("I like green soup."), agent_id="cook", run_id=2)
+    await add(http, messages=said("I like jazz."), metadata={"source": "chat"})
+    listed = (await http.get("/api/memories/alex")).json()["results"]
+    assert [one["metadata"] for one in listed] == [
+        {"source": "chat"},
+        {"agent_id": "cook", "run_id": "2"},
+        {"agent_id": "cook", "run_id": "r1"},
+    ]
+    for query, expected in [
+        ({"agent_id": "cook"}, ["Likes green soup", "Likes tea"]),
+        ({"run_id": "r1"}, ["Likes tea"]),
+        ({"agent_id": "cook", "run_id": "2"}, ["Likes green soup"]),
+        ({"agent_id": "bard"}, []),
+    ]:
+        assert texts(await http.get("/api/memories/alex", params=query)) == expected
+        assert (
+            texts(await http.get("/api/memories", params=query | {"user_id": "alex"})) == expected
+        )
+        asked = {"query": "what do I like: tea, green soup, jazz?", "user_id": "alex"} | query
+        found = texts(await http.post("/api/memories/search", json=asked))
+        assert sorted(found) == sorted(expected)
+
+
+SPOKEN: list[dict[str, Any]] = [
+    {"role": "assistant", "tool_calls": [{"id": "1", "type": "function"}]},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+    {"role": "tool", "tool_call_id": "1", "content": "I like rain."},
+    {"type": "function_call", "call_id": "1", "name": "weather", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "1", "output": "I like rain."},
+    {"type": "reasoning", "summary": []},
+    {"role": "user", "content": ""},
+    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
+]
+
+
+@pytest.mark.parametrize("beside", SPOKEN, ids=str)
+async def test_a_message_without_text_does_not_keep_the_others_from_being_read(
+    http: httpx2.AsyncClient, beside: dict[str, Any]
+) -> None:
+    messages = [beside, {"role": "user", "content": "I love hiking."}, beside]
+    assert [one["memory"] for one in await add(http, messages=messages)] == ["Likes hiking"]
+    where = {"user_id": "alex", "conversation_id": "one"}
+    updated = await http.post("/api/tools/context_update", json=where | {"entries": messages})
+    assert updated.status_code == 200, updated.text
+    board = await http.post("/api/tools/whiteboard_get", json=where)
+    assert "I love hiking. (user)" in board.json()["text"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": {"type": "text", "text": "I love hiking."}},
+        {"role": "user", "content": [{"text": "I love hiking."}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "I love hiking."}]},
+        {"role": "user", "parts": [{"text": "I love hiking."}]},
+        {"role": "USER", "text": "I love hiking."},
+        {"type": "message", "role": "user", "content": "I love hiking."},
+        {"type": "human", "content": "I love hiking."},
+    ],
+    ids=str,
+)
+async def test_messages_of_other_apis_are_read(
+    http: httpx2.AsyncClient, message: dict[str, Any]
+) -> None:
+    assert [one["memory"] for one in await add(http, messages=[message])] == ["Likes hiking"]
+    where = {"user_id": "alex", "conversation_id": "one"}
+    updated = await http.post("/api/tools/context_update", json=where | {"entries": [message]})
+    assert updated.status_code == 200, updated.text
+    board = (await http.post("/api/tools/whiteboard_get", json=where)).json()["text"]
+    assert "I love hiking. (user)" in board.replace("(USER)", "(user)")
 
 
 @pytest.mark.parametrize(

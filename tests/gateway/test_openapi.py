@@ -113,7 +113,10 @@ def test_it_tells_of_every_tool_every_noun_of_files_and_every_operation_of_memor
 def test_a_body_holds_what_is_neither_in_the_path_nor_in_the_query() -> None:
     paths = DOCUMENT["paths"]
     body = paths["/api/memories"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert body["properties"].keys() == {"user_id", "messages", "metadata"}
+    assert body["properties"].keys() == {
+        *("user_id", "agent_id", "run_id"),
+        *("messages", "metadata", "infer"),
+    }
     assert body["required"] == ["messages", "user_id"]
     changed = paths["/api/memories/{user_id}/{memory_id}"]["put"]
     assert changed["requestBody"]["content"]["application/json"]["schema"]["properties"].keys() == {
@@ -121,7 +124,7 @@ def test_a_body_holds_what_is_neither_in_the_path_nor_in_the_query() -> None:
         "metadata",
     }
     listed = {one["name"]: one for one in paths["/api/memories/{id}"]["get"]["parameters"]}
-    assert listed.keys() == {"id", "limit", "project"}
+    assert listed.keys() == {"id", "limit", "agent_id", "run_id", "project"}
     assert listed["limit"]["schema"]["default"] == 10_000
 
 

@@ -42,11 +42,13 @@ from memsvc.styles.memories.memory_changes import (
 from memsvc.styles.memories.memory_models import (
     AddedMemories,
     AddedMemory,
+    AgentId,
     CheckedMetadata,
     MemoryMessage,
     UserId,
     check_size,
     memory_tool,
+    owners_of,
 )
 from memsvc.styles.memories.memory_writer import (
     MemoryChange,
@@ -114,12 +116,17 @@ class MemoryExtraction:
         metadata: Annotated[
             CheckedMetadata,
             Field(default_factory=dict),
-            "kept with every memory that this adds, such as session_id and source",
+            "kept with what this adds, such as session_id and source",
         ],
+        *,
+        agent_id: Annotated[AgentId, "kept in the metadata"] = None,
+        run_id: Annotated[AgentId, "kept in the metadata"] = None,
+        infer: Annotated[bool, "false: texts are kept as they are"] = True,
     ) -> AddedMemories:
         """Find what a conversation tells of a user and keep it as memories.
 
         What changed is updated, what is no longer true is deleted."""
+        metadata = metadata | owners_of(agent_id, run_id)
         check_size(metadata, self.options)
         if len(messages) > self.options.messages_max:
             raise invalid(f"messages may have {self.options.messages_max} items at the most")
@@ -128,6 +135,8 @@ class MemoryExtraction:
                 f"messages may have {self.options.conversation_chars_max} characters together",
                 recovery="send them in several calls",
             )
+        if not infer:
+            return await self._add_texts(scope, user_id, messages, metadata)
         if self.llm is None:
             return await self._add_by_rules(scope, user_id, messages, metadata)
         deadline = anyio.current_time() + self.options.deadline_s
@@ -166,9 +175,7 @@ class MemoryExtraction:
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             related = await facts.facts_of_claims(tx, [user_index.index_id], claims)
             merged = fact_rules.merge(related, memory_claims, now)
-            known = await memories.at(
-                tx, user_index.index_id, [fact.entry for fact in related], since=None
-            )
+            known = await memories.at(tx, user_index.index_id, [fact.entry for fact in related])
             present = CurrentMemories(
                 {}, _by_text(await memories.with_texts(tx, user_index.index_id, texts))
             )
@@ -186,6 +193,38 @@ class MemoryExtraction:
             )
             await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
         return _added(changes)
+
+    async def _add_texts(
+        self,
+        scope: Scope,
+        user: str,
+        messages: Sequence[MemoryMessage],
+        metadata: dict[str, Any],
+    ) -> AddedMemories:
+        now, user_index = self.clock.now(), index_for(user)
+        spoken = [one.content for one in messages if one.role in EXTRACTED_ROLES]
+        texts = [text for text in (" ".join(one.split()) for one in spoken) if text]
+        if not all(map(memory_changes.is_valid_memory, texts)):
+            raise invalid(
+                f"a text to be kept as it is may have {memory_changes.TEXT_BYTES_MAX} bytes at the"
+                " most and must not look like a password or key",
+                recovery="shorten it, or leave infer out",
+            )
+        async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+            by_text = _by_text(await memories.with_texts(tx, user_index.index_id, texts))
+            evidence = evidence_of(user, "user", metadata)
+            changes, _ = memory_changes.by_proposals(
+                [MemoryProposal("ADD", "", text, "") for text in texts],
+                {},
+                CurrentMemories({}, by_text),
+                evidence,
+                lambda: new_id(now),
+                limit=len(texts),
+            )
+            since = await self._hidden_before(tx, now)
+            changes += memory_changes.brought_back(by_text.values(), changes, since, evidence)
+            await self.writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
+        return _added(changes) if texts else AddedMemories([], NOTHING_FOUND)
 
     async def _add_by_model(
         self,
@@ -248,12 +287,10 @@ class MemoryExtraction:
         All of them if they are few, else those about the same subject.
         """
         limit = self.options.compared_max
-        candidates = await memories.list_latest(
-            tx, user_index.index_id, since=None, limit=limit + 1
-        )
+        candidates = await memories.list_latest(tx, user_index.index_id, limit=limit + 1)
         if len(candidates) > limit:
             candidates = await self.search.find(
-                tx, user_index, "\n".join(new_facts), embedding, since=None, limit=limit
+                tx, user_index, "\n".join(new_facts), embedding, limit=limit
             )
         return {candidate.memory: candidate for candidate in candidates}
 

@@ -8,13 +8,15 @@ import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
-    field_validator,
+    model_validator,
 )
 
 from memsvc.core.errors import invalid
+from memsvc.core.items import read_message
 from memsvc.core.paths import check_identifier
 from memsvc.core.tool_methods import result, tool
 from memsvc.styles.memories.options import MemoriesOptions
@@ -30,7 +32,7 @@ memory_tool = partial(tool, toolset="memories", logs=("user_id", "memory_id"))
 
 
 class MemoryMessage(BaseModel):
-    """One message of a conversation; other fields that a client sends are ignored."""
+    """One message; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
@@ -40,24 +42,19 @@ class MemoryMessage(BaseModel):
         AfterValidator(lambda value: value.strip().lower()),
     ]
     content: Annotated[
-        Any,
+        str,
         WithJsonSchema(
             {
-                "description": "what is said: a text, or parts with a text each",
+                "description": "a text, or parts with a text each",
                 "anyOf": [{"type": "string"}, {"type": "array", "items": _OBJECT}],
             }
         ),
     ]
 
-    @field_validator("content")
+    @model_validator(mode="before")
     @classmethod
-    def _text(cls, value: Any) -> str:
-        if isinstance(value, str):
-            return value.replace("\x00", "")
-        if isinstance(value, list):
-            texts = [one.get("text") for one in value if isinstance(one, dict)]
-            return "\n".join(text.replace("\x00", "") for text in texts if isinstance(text, str))
-        raise ValueError("must be a string or an array of parts")
+    def _read(cls, value: Any) -> dict[str, str]:
+        return read_message(value)
 
 
 def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +84,12 @@ def check_size(metadata: dict[str, Any] | None, options: MemoriesOptions) -> Non
         raise invalid(f"metadata may have {options.metadata_bytes_max} bytes at the most")
 
 
+def owners_of(agent_id: str | None, run_id: str | None) -> dict[str, str]:
+    """Return the members of metadata that say of which agent and run a memory is."""
+    named = {"agent_id": agent_id, "run_id": run_id}
+    return {name: value for name, value in named.items() if value is not None}
+
+
 def checked_query(value: str) -> str:
     """Return the query; ValueError for a blank one."""
     if not value.strip():
@@ -102,11 +105,23 @@ def checked_text(value: str) -> str:
     return text
 
 
+def decimal(value: Any) -> Any:
+    """Return a whole number as its digits, anything else as it is."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 UserId = Annotated[
     str,
+    BeforeValidator(decimal, json_schema_input_type=str),
     AfterValidator(lambda value: check_identifier(value.strip(), "user_id")),
-    "whose memories; up to 128 bytes",
+    "whose memories",
 ]
+AgentId = Annotated[
+    str | None,
+    BeforeValidator(decimal),
+    AfterValidator(lambda value: value and check_identifier(value, "agent_id and run_id")),
+]
+"""The id of an agent or run, by which memories are told apart in their metadata."""
 MemoryId = Annotated[
     str,
     Field(min_length=1, max_length=64),

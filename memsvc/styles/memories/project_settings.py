@@ -101,7 +101,7 @@ class ProjectSettings:
         "memories_get_settings", title="Read the settings of memories", needs=Permission.READ
     )
     async def effective(self, scope: Scope) -> EffectiveSettings:
-        """Read what holds for a project's memories: whether to use them, decay, search limit."""
+        """Read a project's settings: whether to use memories, decay, search limit."""
         async with self.database.begin_read(scope) as tx:
             return await self.read(tx)
 
@@ -120,15 +120,13 @@ class ProjectSettings:
         decayDays: Annotated[  # noqa: N803
             float | None,
             Field(ge=0, le=36500),
-            "days after which a memory is hidden; 0: never; the server's if not given",
+            "days after which a memory is hidden; 0: never",
         ] = None,
         searchLimit: Annotated[  # noqa: N803
-            SearchLimit, "memories that a search answers with; the server's if not given"
+            SearchLimit, "memories that a search answers with"
         ] = None,
     ) -> SettingsChange:
-        """Say what shall hold for the memories of a project.
-
-        What is not given is as the server has it."""
+        """Set the settings of a project; what is not given is the server's."""
         settings: dict[str, Any] = {
             "memoryEnabled": memoryEnabled,
             "decayDays": decayDays,
@@ -142,7 +140,7 @@ class ProjectSettings:
 
     @memory_tool("memories_get_prompt", title="Read the extraction prompt", needs=Permission.READ)
     async def prompt(self, scope: Scope) -> ExtractionPrompt:
-        """Read how a model is asked for the facts of a conversation in a project."""
+        """Read how a model is asked for the facts of a conversation."""
         async with self.database.begin_read(scope) as tx:
             custom = (await memories.read_settings(tx)).prompt
         return ExtractionPrompt(custom or EXTRACTION, custom is not None)
@@ -162,7 +160,7 @@ class ProjectSettings:
             "the request; {conversation} stands where the messages go",
         ],
     ) -> SettingsChange:
-        """Say how a model is to be asked for the facts of a conversation in a project."""
+        """Set how a model is asked for the facts of a conversation."""
         if prompt.count(CONVERSATION) != 1:
             raise invalid(
                 f"prompt must hold {CONVERSATION} once: the conversation is put in its place"
@@ -180,7 +178,7 @@ class ProjectSettings:
         idempotent=True,
     )
     async def reset_prompt(self, scope: Scope) -> DefaultPrompt:
-        """Let a model be asked for the facts of a conversation as it is by default."""
+        """Reset how a model is asked for facts."""
         async with self.database.begin(scope) as tx:
             await memories.set_prompt(tx, None)
         return DefaultPrompt(EXTRACTION)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Final
 
@@ -20,11 +19,12 @@ from memsvc.core.secrets import is_secret
 from memsvc.store import memories
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import index_lock
-from memsvc.store.memories import Memory
+from memsvc.store.memories import EVERY, Memory, Shown
 from memsvc.store.search import IndexQuery, QueryEmbedding, search
 from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.memories import memory_writer
 from memsvc.styles.memories.memory_models import (
+    AgentId,
     CheckedMetadata,
     FoundMemories,
     MemoryDeletion,
@@ -38,6 +38,7 @@ from memsvc.styles.memories.memory_models import (
     UserMemory,
     check_size,
     memory_tool,
+    owners_of,
 )
 from memsvc.styles.memories.memory_writer import (
     MemoryIndex,
@@ -70,19 +71,19 @@ class MemorySearch:
         user_index: MemoryIndex,
         question: str,
         embedding: QueryEmbedding | None,
+        shown: Shown = EVERY,
         *,
-        since: datetime | None,
         limit: int,
     ) -> list[Memory]:
         """Return the memories that answer best, best first.
 
-        Then those of the kinds that the query asks for in words too common to search by; with
-        `since`, no hidden ones.
+        Then those of the kinds that the query asks for in words too common to search by; only
+        those that are to be `shown`.
         """
-        found = await self._ranked(tx, user_index, question, embedding, since=since, limit=limit)
+        found = await self._ranked(tx, user_index, question, embedding, shown, limit=limit)
         if len(found) < limit and (kinds := requested_fact_ids(question)):
             found_ids = {one.memory for one in found}
-            more = await memories.of_kinds(tx, user_index.index_id, kinds, since=since, limit=limit)
+            more = await memories.of_kinds(tx, user_index.index_id, kinds, shown, limit=limit)
             found += [one for one in more if one.memory not in found_ids]
         return found[:limit]
 
@@ -92,8 +93,8 @@ class MemorySearch:
         user_index: MemoryIndex,
         question: str,
         embedding: QueryEmbedding | None,
+        shown: Shown = EVERY,
         *,
-        since: datetime | None,
         limit: int,
     ) -> list[Memory]:
         terms = query_terms(question)
@@ -120,7 +121,7 @@ class MemorySearch:
                 ).items()
                 if score > 0
             ]
-            visible = await memories.at(tx, user_index.index_id, ranked, since=since)
+            visible = await memories.at(tx, user_index.index_id, ranked, shown)
             if len(visible) >= limit or max(len(term_scores), len(similarity)) < best:
                 return [visible[entry] for entry in ranked if entry in visible][:limit]
             best *= 8  # hidden memories took the places of visible ones
@@ -161,15 +162,19 @@ class UserMemories:
             SearchLimit,
             "memories at the most; default: the project's searchLimit (5), 0: 100",
         ] = None,
+        agent_id: Annotated[AgentId, "only its memories"] = None,
+        run_id: Annotated[AgentId, "only its memories"] = None,
     ) -> FoundMemories:
         """Search a user's memories, best first."""
         embedding = await embed_query(self.index_search.embedding, query)
         async with self.database.begin_read(scope) as tx:
             effective = await self.settings.read(tx)
             count_max = (effective.searchLimit if limit is None else limit) or SEARCH_LIMIT_OF_ZERO
-            since = hidden_before(self.clock.now(), effective.decayDays)
+            shown = Shown(
+                hidden_before(self.clock.now(), effective.decayDays), owners_of(agent_id, run_id)
+            )
             found = await self.index_search.find(
-                tx, index_for(user_id), query, embedding, since=since, limit=count_max
+                tx, index_for(user_id), query, embedding, shown, limit=count_max
             )
         return FoundMemories([_user_memory(one, user_id) for one in found])
 
@@ -180,15 +185,20 @@ class UserMemories:
         user_id: UserId,
         limit: Annotated[
             int,
-            Field(ge=1, le=LIST_LIMIT_MAX),
-            "memories at the most, the one that was made last first",
+            Field(ge=0, le=LIST_LIMIT_MAX),
+            "memories at the most; 0: 100",
         ] = LIST_LIMIT,
+        agent_id: Annotated[AgentId, "only its memories"] = None,
+        run_id: Annotated[AgentId, "only its memories"] = None,
     ) -> FoundMemories:
         """List a user's memories, newest first."""
         async with self.database.begin_read(scope) as tx:
             since = hidden_before(self.clock.now(), (await self.settings.read(tx)).decayDays)
             found = await memories.list_latest(
-                tx, index_for(user_id).index_id, since=since, limit=limit
+                tx,
+                index_for(user_id).index_id,
+                Shown(since, owners_of(agent_id, run_id)),
+                limit=limit or SEARCH_LIMIT_OF_ZERO,
             )
         return FoundMemories([_user_memory(one, user_id) for one in found])
 
@@ -214,7 +224,7 @@ class UserMemories:
             CheckedMetadata | None, "what to keep with it instead; unchanged if not given"
         ] = None,
     ) -> UserMemory:
-        """Let one memory of a user say something else. Its history keeps what it said."""
+        """Change one memory of a user. Its history keeps the earlier text."""
         check_size(metadata, self.options)
         now, user_index = self.clock.now(), index_for(user_id)
         if is_secret(memory, memory):
@@ -233,7 +243,7 @@ class UserMemories:
 
     @memory_tool("memories_history", title="Tell a memory's history", needs=Permission.READ)
     async def history(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryHistory:
-        """Tell what a memory of a user said when, who found it, and when it was deleted."""
+        """Return a memory's earlier texts, who wrote them, and when it was deleted."""
         async with self.database.begin_read(scope) as tx:
             history = await memories.fact_versions(tx, index_for(user_id).index_id, memory_id)
         if not history:
@@ -251,13 +261,11 @@ class UserMemories:
 
     @deletion_tool("memories_delete_all", title="Delete all memories")
     async def delete_all(self, scope: Scope, user_id: UserId) -> MemoryDeletion:
-        """Delete all memories of a user in a project, hidden ones too."""
+        """Delete all memories of a user, hidden ones too."""
         user_index, total = index_for(user_id), 0
         while True:
             async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
-                existing = await memories.list_latest(
-                    tx, user_index.index_id, since=None, limit=DELETE_BATCH
-                )
+                existing = await memories.list_latest(tx, user_index.index_id, limit=DELETE_BATCH)
                 changes = [memory_writer.deleted(one) for one in existing]
                 await self.writer.write(tx, user_index, changes, self.clock.now())
             total += len(existing)

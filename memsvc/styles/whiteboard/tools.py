@@ -8,11 +8,18 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Protocol
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
+from memsvc.core.items import read_message
 from memsvc.core.paths import PATH_BYTES_MAX, check_identifier, encode_segment
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Completion, ListedResource, Prompt, Resource, ResourceListing
@@ -85,7 +92,7 @@ board_tool = partial(tool, toolset="whiteboard", logs=("user_id", "conversation_
 
 
 class ContextEntry(BaseModel):
-    """Something that happened in the conversation. Anything else that a client sends is ignored."""
+    """Something that happened; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True, allow_inf_nan=False)
 
@@ -99,6 +106,12 @@ class ContextEntry(BaseModel):
     type: str | None = Field(
         None, max_length=TYPE_CHARS_MAX, description="what it is, such as message or file"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> dict[str, Any]:
+        message = read_message(value)
+        return {**value, **message}
 
 
 @result
@@ -172,9 +185,8 @@ class BoardTools:
     ) -> BoardUpdate:
         """Bring new messages or events of a conversation into its whiteboard.
 
-        It is a page or two of what matters, rewritten and not appended to. Answers when the board
-        is stored, which may take as long as a model thinks. The entries are not kept; without a
-        model the board is made of their sentences."""
+        It is a page or two of what matters, rewritten by a model, which may take a while, or else
+        made of the entries' sentences. The entries are not kept."""
         chars = sum(len(one.content) for one in entries)
         new_entries = await run_in_thread(chars, entries_of, entries, self.options)
         async with _wait_reported(progress, self.options.deadline_s):

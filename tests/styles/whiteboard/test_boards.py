@@ -335,7 +335,6 @@ async def test_limits_are_taken_at_their_bound_and_refused_one_over(
         assert await board("context_update", **WHO, entries=right) == {"result": True}
         await board.refuses("INVALID_ARGUMENT", "context_update", **WHO, entries=wrong)
     for wrong in (
-        [{"role": "user"}],
         [{"content": "x"}],
         ["x"],
         [None],
