@@ -115,7 +115,7 @@ _NOW: Final = re.compile(
     r"|maintenant|desormais|dorenavant|ahora|a partir de)\b|现在|以后|改|今は|今後|これから"
 )
 NEGATIVE: Final = re.compile(
-    r"n't\b|\b(?:not|no|never|nicht|kein\w*|nie|ne|n|pas|jamais|nunca|sin)\b|不|没|未|ない|ません"
+    r"n't\b|\b(?:(?:can)?not|no|never|nicht|kein\w*|nie|ne|n|pas|jamais|nunca|sin)\b|不|没|未|无|ない|ません"
 )
 _STOPS: Final = " .!。！"
 _NUMBER: Final = re.compile(r"\d+")

@@ -8,11 +8,14 @@ import orjson
 import regex
 import structlog
 
+from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
+from memsvc.core.rules.changes import NEGATIVE
+from memsvc.core.rules.sentences import SPEAKER_FIRST
 from memsvc.core.scope import Scope
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 from memsvc.styles.whiteboard.boards import MadeBy
@@ -24,6 +27,7 @@ log = structlog.get_logger("memsvc.whiteboard")
 MODEL_CALL_KIND: Final = "whiteboard"
 NOTHING_YET: Final = "No existing memory (start fresh)."
 ANSWER_CHARS_MAX: Final = 200_000
+REFUSAL_CHARS_MAX: Final = 300
 WRAPPERS_MAX: Final = 8
 """Maximum of nested code fences and objects that are removed; each reads the whole answer."""
 OUTPUT_SHARE: Final = 2
@@ -44,6 +48,8 @@ _LAST_HEADING: Final = regex.compile(
     r"^[ \t#*]*(?:Update the|Updated) memory[^\n:]{0,20}:[*]*", regex.M | regex.I
 )
 _FIRST_HEADING: Final = regex.compile(r"\A[ \t#*]*Current memory:[*]*", regex.I)
+_MARKED: Final = regex.compile(r"[#*•+-]")
+"""How a heading or a line of a list begins."""
 _CODE_BLOCK: Final = regex.compile(
     r"\A(?P<fence>`{3,}|~{3,})[^\n`]*\n?(?P<inside>.*?)(?:\n?(?P=fence)\s*)?\Z", regex.DOTALL
 )
@@ -105,7 +111,8 @@ class ModelBoardWriter:
                 text = truncate(
                     board_in(answer[:ANSWER_CHARS_MAX]), tokens_max, self.rules.tokens.count
                 )
-                if not text:
+                known = "\n".join([board, *(entry.content for entry in new)])
+                if not text or is_refusal(text, known):
                     raise ModelOutputError(
                         Code.INTERNAL_ERROR, "the model answered with something that is not a board"
                     )
@@ -170,6 +177,20 @@ def board_in(answer: str) -> str:
     if not any(character.isalnum() for character in text) or text == NOTHING_YET:
         return ""
     return text
+
+
+def is_refusal(text: str, known: str) -> bool:
+    """Return whether a model's answer declines, and says nothing of the board or the entries.
+
+    It is a sentence or two that deny something, in the first person or in other words than the
+    `known` texts."""
+    if len(text) > REFUSAL_CHARS_MAX or "\n" in text or _MARKED.match(text):
+        return False
+    said = frozenset(terms(text))
+    shared = len(said & frozenset(terms(known)))
+    low = normalized_text(text)
+    is_own = SPEAKER_FIRST.match(low) is not None
+    return NEGATIVE.search(low) is not None and shared <= (max(1, len(said) // 2) if is_own else 0)
 
 
 def _unwrapped(text: str) -> str | None:

@@ -11,7 +11,7 @@ import regex
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.styles.whiteboard.board_writers import board_in
-from tests.door import Door
+from tests.door import Door, Refused
 from tests.fakes import ScriptedLlm
 from tests.styles.whiteboard.conftest import Opened
 from tests.styles.whiteboard.pages import WHO, entry, note, read
@@ -21,6 +21,48 @@ PROMPTS = resources("memsvc.styles.whiteboard").joinpath("prompts")
 HEADING = re.compile(
     r"^(Current memory:|Recent context.*|New events:|Update the memory accordingly:)$", re.MULTILINE
 )
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "I cannot help with that.",
+        "I'm sorry, but I can't assist with this request.",
+        "Es tut mir leid, aber dabei kann ich nicht helfen.",
+        "Désolé, je ne peux pas vous aider.",
+        "Lo siento, no puedo ayudar con eso.",
+        "抱歉，我无法满足这个请求。",
+        "申し訳ありませんが、お手伝いできません。",
+    ],
+)
+async def test_a_refusal_is_no_board(opened: Opened, llm: ScriptedLlm, refusal: str) -> None:
+    board = opened(llm)
+    llm.answers += ["- The launch is on Friday."]
+    await note(board, "The launch is on Friday.")
+    llm.always = refusal
+    entries = [entry("We need help with the logo.")]
+    with pytest.raises(Refused) as refused:
+        await board("context_update", **WHO, entries=entries)
+    assert refused.value.body["code"] == "UNAVAILABLE"
+    assert "is not a board" in refused.value.body["message"]
+    assert await read(board) == "- The launch is on Friday."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Ada does not eat meat.",
+        "I do not eat meat, says Ada.",
+        "- Meat is not for Ada.",
+        "## Notes\nNo meat.",
+        "Ada isst kein Fleisch.",
+    ],
+)
+async def test_a_board_may_deny_something(opened: Opened, llm: ScriptedLlm, answer: str) -> None:
+    board = opened(llm)
+    llm.always = answer
+    await note(board, "Ada does not eat meat.")
+    assert await read(board) == answer
 
 
 @pytest.mark.parametrize(
