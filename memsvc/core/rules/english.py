@@ -36,7 +36,7 @@ _NEXT = r"(?! (?:and (?:i|i'm|i've|i'd|i'll|we|we're|my|our|he|she|they|you|plea
 _NEXT += r"|so (?:i|we|you|please|that|it|my|don't|do))\b(?!'s))"
 _CLAUSE = rf"(?P<v>(?:{_NEXT}{_STOPS}|{POINT}){{1,200}})"
 """A value up to the end of its clause: a compound of two things stays together."""
-_CALLED = r"(?P<v>(?:(?! (?:and|but|because|so|since|as|not|or|who|which|if|when|while|please|although|though|by the way|[(–—-])(?!\w))"
+_CALLED = r"(?P<v>(?:(?! (?:and|but|because|so|since|as|not|or|who|which|if|when|while|please|although|though|now|by the way|[(–—-])(?!\w))"
 _CALLED += rf"{_STOPS}|{POINT}){{1,200}})"
 _FILL = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
 _NO_COMMENT = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
@@ -126,7 +126,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.DISLIKE, "like love enjoy", r"i (?:really |also |still )?(?:don't|do not|dont|didn't)(?: really| even)? "
          r"(?:like|love|enjoy) {w}(?:" + _ANY + r")?(?=[.,;!?\n]|$)", "I don't like olives any more.", "olives",
          "You don't like olives."),
-    Rule(t.LIKE, "longer stopped", r"i (?:no longer (?:like|love|enjoy)|stopped (?:liking|loving|enjoying)) {v}",
+    Rule(t.LIKE, "longer stopped", r"i (?:[\w' ]{1,40} and )?(?:no longer (?:like|love|enjoy|eat|drink)|stopped (?:liking|loving|enjoying|eating|drinking)) {v}",
          "I no longer like jazz.", "jazz", "I no longer like jazz.", deletes=True),
     Rule(t.LIKE, "fan", rf"{_AM} (?:not|no longer) (?:really )?a (?:big |huge )?fan of {{v}}", "I'm not a fan of jazz.",
          "jazz", "I'm not a fan of jazz.", deletes=True),
@@ -296,9 +296,11 @@ RULES: tuple[Rule, ...] = (
          "This week you have to paint."),
     Rule(t.TASK_WEEK, "week", r"i (?:have to|must|need to) {w} this week\b", "I must paint this week.", "paint",
          "Must I paint this week?"),
-    Rule(t.CONTACT, "email mail", r"my (?:work |private |personal |new )?e-?mail(?: address)? is (?P<v>[\w.+-]{1,64}@[\w-]{1,63}"
+    Rule(t.CONTACT, "email mail", r"my (?:new )?e-?mail(?: address)? is (?P<v>[\w.+-]{1,64}@[\w-]{1,63}"
          r"(?:\.[\w-]{1,63}){1,4})", "My email is ada@example.org.", "ada@example.org", "Her email is ada@example.org.",
          key="email"),
+    Rule(t.CONTACT, "email mail", r"my (?P<k>(?:work|office|business|private|personal|school) e-?mail)(?: address)? is (?P<v>[\w.+-]{1,64}@[\w-]{1,63}"
+         r"(?:\.[\w-]{1,63}){1,4})", "My work email is ada@example.org.", "ada@example.org", "Her work email is ada@example.org."),
     Rule(t.CONTACT, "phone number mobile", r"my (?:new |cell |mobile )?(?:phone|cell|mobile|telephone)(?: number)? is "
          r"(?P<v>\+?\d[\d ()/-]{5,18}\d)", "My phone number is +49 170 1234567.", "+49 170 1234567",
          "My phone is old.", key="phone"),

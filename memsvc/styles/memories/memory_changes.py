@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from memsvc.core.analysis import terms
 from memsvc.core.facts import Claim, Evidence, FactTier, Merge, RemovalClaim, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.secrets import is_secret
@@ -60,6 +61,8 @@ _FIXED_PHRASES: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
+VERBS_MAX: Final = 1
+"""Content words of a clause beside the value that a topic reads in it: its verb."""
 _ALL_OUR: Final = re.compile(r"(?<=\ball )(?:my|our) ")
 _OUR: Final = re.compile(r"\b(?:my|our)\b")
 
@@ -93,14 +96,28 @@ def as_memory_claims(claims: Sequence[Claim]) -> list[Claim]:
     it is the user's own words; the value, where a clause without a phrase states several.
     """
     clauses = Counter(claim.statement for claim in claims if isinstance(claim, Statement))
-    return [
-        claim
-        if isinstance(claim, RemovalClaim)
-        else replace(
-            claim, value=_text_of(claim, clauses[claim.statement]), statement="", tier=FactTier.L0
-        )
-        for claim in claims
-    ]
+    found: list[Claim] = []
+    for claim in claims:
+        if isinstance(claim, RemovalClaim):
+            found.append(claim)
+            continue
+        beside = [one for one in claims if one is not claim and one.statement == claim.statement]
+        if not any(isinstance(one, Statement) and _says(one, claim) for one in beside):
+            text = _text_of(claim, clauses[claim.statement])
+            found.append(replace(claim, value=text, statement="", tier=FactTier.L0))
+    return found
+
+
+def _says(other: Statement, claim: Statement) -> bool:
+    """Return whether a claim about the same clause says all that another one does.
+
+    The kind of a pet is said with its name, and a clause by a topic that names its content."""
+    if claim.fact_id == "user_pet_kind":
+        return other.fact_id == "user_pet" and other.key == claim.value
+    is_clause = comparable(claim.value) == comparable(claim.statement)
+    told = phrase_of(other.fact_id, other.key, other.value)
+    content = frozenset(terms(claim.value)) - frozenset(terms(other.value))
+    return is_clause and bool(told) and len(content) <= VERBS_MAX
 
 
 def _text_of(claim: Statement, stated_count: int) -> str:

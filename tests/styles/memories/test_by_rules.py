@@ -36,6 +36,65 @@ async def test_what_is_known_is_not_added_again(call: Door) -> None:
     assert len((await call("memories_list", user_id="alex"))["results"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("said", "memories"),
+    [
+        ("I do not like coffee.", ["Dislikes coffee"]),
+        ("I have a dog called Rex.", ["Has a dog called Rex"]),
+        ("Ich habe einen Hund namens Rex.", ["Ich habe einen Hund namens Rex"]),
+        ("My name is Sam now.", ["Name is Sam"]),
+        ("Je m'appelle Sam maintenant.", ["Je m'appelle Sam"]),
+        ("I have a dog.", ["Has a dog"]),
+        ("I never eat fish.", ["I never eat fish"]),
+        ("I'm a vegetarian and allergic to nuts.", ["Is vegetarian", "Allergic to nuts"]),
+    ],
+)
+async def test_a_sentence_makes_one_memory_of_each_thing_that_it_says(
+    call: Door, said: str, memories: list[str]
+) -> None:
+    assert says(await tell(call, said)) == memories
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (
+            "My email is a@example.org.",
+            "My work email is b@example.org.",
+            ["Email is a@example.org", "Work email is b@example.org"],
+        ),
+        (
+            "My work email is b@example.org.",
+            "My private email is a@example.org.",
+            ["Private email is a@example.org", "Work email is b@example.org"],
+        ),
+        (
+            "My work email is a@example.org.",
+            "My work email is b@example.org.",
+            ["Work email is b@example.org"],
+        ),
+        (
+            "My email is a@example.org.",
+            "My new email is b@example.org.",
+            ["Email is b@example.org"],
+        ),
+        ("I like pizza.", "I became vegan and no longer eat pizza.", ["Is vegan"]),
+        ("I like pizza.", "I stopped eating pizza.", []),
+        ("I like pizza.", "My sister no longer eats pizza.", ["Likes pizza"]),
+        ("I like pizza.", "I no longer eat pasta.", ["Likes pizza"]),
+    ],
+)
+async def test_a_memory_ends_for_what_is_said_of_the_same_thing_alone(
+    call: Door, first: str, second: str, expected: list[str]
+) -> None:
+    await tell(call, first)
+    await tell(call, second)
+    listed = says(await call("memories_list", user_id="alex"))
+    assert sorted(text for text in listed if "sister" not in text and "pasta" not in text) == (
+        expected
+    )
+
+
 async def test_a_conversation_may_tell_nothing(call: Door) -> None:
     for said in ("What time is it?", ""):
         assert await tell(call, said) == {
