@@ -64,6 +64,9 @@ class FakeEmbedder:
     async def load(self) -> None:
         pass
 
+    def asks_memory(self, vector: Sequence[float]) -> None:
+        pass
+
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if self.failing is not None:
             raise self.failing

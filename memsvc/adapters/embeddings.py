@@ -50,6 +50,9 @@ class HttpEmbedder:
         key = read_key(SECTION, options.api_key)
         return Endpoint(SECTION, f"{options.base_url}/embeddings", key)
 
+    def asks_memory(self, vector: Sequence[float]) -> None:
+        """Nothing is known of this model's questions."""
+
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, in batches, each with retries."""
         vectors: list[list[float]] = []
@@ -266,6 +269,9 @@ class LocalEmbedder:
                 f"the local model has {len(vector)} dimensions, not {self._options.dimensions}",
                 recovery="set embeddings.dimensions to 0 or to what the model has",
             )
+
+    def asks_memory(self, vector: Sequence[float]) -> None:
+        """Nothing is known of this model's questions."""
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, one batch at a time."""

@@ -149,6 +149,10 @@ class InstrumentedEmbedder:
         """Load what has to be."""
         await self._embedder.load()
 
+    def asks_memory(self, vector: Sequence[float]) -> float | None:
+        """Return the log-odds that a question is about what the user told before, if known."""
+        return self._embedder.asks_memory(vector)
+
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text."""
         with current_call().timer(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from hashlib import file_digest
 from importlib import import_module
 from importlib.resources import files
+from operator import mul
 from typing import Any, Final
 
 from anyio import CapacityLimiter, to_thread
@@ -26,6 +27,9 @@ WORDS_MAX: Final = 200
 WORD_CHARS_MAX: Final = 64
 """Characters of a word that are read. Time grows with the tokens, and a word may be a megabyte."""
 CHARS_MAX: Final = 1_600
+HEAD_FILE: Final = "memory_head.txt"
+"""Weights of a logistic regression on a question's vector, the bias last: whether it is about what
+the user told before (`benchmarks/train_questions`)."""
 
 
 class SentenceEncoder:
@@ -42,6 +46,9 @@ class SentenceEncoder:
         self.model = MODEL
         self._options = options
         self._encode: Callable[[list[str]], Any] | None = None
+        *self._head, self._bias = map(
+            float, files(__package__).joinpath(HEAD_FILE).read_text().split()
+        )
         self._loading = asyncio.Lock()
         self._threads = CapacityLimiter(2)
 
@@ -69,6 +76,10 @@ class SentenceEncoder:
             raise unavailable("the sentence encoder is still loading", retry_after_s=1.0)
         (vector,) = await self._in_thread([self._options.question(text)])
         return vector
+
+    def asks_memory(self, vector: Sequence[float]) -> float:
+        """Return the log-odds that a question of this vector is about what the user told before."""
+        return float(sum(map(mul, self._head, vector), self._bias))
 
     async def _in_thread(self, texts: list[str]) -> list[list[float]]:
         return await to_thread.run_sync(self._run, texts, limiter=self._threads)

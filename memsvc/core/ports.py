@@ -54,6 +54,10 @@ class Embedder(Protocol):
         """Return a vector for each text that is stored."""
         ...
 
+    def asks_memory(self, vector: Sequence[float]) -> float | None:
+        """Return the log-odds that a question is about what the user told before, if known."""
+        ...
+
     async def embed_question(self, text: str) -> list[float]:
         """Return the vector of a query, within the time that a caller can wait."""
         ...

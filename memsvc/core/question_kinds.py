@@ -348,6 +348,19 @@ def kind_of(question: str) -> QuestionKind:
     return QuestionKind.GENERAL if is_general else QuestionKind.OPEN
 
 
+ASKS_MIN: Final = 1.0
+"""Log-odds at least by which a question's meaning tells its kind, for or against memory."""
+
+
+def kind_by_meaning(kind: QuestionKind, asks: float | None) -> QuestionKind:
+    """Return the kind of a question by its words and the log-odds that it is about memory.
+
+    What its words say of the user's own matters holds."""
+    if asks is None or kind is QuestionKind.PERSONAL or abs(asks) < ASKS_MIN:
+        return kind
+    return QuestionKind.PERSONAL if asks > 0 else QuestionKind.GENERAL
+
+
 def kind_in_memory(question: str, kind: QuestionKind, known: Set[str]) -> QuestionKind:
     """Return the kind of a question in a memory of these terms.
 

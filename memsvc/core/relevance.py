@@ -13,16 +13,18 @@ FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
 OUTLIER_EXPONENT: Final = 1 / 6
 MEMORY_QUESTION_FACTOR: Final = 2.0
-ALIKE_MEMORY_QUESTION_FACTOR: Final = 8.0
-"""Factors of questions about the user's own matters: without vectors, and with their evidence."""
 OPEN_QUESTION_FACTOR: Final = 1.2
-"""Factor of questions that are neither about the user nor of general knowledge: agents' work."""
+"""Factors of questions about the user's own matters, and of those that are neither about these nor
+of general knowledge, where nothing but their words tells."""
+ASKED_FACTOR: Final = 2.5
+OWN_WORDS: Final = 2.0
+"""Log-odds that words of the user's own matters add to those that a question is about memory."""
+ASKS_MAX: Final = 4.0
 SIMILARITY_RATE: Final = 6.0
-SIMILARITY_FLOOR: Final = 0.11
+SIMILARITY_FLOOR: Final = 0.05
 """Similarity that speaks neither for an answer nor against it."""
 RELEVANCE_MIN: Final = 0.5
-"""Minimum relevance where similarity speaks for an answer, which may share no word, or the question
-is the user's own."""
+"""Minimum relevance where there are vectors: an answer may share no word."""
 TOP: Final = 10
 """Entries at the top that are not part of the bulk."""
 BULK_MIN: Final = 10
@@ -47,35 +49,46 @@ class Confidence(NamedTuple):
     meet; the words of any other are spread over many entries with one word each.
     - `similarity`: how far the best cosine is above that of unrelated entries, None without
     vectors.
-    - `kind`: what the question is about; one that names a speaker is personal."""
+    - `kind`: what the question is about; one that names a speaker is personal.
+    - `asks`: log-odds that it is about what the user told before, None where unknown."""
 
     relevance: float
     prominence: float
     similarity: float | None
     kind: QuestionKind
+    asks: float | None = None
 
     @property
     def total(self) -> float:
         """Return the log-odds of a logistic fit, with the relevance's weight as one.
 
-        relevance x prominence ** (1/6) x a factor of the kind, and with vectors more where the best
-        is alike and less where it is not."""
-        relevance, is_own = self.relevance, self.kind is QuestionKind.PERSONAL
-        own_factor, similarity_score = MEMORY_QUESTION_FACTOR, 0.0
+        relevance x prominence ** (1/6) x a factor of what is asked; with vectors, more where the
+        best is alike and less where it is not."""
+        relevance, score = self.relevance, 0.0
         if self.similarity is not None:
-            own_factor = ALIKE_MEMORY_QUESTION_FACTOR
-            similarity_score = SIMILARITY_RATE * (self.similarity - SIMILARITY_FLOOR)
-            if similarity_score > 0 or is_own:
+            score = SIMILARITY_RATE * (self.similarity - SIMILARITY_FLOOR)
+            if self.asks is not None or score > 0:
                 relevance = max(relevance, RELEVANCE_MIN)
         if relevance <= 0:
             return 0.0
-        outlier_score = OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
-        open_factor = OPEN_QUESTION_FACTOR if self.kind is QuestionKind.OPEN else 1.0
-        factor = own_factor if is_own else open_factor
-        return relevance * factor * exp(outlier_score + similarity_score)
+        score += OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
+        return relevance * self._asked * exp(score)
+
+    @property
+    def _asked(self) -> float:
+        """Return the factor of what the question is about."""
+        is_own = self.kind is QuestionKind.PERSONAL
+        if self.asks is not None:
+            asks = self.asks + (OWN_WORDS if is_own else 0.0)
+            return ASKED_FACTOR * exp(min(ASKS_MAX, max(-ASKS_MAX, asks)))
+        if is_own:
+            return MEMORY_QUESTION_FACTOR
+        return OPEN_QUESTION_FACTOR if self.kind is QuestionKind.OPEN else 1.0
 
 
-def confidence(ranked: Sequence[Ranked], kind: QuestionKind) -> Confidence:
+def confidence(
+    ranked: Sequence[Ranked], kind: QuestionKind, asks: float | None = None
+) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
     relevance = max(map(attrgetter("relevance"), ranked), default=0.0)
     similarity = max(
@@ -87,7 +100,7 @@ def confidence(ranked: Sequence[Ranked], kind: QuestionKind) -> Confidence:
         bulk_score = fsum(bulk) / len(bulk)
         std = sqrt(fsum([(score - bulk_score) ** 2 for score in bulk]) / len(bulk))
         outlier = (ranked[0].score - bulk_score) / std if std > 0 else OUTLIER_DEFAULT
-    return Confidence(relevance, outlier, similarity, kind)
+    return Confidence(relevance, outlier, similarity, kind, asks)
 
 
 def order_by_days(ranked: Iterable[Ranked]) -> Iterator[Ranked]:

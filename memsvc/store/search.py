@@ -58,13 +58,15 @@ class SearchFilter:
 
 @frozen
 class QueryEmbedding:
-    """Vector of a query, the model that made it, and the cosine of what has nothing to do with it.
+    """Vector of a query, and the model that made it.
 
-    The last is None where it was not measured."""
+    `unrelated` is the cosine of what has nothing to do with it, `asks` the log-odds that it is a
+    question about what the user told before; None where the model does not tell."""
 
     vector: Sequence[float]
     model: str
     unrelated: float | None = None
+    asks: float | None = None
 
 
 NO_FILTER: Final = SearchFilter()

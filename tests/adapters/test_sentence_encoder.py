@@ -135,6 +135,8 @@ CHATS = (
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
+        ("Wo ist der Schlüssel vom Gewächshaus?", "blue pot"),
+        ("¿Cuánto costó arreglar la caldera?", "300 euros"),
         ("Where does my sibling work as a teacher?", "Oslo"),
     ],
 )

@@ -46,6 +46,9 @@ class FakeEmbedder:
     async def load(self) -> None:
         pass
 
+    def asks_memory(self, vector: Sequence[float]) -> None:
+        pass
+
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         await self.between()
         if self.failing is not None and len(self.batches) >= self.fails_after:

@@ -10,7 +10,6 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.store.vectors import available
 from tests.contract.test_input import HOSTILE, REFUSED
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter, ScriptedLlm
@@ -244,15 +243,12 @@ async def test_a_deleted_board_is_in_no_table_any_more(
     stored = await everything(admin)
     assert "marzipan" in stored
     assert "obsidian" in stored
-    async with database.begin(scope) as tx:
-        vectors = await available(tx)
-    if vectors:
-        assert await admin.fetchval("SELECT count(*) FROM embeddings") > 0
+    assert await admin.fetchval("SELECT count(*) FROM embeddings") > 0
     assert await board("whiteboard_delete", **WHO) == {"deleted": True}
     stored = await everything(admin)
     for word in ("quokka", "marzipan", "obsidian"):
         assert word not in stored
-    for table in ("files", "streams", "blocks", "entries", *(["embeddings"] if vectors else [])):
+    for table in ("files", "streams", "blocks", "entries", "embeddings"):
         assert await admin.fetchval(f"SELECT count(*) FROM {table}") == 0, table
     assert await board("whiteboard_delete", **WHO) == {"deleted": False}
     assert await board("whiteboard_get", **WHO) == NO_BOARD

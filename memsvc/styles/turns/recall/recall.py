@@ -13,7 +13,7 @@ from memsvc.core.analysis import CHANGE_MARK, query_terms
 from memsvc.core.background import run_in_thread
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter, PassageSearch
-from memsvc.core.question_kinds import QuestionKind, kind_in_memory
+from memsvc.core.question_kinds import QuestionKind, kind_by_meaning, kind_in_memory
 from memsvc.core.scope import Scope
 from memsvc.store import recalls as stored
 from memsvc.store import search
@@ -198,7 +198,8 @@ class TurnRecall:
         found = matches.others
         searched = [*matches.items, *found.values()]
         known = {term for one in searched for term in one.counts_by_term}
-        request = replace(request, kind=kind_in_memory(request.question, request.kind, known))
+        kind = kind_by_meaning(request.kind, request.lookup.asks)
+        request = replace(request, kind=kind_in_memory(request.question, kind, known))
         self._meter.add(
             "memsvc_recall_candidates",
             sum(len(one.candidates) for one in searched),
@@ -220,7 +221,7 @@ class TurnRecall:
         return RankedMatches(
             pool,
             items,
-            relevance.confidence(items, kind),
+            relevance.confidence(items, kind, request.lookup.asks),
             await run_in_thread(
                 len(request.question),
                 FactRequest.of,

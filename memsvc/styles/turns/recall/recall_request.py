@@ -208,6 +208,11 @@ class QuestionLookup:
         """Return the cosine of unrelated texts, where it is known."""
         return self.embedding.unrelated if self.embedding is not None else None
 
+    @property
+    def asks(self) -> float | None:
+        """Return the log-odds that the question is about memory, where they are known."""
+        return self.embedding.asks if self.embedding is not None else None
+
 
 @frozen
 class RecallRequest:
