@@ -113,7 +113,8 @@ def _store_rest(files: HookFiles, settings: HookSettings) -> None:
         files.spool(turn)
     waiting = len([*files.spool_files()])
     with suppress(OSError, HTTPException), closing(MemoryCalls(settings)) as calls:
-        store_spooled(files, calls, None)
+        for _ in store_spooled(files, calls, None):
+            pass
     deleted = files.clear()
     if waiting or deleted:
         stored = waiting - deleted

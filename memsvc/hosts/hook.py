@@ -55,6 +55,10 @@ PROFILE_QUESTION: Final = "Hello"
 """A question that recalls nothing, so that only the profile is told."""
 REFUSED: Final = frozenset({"INVALID_ARGUMENT", "INVALID_CONTENT", "PAYLOAD_TOO_LARGE"})
 """Errors of a turn that will never be stored, however often it is sent."""
+TOO_SLOW: Final = "the server took too long"
+DENIED: Final = "PERMISSION_DENIED"
+SHOWN_EVENTS: Final = ("session-start", "prompt", "stop")
+"""Events at which a host can show the person a line."""
 SESSION_BYTES_MAX: Final = 128
 
 
@@ -116,17 +120,21 @@ def read_payload(host: str, payload: Json) -> HookPayload:
     )
 
 
-def hook_output(host: str, event: str, context: str) -> str:
-    """Return what the host reads from the hook's standard output; "" for nothing."""
-    if not context:
-        return ""
+def hook_output(host: str, event: str, context: str, notice: str) -> str:
+    """Return what the host reads from the hook's standard output; "" for nothing.
+
+    The model reads the context, the person the notice."""
+    output: Json = {}
     if host == "opencode":
-        return json.dumps({"context": context})
-    if host == "cursor":  # gives no context at a prompt
-        return json.dumps({"additional_context": context}) if event == "session-start" else ""
-    name = HOSTS[host].output_events[event == "prompt"]
-    output = {"hookEventName": name, "additionalContext": context}
-    return json.dumps({"hookSpecificOutput": output})
+        output = {"context": context, "notice": notice}
+    elif host == "cursor":  # takes no context at a prompt, and shows no notices
+        output = {"additional_context": context if event == "session-start" else ""}
+    else:
+        name = HOSTS[host].output_events[event == "prompt"]
+        specific = {"hookEventName": name, "additionalContext": context}
+        output = {"systemMessage": notice, "hookSpecificOutput": specific if context else None}
+    told = {member: value for member, value in output.items() if value}
+    return json.dumps(told) if told else ""
 
 
 def memory_context(input_items: list[Json], sessions: list[Json], about: Json) -> str:
@@ -224,11 +232,12 @@ def _text(value: Json, name: str) -> str:
 
 
 class CallError(Exception):
-    """The server refused a call."""
+    """The server refused a call; `lasts` says whether it will refuse the next one, too."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, *, lasts: bool) -> None:
         super().__init__(code)
         self.code = code
+        self.lasts = lasts
 
 
 class MemoryCalls:
@@ -256,19 +265,32 @@ class MemoryCalls:
         with suppress(TypeError, ValueError):  # no object, or no JSON
             found |= json.loads(response.read())
         if response.status != http.client.OK or not found:
-            raise CallError(found.get("code") or f"no memsvc there (status {response.status})")
+            code = found.get("code", "")
+            lasts = code in ("", "UNAVAILABLE", DENIED)
+            raise CallError(code or f"no memsvc there (status {response.status})", lasts=lasts)
         return found
 
 
 class Hook:
-    """One run of a hook; `output` is for the host, `errors` are for people."""
+    """One run of a hook; `output` is for the host, `errors` go to stderr."""
 
     def __init__(self, event: str, host: str) -> None:
         self.event = event
         self.host = host
-        self.output = ""
         self.errors: list[str] = []
         self._files = HookFiles(os.environ)
+        self._session = ""
+        self._state: Json = {}
+        self._late = 0
+        self._context = ""
+        self._outage = ""
+        self._answered = False
+        self._stored = 0
+
+    def output(self) -> str:
+        """Return what the host reads: the memory's context, and a notice for the person."""
+        notice = self._notice() if self.event in SHOWN_EVENTS else ""
+        return hook_output(self.host, self.event, self._context, notice)
 
     def run(self) -> None:
         """Keep what the payload tells, then recall, then store what waits."""
@@ -278,15 +300,21 @@ class Hook:
         if len(session.encode()) > SESSION_BYTES_MAX:
             session = f"{self.host}-{sha256(session.encode()).hexdigest()}"
         state = self._files.session(session)
+        self._late = self._files.spool_size() if self.event == "session-start" else 0
         state["project"] = settings.project or state.get("project") or project_of(payload.folder)
         about = {"project": state["project"], "session_id": session, "user_id": settings.user}
         self._keep(payload, state, about)
         self._files.keep_session(session, state)
+        self._session, self._state = session, state
         with closing(MemoryCalls(settings)) as calls:
             if self.event in ("session-start", "prompt"):
-                context = self._recall(calls, about, payload.prompt)
-                self.output = hook_output(self.host, self.event, context)
-            self.errors += store_spooled(self._files, calls)
+                self._context = self._recall(calls, about, payload.prompt)
+            for error in store_spooled(self._files, calls):
+                if error is not None:
+                    self._refused(error)
+                else:
+                    self._answered = True
+                    self._stored += 1
 
     def wait(self) -> None:
         """Run until the deadline at the most, whatever the server, the disk or the host do."""
@@ -294,13 +322,45 @@ class Hook:
         thread.start()
         thread.join(WAIT_S - _age_s())
         if thread.is_alive():
-            self.errors.append("the server took too long")
+            self._fail(TOO_SLOW)
 
     def _run_open(self) -> None:
         try:
             self.run()
         except Exception as error:  # noqa: BLE001 - a hook must never stop its host; it says what failed
-            self.errors.append(str(error) if isinstance(error, CallError) else type(error).__name__)
+            self._fail(type(error).__name__)
+
+    def _fail(self, text: str) -> None:
+        self.errors.append(text)
+        self._outage = self._outage or text
+
+    def _refused(self, error: "CallError") -> None:
+        """Note the refusal of one call; only some refusals mean that the next one fails, too."""
+        if error.lasts:
+            self._fail(error.code)
+        else:
+            self.errors.append(error.code)
+
+    def _notice(self) -> str:
+        """Return a line for the person: that memory is away, or back; each once a session."""
+        told, outage = self._state.get("outage", ""), ""
+        late = self._late and self._stored
+        if self._answered and (told == "away" or (late and not told)):
+            outage = told and "over"
+            waiting = self._files.spool_size()
+            left = f", {waiting} still to be stored" if waiting else ""
+            notice = f"memsvc is back: {_turns(self._stored)} stored{left}."
+        elif self._session and self._outage and not self._answered and not told:
+            outage = "away"
+            state = {DENIED: "refuses its key", TOO_SLOW: "is slow"}.get(self._outage, "is away")
+            notice = (
+                f"memsvc {state} ({self._outage}): {_turns(self._files.spool_size())} waiting"
+                " to be stored, nothing is recalled. `memsvc doctor` tells more."
+            )
+        else:
+            return ""
+        self._files.keep_session(self._session, self._state | {"outage": outage})
+        return notice
 
     def _keep(self, payload: HookPayload, state: Json, about: Json) -> None:
         """Note a prompt, or spool the turn that a stop ends; spool turns that were missed before.
@@ -365,18 +425,20 @@ class Hook:
             return ""
         try:
             found = calls("memory_before_turn", about | {"current_input_text": question})
+            self._answered = True
             sessions = [*_recent_sessions(calls, about)] if starts else []
         except CallError as error:
-            self.errors.append(error.code)
+            self._refused(error)
             return ""
         return memory_context(found["input_items"], sessions, about)
 
 
-def store_spooled(files: HookFiles, calls: MemoryCalls, most: int | None = STORED_MAX) -> list[str]:
-    """Store the turns that wait, and return the errors.
+def store_spooled(
+    files: HookFiles, calls: MemoryCalls, most: int | None = STORED_MAX
+) -> "Iterator[CallError | None]":
+    """Store the turns that wait; yield the error of each, None for one that is stored.
 
     A turn that is refused for good is kept aside."""
-    errors: list[str] = []
     denied: set[str] = set()
     for path, turn in islice(files.spool_files(), most):
         if turn["project"] in denied:
@@ -389,10 +451,10 @@ def store_spooled(files: HookFiles, calls: MemoryCalls, most: int | None = STORE
             elif error.code != "CONFLICT":  # which is: stored before, with other words
                 denied.add(turn["project"])
             if error.code != "CONFLICT":
-                errors.append(error.code)
+                yield error
                 continue
         path.unlink(missing_ok=True)
-    return errors
+        yield None
 
 
 def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
@@ -451,13 +513,17 @@ def run_hook(event: str, host: str) -> None:
     hook = Hook(event, host)
     hook.wait()
     with suppress(BrokenPipeError):
-        sys.stdout.write(hook.output)
+        sys.stdout.write(hook.output())
         if hook.errors:
             sys.stderr.write(f"memsvc: {hook.errors[0][:200]}\n")
         sys.stdout.flush()
     os._exit(
         0
     )  # at once: a call may still wait, and taking modules apart takes a tenth of the time
+
+
+def _turns(count: int) -> str:
+    return f"{count} turn{'s' * (count != 1)}"
 
 
 def _arguments(about: Json, turn: HostTurn) -> Json:

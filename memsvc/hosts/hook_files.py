@@ -79,6 +79,12 @@ class HookFiles:
             raise OSError(f"{SPOOL_FILES_MAX} turns wait in {self._spool}")
         write_private(self._spool / f"{time.time_ns():020}-{os.getpid()}.json", json.dumps(turn))
 
+    def spool_size(self) -> int:
+        """Return how many turns wait to be stored."""
+        with suppress(FileNotFoundError):
+            return sum(name.endswith(".json") for name in os.listdir(self._spool))  # noqa: PTH208 - as above
+        return 0
+
     def spool_files(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Yield the turns that wait, the oldest first."""
         for path in sorted(self._spool.glob("*.json")):

@@ -8,13 +8,17 @@ function hook(event, payload) {
   const input = JSON.stringify({ cwd: process.cwd(), ...payload })
   const done = spawnSync(`${COMMAND} hook ${event} --host opencode`, { input, shell: true, timeout: 5000 })
   try {
-    return JSON.parse(done.stdout.toString()).context || ""
+    return JSON.parse(done.stdout.toString())
   } catch {
-    return ""
+    return {}
   }
 }
 
-export const Memsvc = async () => {
+export const Memsvc = async ({ client }) => {
+  const show = ({ notice, context }) => {
+    if (notice) client?.tui?.showToast?.({ body: { message: notice, variant: "warning" } }).catch(() => {})
+    return context
+  }
   const children = new Set() // sessions of subagents
   const turns = new Map() // session: {turn_id, texts}
   return {
@@ -26,8 +30,8 @@ export const Memsvc = async () => {
       const prompt = said.map((part) => part.text).join("\n")
       const first = !turns.has(session_id)
       turns.set(session_id, { turn_id: message.id, texts: new Map() })
-      const contexts = [first ? hook("session-start", { session_id }) : "", hook("prompt", { session_id, turn_id: message.id, prompt })]
-      contexts.filter(Boolean).forEach((text, index) =>
+      const answers = [first ? hook("session-start", { session_id }) : {}, hook("prompt", { session_id, turn_id: message.id, prompt })]
+      answers.map(show).filter(Boolean).forEach((text, index) =>
         output.parts.push({ id: `${message.id.replace(/^msg/, "prt")}m${index}`, sessionID: session_id, messageID: message.id, type: "text", text, synthetic: true }),
       )
     },
@@ -41,7 +45,7 @@ export const Memsvc = async () => {
       if (event.type === "session.idle") {
         const turn = turns.get(about.sessionID)
         if (!turn || !turn.texts.size) return
-        hook("stop", { session_id: about.sessionID, turn_id: turn.turn_id, answer: [...turn.texts.values()].join("\n") })
+        show(hook("stop", { session_id: about.sessionID, turn_id: turn.turn_id, answer: [...turn.texts.values()].join("\n") }))
         turn.texts.clear()
       }
     },

@@ -24,6 +24,10 @@ from tests.gateway.wired import wired
 from tests.servers import DatabaseUrls
 
 ALLERGY = "I'm allergic to peanuts."
+AWAY = (
+    "memsvc is away (ConnectionRefusedError): {} waiting to be stored, nothing is recalled."
+    " `memsvc doctor` tells more."
+)
 
 
 class HostSession:
@@ -33,6 +37,7 @@ class HostSession:
         self.folder = folder
         self.host = host
         self.url = "http://127.0.0.1:9"
+        self.key = "key-one"
         self.session = "6f1d"
         self.transcript = folder / "transcript.jsonl"
 
@@ -47,7 +52,7 @@ class HostSession:
     def _run(self, event: str, payload: bytes) -> tuple[Any, str]:
         variables = {
             "MEMSVC_URL": self.url,
-            "MEMSVC_API_KEY": "key-one",
+            "MEMSVC_API_KEY": self.key,
             "MEMSVC_USER": "ada",
             "MEMSVC_HOOKS_DIR": str(self.folder / "hooks"),
         }
@@ -81,6 +86,12 @@ def said(turn: str, role: str, text: str) -> dict[str, Any]:
     content = text if role == "user" else [{"type": "text", "text": text}]
     line = {"type": role, "message": {"role": role, "content": content}}
     return line | ({"promptId": turn} if role == "user" else {})
+
+
+def notice(answer: Any) -> str:
+    """The line that a host shows the person, of an answer that has nothing else."""
+    assert answer is None or set(answer) == {"systemMessage"}
+    return str(answer["systemMessage"]) if answer else ""
 
 
 @pytest.fixture
@@ -149,9 +160,9 @@ async def test_a_server_that_dies_in_the_middle_loses_nothing_and_doubles_nothin
 ) -> None:
     async with reached(service, host):
         await host.hook("prompt", prompt="We use PostgreSQL.", prompt_id="p1")
-    nothing, fault = await host.hook("stop", prompt_id="p1", last_assistant_message="Good.")
-    assert (nothing, fault) == (None, "memsvc: ConnectionRefusedError\n")
-    assert await host.hook("prompt", prompt="And Citus.", prompt_id="p2") == (nothing, fault)
+    told, fault = await host.hook("stop", prompt_id="p1", last_assistant_message="Good.")
+    assert (notice(told), fault) == (AWAY.format("1 turn"), "memsvc: ConnectionRefusedError\n")
+    assert await host.hook("prompt", prompt="And Citus.", prompt_id="p2") == (None, fault)
     assert host.waiting() == 1
     async with reached(service, host):
         kept = (host.folder / "hooks/spool").iterdir().__next__()
@@ -179,7 +190,7 @@ async def test_no_prompt_waits_a_second_for_a_server_that_does_not_answer(
         began = monotonic()
         answer, fault = await host.hook("prompt", prompt="hello", prompt_id="p1")
         assert monotonic() - began < 1
-    assert answer is None
+    assert "memsvc is slow (the server took too long): 0 turns waiting" in notice(answer)
     assert fault.count("\n") == 1
 
 
@@ -248,3 +259,83 @@ async def test_each_host_tells_its_turns_in_its_own_words(service: Service, tmp_
             ("assistant", "Hi."),
         ], name
         assert all(turn.startswith(turn_id) for turn, _, _ in found), name
+
+
+async def test_an_outage_and_its_end_are_each_shown_once_a_session(
+    service: Service, host: HostSession
+) -> None:
+    started, _ = await host.hook("session-start", source="startup")
+    assert notice(started) == AWAY.format("0 turns")
+    for turn in ("p1", "p2"):
+        assert (await host.hook("prompt", prompt=f"We use {turn}.", prompt_id=turn))[0] is None
+        assert (await host.hook("stop", prompt_id=turn, last_assistant_message="Ok."))[0] is None
+    resumed, _ = await host.hook("session-start", source="resume")
+    assert resumed is None
+    away = host.url
+    async with reached(service, host):
+        await host.hook("prompt", prompt="We use p3.", prompt_id="p3")
+        stopped, _ = await host.hook("stop", prompt_id="p3", last_assistant_message="Ok.")
+    assert stopped is None
+    host.url = away
+    assert (await host.hook("prompt", prompt="We use p4.", prompt_id="p4"))[0] is None
+
+
+async def test_the_first_answer_after_an_outage_says_what_was_stored(
+    service: Service, host: HostSession
+) -> None:
+    for turn in ("p1", "p2"):
+        await host.hook("prompt", prompt=f"We use {turn}.", prompt_id=turn)
+        await host.hook("stop", prompt_id=turn, last_assistant_message="Ok.")
+    async with reached(service, host):
+        same, _ = await host.hook("prompt", prompt="Hm.", prompt_id="p3")
+        assert same["systemMessage"] == "memsvc is back: 2 turns stored."
+        stopped, _ = await host.hook("stop", prompt_id="p3", last_assistant_message="Ok.")
+        assert stopped is None
+
+
+async def test_a_session_that_starts_after_an_outage_says_what_was_stored(
+    service: Service, host: HostSession
+) -> None:
+    await host.hook("prompt", prompt="We use Citus.", prompt_id="p1")
+    await host.hook("stop", prompt_id="p1", last_assistant_message="Ok.")
+    away = host.url
+    async with reached(service, host):
+        for session, expected in (("7a2e", "memsvc is back: 1 turn stored."), ("8b3f", None)):
+            host.session = session
+            started, _ = await host.hook("session-start", source="startup")
+            assert (started or {}).get("systemMessage") == expected
+    host.url, host.session = away, "7a2e"
+    again, _ = await host.hook("prompt", prompt="Hm.", prompt_id="p2")
+    assert notice(again) == AWAY.format("0 turns")
+
+
+async def test_a_key_that_is_refused_is_an_outage_and_a_busy_server_is_none(
+    service: Service, host: HostSession
+) -> None:
+    async with reached(service, host):
+        with patch.object(hook.MemoryCalls, "__call__") as call:
+            call.side_effect = hook.CallError("RATE_LIMITED", lasts=False)
+            assert await host.hook("prompt", prompt="One.", prompt_id="p1") == (
+                None,
+                "memsvc: RATE_LIMITED\n",
+            )
+        host.key = ""
+        refused, _ = await host.hook("prompt", prompt="Two.", prompt_id="p2")
+    assert "memsvc refuses its key (PERMISSION_DENIED)" in notice(refused)
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("claude-code", "systemMessage"),
+        ("codex", "systemMessage"),
+        ("gemini", "systemMessage"),
+        ("opencode", "notice"),
+        ("cursor", ""),
+    ],
+)
+async def test_each_host_is_given_the_outage_as_it_shows_lines(
+    name: str, member: str, tmp_path: Path
+) -> None:
+    started, _ = await HostSession(tmp_path, name).hook("session-start", prompt="")
+    assert started == ({member: AWAY.format("0 turns")} if member else None)

@@ -14,22 +14,25 @@ NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
 DRIVE = """
 const { Memsvc } = await import(process.argv[2])
-const plugin = await Memsvc({})
+const toasts = []
+const client = { tui: { showToast: async ({ body }) => toasts.push(body.message) } }
+const plugin = await Memsvc({ client })
 const results = []
 for (const [name, input, output] of JSON.parse(process.argv[3])) {
   await plugin[name](input, output)
   results.push(output ?? null)
 }
-console.log(JSON.stringify(results))
+console.log(JSON.stringify([results, toasts]))
 """
 
 
-def driven(folder: Path, *calls: list[Any]) -> tuple[list[Any], list[list[Any]]]:
+def driven(folder: Path, *calls: list[Any], notice: str = "") -> tuple[list[Any], list[list[Any]]]:
     """What the plugin made of each call's output, and the hooks that it ran, with their payloads;
-    each of them tells its event as context."""
+    each of them tells its event as context, and a notice, which has to be shown as it is."""
     command = folder / "memsvc"
     command.write_text(
-        f'#!/bin/sh\nprintf "%s %s\\n" "$*" "$(cat)" >>{folder}/ran\necho {{\\"context\\": \\"$2\\"}}\n'
+        f'#!/bin/sh\nprintf "%s %s\\n" "$*" "$(cat)" >>{folder}/ran\necho {{\\"context\\": \\"$2\\",'
+        f' \\"notice\\": \\"{notice}\\"}}\n'
     )
     command.chmod(0o755)
     plugin = host_configs.PLUGIN.read_text().replace("MEMSVC_COMMAND", str(command))
@@ -41,7 +44,9 @@ def driven(folder: Path, *calls: list[Any]) -> tuple[list[Any], list[list[Any]]]
     )
     lines = (folder / "ran").read_text().splitlines() if (folder / "ran").exists() else []
     ran = [line.removeprefix("hook ").split(" --host opencode ") for line in lines]
-    return json.loads(done.stdout), [[event, json.loads(payload)] for event, payload in ran]
+    results, toasts = json.loads(done.stdout)
+    assert toasts == [notice] * len(ran if notice else [])
+    return results, [[event, json.loads(payload)] for event, payload in ran]
 
 
 def message(number: int, text: str, session: str = "s1") -> list[Any]:
@@ -94,3 +99,8 @@ def test_sessions_of_subagents_are_left_alone(tmp_path: Path) -> None:
     child = event("session.created", info={"id": "s2", "parentID": "s1"})
     _, ran = driven(tmp_path, child, message(1, "look it up", "s2"))
     assert ran == []
+
+
+def test_a_notice_of_a_hook_is_shown_to_the_person(tmp_path: Path) -> None:
+    _, ran = driven(tmp_path, message(1, "hello"), notice="memsvc is away")
+    assert [event for event, _ in ran] == ["session-start", "prompt"]
