@@ -1,5 +1,6 @@
 """The installed package: its version, and paths of the files that ship beside the code."""
 
+import sys
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -15,6 +16,12 @@ def version() -> str:
 
 
 PACKAGE: Final = Path(__file__).resolve().parent
+
+
+def own_program() -> list[str]:
+    """Return the command that starts this program, from wherever it is run."""
+    program = Path(sys.executable).with_name("memsvc")
+    return [str(program)] if program.exists() else [sys.executable, "-m", "memsvc"]
 
 
 def migrations_dir() -> Path:

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import sys
 from contextlib import closing, suppress
 from http.client import HTTPException
 from math import inf
@@ -18,6 +17,7 @@ from memsvc.hosts.hook import MemoryCalls, run_hook, store_spooled
 from memsvc.hosts.hook_files import HookFiles, HookSettings, project_of, write_private
 from memsvc.hosts.host_configs import NOTES, HostName, InstallTarget, Scope, changes_of
 from memsvc.hosts.install_files import FileUpdate, exposes_key, plan, write
+from memsvc.package_files import own_program
 from memsvc.variables import KEY_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE, USER_VARIABLE
 
 FOLDER_KEY = Path(".memsvc/api-key")
@@ -125,6 +125,4 @@ def _command(scope: Scope) -> str:
     """Return how a shell starts this program; files of a project, which are shared, find it."""
     if scope == "project":
         return "memsvc"
-    program = Path(sys.executable).with_name("memsvc")
-    python = shlex.quote(sys.executable)
-    return shlex.quote(str(program)) if program.exists() else f"{python} -m memsvc"
+    return shlex.join(own_program())

@@ -22,6 +22,10 @@ COMMANDS: Final = {
         "serve:serve_command",
         "Serve MCP, on the embedded PostgreSQL unless database.url names another.",
     ),
+    "service": (
+        "service_commands:commands",
+        "Start the server at login, by systemd (Linux) or launchd (macOS).",
+    ),
     "worker": (
         "serve:worker_command",
         "Run jobs, and nothing else, on the same settings as the server.",

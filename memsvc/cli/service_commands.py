@@ -1,0 +1,222 @@
+"""Command `memsvc service`: start the server at login, by systemd or launchd."""
+
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from memsvc.cli.options import settings_of
+from memsvc.cli.tool_client import CONFIG_VARIABLE, Config, DataDir
+from memsvc.core.errors import invalid
+from memsvc.core.frozen import frozen
+from memsvc.hosts.hook_files import write_private
+from memsvc.package_files import own_program
+from memsvc.settings import PREFIX
+from memsvc.variables import CLIENT_VARIABLES
+
+NAME: Final = "memsvc"
+MARK: Final = "written by `memsvc service install`"
+GRACE_S: Final = 15
+"""Seconds beyond the settings' own until a server that stops is killed."""
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the file, or what would be done; change nothing.")
+]
+
+commands = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@frozen
+class ServiceManager:
+    """What starts the server: its file, and the commands that load and unload it."""
+
+    file: Path
+    start: tuple[tuple[str, ...], ...]
+    stop: tuple[tuple[str, ...], ...]
+    forget: tuple[tuple[str, ...], ...]
+    status: tuple[str, ...]
+
+
+def service_manager(platform: str) -> ServiceManager:
+    """Return systemd's or launchd's way, as the platform (`sys.platform`) has it.
+
+    Raises INVALID_ARGUMENT for a platform with neither."""
+    if platform == "darwin":
+        file = Path.home() / f"Library/LaunchAgents/{NAME}.plist"
+        domain = f"gui/{os.getuid()}"
+        stop = ("launchctl", "bootout", f"{domain}/{NAME}")
+        start = ("launchctl", "bootstrap", domain, str(file))
+        return ServiceManager(
+            file, (start,), (stop,), (), ("launchctl", "print", f"{domain}/{NAME}")
+        )
+    if platform != "linux":
+        raise invalid(f"there is no service manager for {platform} here")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    file = config / f"systemd/user/{NAME}.service"
+    user = ("systemctl", "--user")
+    reload = (*user, "daemon-reload")
+    return ServiceManager(
+        file,
+        (reload, (*user, "enable", NAME), (*user, "restart", NAME)),
+        ((*user, "disable", "--now", NAME),),
+        (reload,),
+        (*user, "--no-pager", "status", NAME),
+    )
+
+
+def systemd_unit(arguments: list[str], stop_s: int) -> str:
+    """Return a unit of a user that runs a command until it is told to stop."""
+    # `:` keeps systemd from replacing variables, so that `$` is no special character
+    command = " ".join(map(_quoted, arguments))
+    return f"""\
+# {MARK}; `memsvc service remove` removes it
+[Unit]
+Description=memsvc, long-term memory for agents
+
+[Service]
+ExecStart=:{command}
+# what is printed at the first start holds the API key; the log goes to the journal
+StandardOutput=null
+Restart=on-failure
+RestartSec=2
+# wrong settings: only somebody who mends them helps
+RestartPreventExitStatus=2
+# other processes may use the PostgreSQL of the data folder; the last one stops it
+KillMode=process
+TimeoutStopSec={stop_s}
+UMask=0077
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def launchd_agent(arguments: list[str], stop_s: int, log: Path) -> str:
+    """Return a launchd agent that runs a command until it is told to stop."""
+    agent = {
+        "Label": NAME,
+        "ProgramArguments": arguments,
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ExitTimeOut": stop_s,
+        "AbandonProcessGroup": True,
+        "Umask": 0o077,
+        "StandardOutPath": os.devnull,
+        "StandardErrorPath": str(log),
+    }
+    text = plistlib.dumps(agent, sort_keys=False).decode()
+    return text.replace("<plist ", f"<!-- {MARK} -->\n<plist ", 1)
+
+
+@commands.command()
+def install(
+    config: Config = None,
+    data_dir: DataDir = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Start the server now and at each login, with these options of `memsvc serve`."""
+    settings = settings_of(config, data_dir=data_dir, host=host, port=port)
+    options: dict[str, Path | str | int | None] = {
+        "--config": config and config.absolute(),
+        "--data-dir": settings.data_dir.absolute(),
+        "--host": host,
+        "--port": port,
+    }
+    given = [str(part) for pair in options.items() if pair[1] is not None for part in pair]
+    arguments = [*own_program(), "serve", *given]
+    stop_s = int(settings.shutdown_notice_s + settings.shutdown_grace_s) + GRACE_S
+    manager = service_manager(sys.platform)
+    if manager.file.suffix == ".plist":
+        text = launchd_agent(arguments, stop_s, Path.home() / f"Library/Logs/{NAME}.log")
+    else:
+        text = systemd_unit(arguments, stop_s)
+    if dry_run:
+        print(text, end="")
+        return
+    _check_owner(manager.file)
+    manager.file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(manager.file, text)
+    print(f"written: {manager.file}")
+    for name in _left_out():
+        print(f"Warning: {name} is set here, but the service does not get it", file=sys.stderr)
+    if manager.file.suffix == ".plist":  # an agent that runs has to go before it is loaded anew
+        _run(manager.stop, quiet=True)
+    if not _run(manager.start):
+        return
+    print("started; `memsvc service status` shows the state")
+    if sys.platform == "linux":
+        print("to keep it running without a login: loginctl enable-linger")
+
+
+@commands.command()
+def status() -> None:
+    """Show whether the service is installed and running; exit code 0 where it runs."""
+    manager = service_manager(sys.platform)
+    installed = manager.file.exists()
+    print(f"{'installed' if installed else 'not installed'}: {manager.file}", flush=True)
+    if not installed:
+        raise typer.Exit(1)
+    if shutil.which(manager.status[0]) is None:
+        print(f"{manager.status[0]} is not there to ask whether it runs")
+        raise typer.Exit(1)
+    raise typer.Exit(subprocess.run(manager.status, check=False).returncode)
+
+
+@commands.command()
+def remove(dry_run: DryRun = False) -> None:
+    """Stop the service and remove its file; data and keys stay."""
+    manager = service_manager(sys.platform)
+    if not manager.file.exists():
+        print(f"not installed: {manager.file}")
+        return
+    _check_owner(manager.file)
+    if dry_run:
+        print(f"would be removed: {manager.file}")
+        return
+    _run(manager.stop)
+    manager.file.unlink()
+    print(f"removed: {manager.file}")
+    _run(manager.forget)
+
+
+def _quoted(argument: str) -> str:
+    """Return an argument as systemd reads it back, whatever it holds."""
+    text = argument.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text}"'.replace("\n", "\\n")
+
+
+def _check_owner(file: Path) -> None:
+    """Raise INVALID_ARGUMENT where somebody else wrote the file."""
+    if file.exists() and MARK not in file.read_text("utf-8"):
+        raise invalid(
+            f"{file} is there already, and not by memsvc", recovery="move it away, or keep yours"
+        )
+
+
+def _left_out() -> list[str]:
+    """Return the names of settings in the environment, which the service does not inherit."""
+    passed = {*CLIENT_VARIABLES, CONFIG_VARIABLE, f"{PREFIX}DATA_DIR"}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in passed)
+
+
+def _run(lines: tuple[tuple[str, ...], ...], *, quiet: bool = False) -> bool:
+    """Run commands of the service manager, and return whether all succeed; print what is left."""
+    for number, line in enumerate(lines):
+        found = shutil.which(line[0])
+        done = found and subprocess.run(line, check=False, capture_output=True, text=True)
+        if done and done.returncode == 0:
+            continue
+        if not quiet:
+            error = (done.stderr.strip().splitlines() if done else []) or ["it is not here"]
+            print(f"{line[0]}: {error[0]}; run this yourself:", file=sys.stderr)
+            print("\n".join(f"  {' '.join(each)}" for each in lines[number:]), file=sys.stderr)
+        return False
+    return True
