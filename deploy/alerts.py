@@ -10,17 +10,20 @@ from typing import NamedTuple
 import yaml
 
 HERE = Path(__file__).parent
+RUNBOOKS = "docs/runbooks.md"
+"""The page with a section for each alert; the chart puts its published address in place of it."""
 FILES = (HERE / "prometheus" / "alerts.yaml", HERE / "helm" / "memsvc" / "alerts.yaml")
 
 
 class Rule(NamedTuple):
-    """One alert: what must hold, for how long, before who looks after the service is told what."""
+    """One alert: what must hold for how long, its summary, and what it means for callers."""
 
     name: str
     query: str
     held: str
     severity: str
     told: str
+    description: str
 
 
 def of_calls(codes: str) -> str:
@@ -35,21 +38,38 @@ def slowest(buckets: str, labels: str = "") -> str:
     return f"histogram_quantile(0.95, sum by (le) (rate({buckets}{{{labels}}}[5m])))"
 
 
+def begun_or_counted(counter: str) -> str:
+    """Whether a counter counted within five minutes, or its series began: it does so at 1."""
+    return f"sum(rate({counter}[5m])) > 0 or count({counter} unless {counter} offset 5m) > 0"
+
+
 RULES = (
+    Rule(
+        "MemsvcNotScraped",
+        'absent(up{job=~".*memsvc.*"})',
+        "5m",
+        "critical",
+        "Prometheus finds no process of memsvc at all.",
+        "Either nothing runs, or discovery no longer finds what runs. No other alert can fire"
+        " meanwhile.",
+    ),
     Rule(
         "MemsvcDown",
         'up{job=~".*memsvc.*"} == 0',
         "2m",
         "critical",
         "A process of memsvc cannot be scraped.",
+        "Prometheus knows the process, but its /metrics does not answer: it has ended, is"
+        " stuck or is cut off. Other replicas go on serving.",
     ),
     Rule(
         "MemsvcInternalErrors",
-        'sum(rate(memsvc_calls_total{code="INTERNAL_ERROR"}[5m])) > 0',
+        begun_or_counted('memsvc_calls_total{code="INTERNAL_ERROR"}'),
         "0m",
         "critical",
         "Calls end in INTERNAL_ERROR: each is a fault, with a traceback in the log under its"
         " request id.",
+        "The caller got an error that it can do nothing about. What was committed before stays.",
     ),
     Rule(
         "MemsvcUnavailable",
@@ -57,6 +77,7 @@ RULES = (
         "5m",
         "critical",
         "More than 1 % of calls end in UNAVAILABLE: the database or a model is out of reach.",
+        "Callers get a retryable error; hosts keep their turns and store them later.",
     ),
     Rule(
         "MemsvcRefusesLoad",
@@ -64,6 +85,8 @@ RULES = (
         "10m",
         "warning",
         "More than 5 % of calls are refused for load: add replicas, or find who floods.",
+        "Callers are told when to retry. One tenant may have used up its share (RATE_LIMITED),"
+        " or the server has no room (RESOURCE_BUSY).",
     ),
     Rule(
         "MemsvcLoopHeld",
@@ -72,6 +95,7 @@ RULES = (
         "warning",
         "The event loop wakes over 100 ms late at the 95th percentile: too little processor, or a"
         " call that holds it.",
+        "Every call of the process waits that long at least, and so do its probes.",
     ),
     Rule(
         "MemsvcBeforeTurnSlow",
@@ -79,6 +103,8 @@ RULES = (
         "10m",
         "warning",
         "memory_before_turn takes over 300 ms at the 95th percentile.",
+        "Agents wait for this call before each answer. Hooks of hosts give up after 0.8 s and"
+        " go on without memory.",
     ),
     Rule(
         "MemsvcAfterTurnSlow",
@@ -86,6 +112,7 @@ RULES = (
         "10m",
         "warning",
         "memory_after_turn takes over 500 ms at the 95th percentile.",
+        "Turns are still stored. Hooks of hosts give up after 0.8 s and store the turn later.",
     ),
     Rule(
         "MemsvcCallsUnlogged",
@@ -93,6 +120,8 @@ RULES = (
         "0m",
         "warning",
         "Call records were lost: the database did not take them in time.",
+        "The calls themselves succeeded; the call log has a gap, and so has what is billed or"
+        " audited by it.",
     ),
     Rule(
         "MemsvcJobsFailed",
@@ -100,6 +129,8 @@ RULES = (
         "10m",
         "warning",
         "Jobs failed for good: `memsvc jobs list --state failed` names them.",
+        "Jobs are not retried any more: summaries, embeddings or deletions are missing until"
+        " somebody retries or drops them.",
     ),
     Rule(
         "MemsvcQueueStuck",
@@ -108,6 +139,7 @@ RULES = (
         "warning",
         "A job that could run has waited for a quarter of an hour: is there a worker, and does"
         " its model answer?",
+        "Work after writes is late: embeddings, summaries, deletions. Calls are answered as usual.",
     ),
     Rule(
         "MemsvcChangesUnheard",
@@ -116,6 +148,8 @@ RULES = (
         "warning",
         "Clients that wait for changes are told nothing: set database.direct_url if a pooler is"
         " between.",
+        "The process cannot listen to PostgreSQL. Subscribers hear nothing, revoked keys are"
+        " refused only after auth.cache_s, and jobs start at worker.poll_s.",
     ),
     Rule(
         "MemsvcPoolExhausted",
@@ -123,6 +157,7 @@ RULES = (
         "10m",
         "warning",
         "A process has had no idle connection for ten minutes.",
+        "Calls queue for a connection and are refused when they would wait too long.",
     ),
     Rule(
         "MemsvcModelRefused",
@@ -131,6 +166,8 @@ RULES = (
         "critical",
         "The endpoint of a model refuses the key or the model: what waits for it waits until the"
         " settings are right.",
+        "Nothing is lost. Summaries, memories or vectors are late, and search goes by words"
+        " alone where the embedder is refused.",
     ),
     Rule(
         "MemsvcModelFails",
@@ -139,6 +176,7 @@ RULES = (
         "15m",
         "warning",
         "A fifth of the calls of the model fail.",
+        "Its jobs are retried until they succeed; what they make is late.",
     ),
     Rule(
         "MemsvcEmbedderFails",
@@ -146,6 +184,8 @@ RULES = (
         "15m",
         "warning",
         "The embedder fails: search goes on by words alone.",
+        "Recall misses what is said in other words. Texts get their vectors once the embedder"
+        " answers again.",
     ),
 )
 
@@ -158,9 +198,13 @@ def alerts() -> str:
             "expr": query,
             "for": held,
             "labels": {"severity": severity},
-            "annotations": {"summary": told},
+            "annotations": {
+                "summary": told,
+                "description": description,
+                "runbook_url": f"{RUNBOOKS}#{name.lower()}",
+            },
         }
-        for name, query, held, severity, told in RULES
+        for name, query, held, severity, told, description in RULES
     ]
     head = "# Made by deploy/alerts.py.\n"
     return head + yaml.safe_dump(

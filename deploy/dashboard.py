@@ -17,9 +17,10 @@ COLUMNS, WIDTH, HEIGHT = 3, 8, 8
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One picture: queries, each with the legend of its lines, in one unit."""
+    """One picture: queries, each with the legend of its lines, in one unit, and how to read it."""
 
     title: str
+    description: str
     unit: str
     queries: tuple[tuple[str, str], ...]
     stacked: bool = False
@@ -48,18 +49,23 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Calls": (
         Panel(
             "Calls by tool",
+            "Calls a second. A tool's line begins with its first call.",
             "reqps",
             (rate("memsvc_calls_total", "tool", "{{tool}}"),),
             stacked=True,
         ),
         Panel(
             "Errors by code",
+            "Calls that ended in an error. INTERNAL_ERROR is a fault of memsvc; codes of"
+            " wrong arguments are the callers' own.",
             "reqps",
             (rate("memsvc_calls_total", "code", "{{code}}", ',status="error"'),),
             True,
         ),
         Panel(
             "Latency of all calls",
+            "From the moment a call is read until it is answered; waits for a slot and for"
+            " locks included.",
             "ms",
             tuple(quantile(share, "memsvc_call_duration_ms") for share in (0.5, 0.95, 0.99)),
         ),
@@ -67,43 +73,55 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Load": (
         Panel(
             "Calls under way",
+            "Running calls hold a slot. Calls that wait for a minute mean that there is too"
+            " little room.",
             "short",
             (gauge("memsvc_calls_running", "running"), gauge("memsvc_calls_waiting", "waiting")),
         ),
         Panel(
             "Refused for want of room",
+            "By reason: a caller's rate, or slots and connections of the server.",
             "reqps",
             (rate("memsvc_refused_total", "reason", "{{reason}}"),),
             stacked=True,
         ),
         Panel(
             "Lag of the event loop",
+            "How late a process wakes: over 100 ms, it lacks processor or a call holds it.",
             "ms",
             tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95)),
         ),
         Panel(
             "Wait for a slot, p95",
+            "By lane, of calls that waited at all.",
             "ms",
             (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),),
         ),
         Panel(
             "Slow calls",
+            "Calls over audit.slow_ms; the log says of each where the time went.",
             "reqps",
             (rate("memsvc_slow_calls_total", "tool", "{{tool}}"),),
             stacked=True,
         ),
         Panel(
             "Rates told to the other replicas",
+            "Exchanges of what callers used up. Errors let a caller exceed its rate for a while.",
             "ops",
             (rate("memsvc_rates_told_total", "status", "{{status}}"),),
         ),
         Panel(
-            "Spans of traces", "ops", (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),)
+            "Spans of traces",
+            "Lost spans cost traces, never calls. No lines without tracing.",
+            "ops",
+            (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),),
         ),
     ),
     "Turn memory": (
         Panel(
             "Turns",
+            "Conflicts are turn ids that came again with other words: a client that does not"
+            " keep its ids.",
             "reqps",
             (
                 rate("mcp_memory_before_turn_total", "status", "before, {{status}}"),
@@ -115,6 +133,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of a turn, p95",
+            "Agents wait for `before` at each prompt. Hooks of hosts give up after 0.8 s.",
             "ms",
             (
                 quantile(
@@ -128,17 +147,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Facts written by tier",
+            "L0 lasts, L1 is kept by day, L2 by week.",
             "wps",
             (rate("mcp_memory_fact_write_total", "tier", "{{tier}}"),),
             stacked=True,
         ),
         Panel(
             "Entries that a recall ranked",
+            "How much a search had to compare; it grows with what one user has said.",
             "short",
             tuple(quantile(share, "memsvc_recall_candidates") for share in (0.5, 0.95)),
         ),
         Panel(
             "Upkeep",
+            "Maintenance of sessions, and compactions of their context.",
             "ops",
             (
                 rate("mcp_memory_maintenance_total", "status", "maintenance, {{status}}"),
@@ -147,6 +169,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Compared with clients' own memory",
+            "How often both memories agreed, where clients send theirs for comparison.",
             "ops",
             (rate("mcp_memory_shadow_total", "result", "{{result}}"),),
         ),
@@ -154,27 +177,38 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Database": (
         Panel(
             "Connections",
+            "Connections of all processes to the database; none idle for minutes means that"
+            " calls queue.",
             "short",
             (gauge("memsvc_pool_open", "open"), gauge("memsvc_pool_idle", "idle")),
         ),
         Panel(
             "Wait for a connection",
+            "High values mean a pool that is too small, or a database that is too slow.",
             "ms",
             tuple(quantile(share, "memsvc_pool_wait_ms") for share in (0.5, 0.95)),
         ),
         Panel(
             "Search index on disk",
+            "With its vectors, as a worker measured last.",
             "bytes",
             (gauge("memsvc_index_bytes", "index", "max"),),
         ),
-        Panel("Entries of the index", "short", (gauge("memsvc_index_entries", "entries", "max"),)),
+        Panel(
+            "Entries of the index",
+            "As the database estimates.",
+            "short",
+            (gauge("memsvc_index_entries", "entries", "max"),),
+        ),
         Panel(
             "Wait for locks, p95",
+            "By kind: writers of the same session, project or document wait for each other.",
             "ms",
             (quantile(0.95, "memsvc_lock_wait_ms", "lock", "{{lock}}"),),
         ),
         Panel(
             "Round trips of a transaction",
+            "Each costs the network's delay to the database once.",
             "short",
             tuple(quantile(share, "memsvc_round_trips") for share in (0.5, 0.95)),
         ),
@@ -182,21 +216,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Jobs": (
         Panel(
             "Queue",
+            "Waiting jobs are work after writes. Jobs that failed for good wait for somebody"
+            " to retry or drop them.",
             "short",
             (
                 gauge("memsvc_jobs_waiting", "waiting", "max"),
                 gauge("memsvc_jobs_failed", "failed for good", "max"),
             ),
         ),
-        Panel("Oldest job that could run", "s", (gauge("memsvc_job_oldest_s", "waited", "max"),)),
+        Panel(
+            "Oldest job that could run",
+            "Above minutes: no worker runs, it has too few slots, or its model does not answer.",
+            "s",
+            (gauge("memsvc_job_oldest_s", "waited", "max"),),
+        ),
         Panel(
             "Attempts",
+            "Jobs that ended well, that are tried again, and that failed for good.",
             "ops",
             (rate("memsvc_job_runs_total", "status", "{{status}}"),),
             stacked=True,
         ),
         Panel(
             "Duration by job, p95",
+            "Of one attempt. A job's line begins with its first run.",
             "ms",
             (quantile(0.95, "memsvc_job_duration_ms", "job", "{{job}}"),),
         ),
@@ -204,19 +247,25 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Models": (
         Panel(
             "Calls of the model",
+            "By purpose and outcome.",
             "reqps",
             (rate("memsvc_model_calls_total", "purpose, status", "{{purpose}} {{status}}"),),
         ),
         Panel(
             "Latency of the model, p95",
+            "By purpose; callers wait for none of these but judgements and whiteboards.",
             "ms",
             (quantile(0.95, "memsvc_model_duration_ms", "purpose", "{{purpose}}"),),
         ),
         Panel(
-            "Tokens", "short", (rate("memsvc_model_tokens_total", "direction", "{{direction}}"),)
+            "Tokens",
+            "Tokens a second that the model read and wrote: what it costs.",
+            "short",
+            (rate("memsvc_model_tokens_total", "direction", "{{direction}}"),),
         ),
         Panel(
             "Calls of the embedder",
+            "Documents are embedded by jobs, questions within calls; failures by their code.",
             "reqps",
             (
                 rate("memsvc_embedding_calls_total", "kind, status", "{{kind}}, {{status}}"),
@@ -225,11 +274,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of the embedder, p95",
+            "A question's is part of the call that asks.",
             "ms",
             (quantile(0.95, "memsvc_embedding_duration_ms", "kind", "{{kind}}"),),
         ),
         Panel(
             "Refused by an endpoint",
+            "Above zero: a key or a model's name is wrong, and work waits until the settings"
+            " are right.",
             "short",
             (
                 gauge("memsvc_model_refused", "refused now"),
@@ -238,12 +290,19 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Calls of the reranker",
+            "Where it fails, the order without it is used.",
             "reqps",
             (rate("memsvc_rerank_calls_total", "status", "{{status}}"),),
         ),
-        Panel("Latency of the reranker, p95", "ms", (quantile(0.95, "memsvc_rerank_duration_ms"),)),
+        Panel(
+            "Latency of the reranker, p95",
+            "Part of the recall that asks.",
+            "ms",
+            (quantile(0.95, "memsvc_rerank_duration_ms"),),
+        ),
         Panel(
             "Texts embedded",
+            "Texts that got a vector, and questions whose vector was at hand.",
             "ops",
             (
                 rate("memsvc_embedding_texts_total", "job", "texts"),
@@ -252,6 +311,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Facts by a model's word",
+            "What became of changes that a model proposed: many unknown or unfit ones mean a"
+            " model that is too small.",
             "ops",
             (rate("memsvc_extracted_facts_total", "outcome", "{{outcome}}"),),
         ),
@@ -259,14 +320,19 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Clients and log": (
         Panel(
             "Who listens",
+            "Clients that wait for changes, and clients on the deprecated transport.",
             "short",
             (gauge("memsvc_listeners_open", "listeners"), gauge("memsvc_sse_open", "/sse")),
         ),
         Panel(
-            "Changes are heard", "bool", (gauge("memsvc_changes_heard", "all processes", "min"),)
+            "Changes are heard",
+            "0: some process does not hear what others change, and its subscribers hear nothing.",
+            "bool",
+            (gauge("memsvc_changes_heard", "all processes", "min"),),
         ),
         Panel(
             "Call log",
+            "Records waiting to be written, and those lost because the database did not take them.",
             "short",
             (
                 gauge("memsvc_audit_backlog", "waiting"),
@@ -334,6 +400,7 @@ def _panel(panel: Panel, at: dict[str, int]) -> dict[str, Any]:
     return {
         "type": "timeseries",
         "title": panel.title,
+        "description": panel.description,
         "gridPos": at,
         "datasource": DATASOURCE,
         "fieldConfig": {

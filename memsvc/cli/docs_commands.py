@@ -135,10 +135,11 @@ _METRICS_HEAD: Final = """\
 
 <!-- Made by `memsvc docs` from the metrics themselves. -->
 
-For operators: what `/metrics` of one process exposes, in the Prometheus text format. Every series exists from the
-start. Labels take the values listed and no others; `tool` is a tool or `unknown`, `job` a job of the worker, `code` an
-[error](errors.md), empty unless `status` is `error`. Processes that run jobs report gauges of jobs and of the index
-for all tenants and replicas: take the greatest, not the sum.
+For operators: what `/metrics` of one process exposes, in the Prometheus text format. A series with the
+label `tool` or `job` exists from its first use, all others from the start. Labels take the values listed and no others;
+`tool` is a tool or `unknown`, `job` a job of the worker, `code` an [error](errors.md), empty unless `status` is
+`error`. Processes that run jobs report gauges of jobs and of the index for all tenants and replicas: take the greatest,
+not the sum.
 
 | metric | type | labels | unit | meaning |
 | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""Published metrics: a closed set of names and labels, with every series from the start.
+"""Published metrics: a closed set of names and labels; a tool's or job's series begin at first use.
 
 Nothing is global.
 """
@@ -238,6 +238,7 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = _Registry(auto_describe=False)
         self._metrics: dict[str, Counter | Histogram] = {}
+        self._values: dict[str, dict[str, set[str]]] = {}
         self._add: dict[_LabeledName, Callable[[float], None]] = {}
         self._gauge_metrics = {
             name: Gauge(name, text, registry=self._registry) for name, text in _GAUGES.items()
@@ -247,10 +248,14 @@ class Metrics:
             self._metrics[metric.name] = family(
                 metric.name, metric.help, tuple(metric.labels), registry=self._registry
             )
-            self._open(metric.name, metric.labels)
+            self._values[metric.name] = {
+                label: set(values) for label, values in metric.labels.items()
+            }
+            for values in product(*metric.labels.values()):  # none for a tool or a job
+                self._open(metric.name, dict(zip(metric.labels, values, strict=True)))
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
-        """Open the series of these tools, and of calls without a tool.
+        """Publish these tools, and calls without a tool, as values of labels.
 
         KeyError for a tool whose metric is unknown.
         """
@@ -261,17 +266,16 @@ class Metrics:
                 self.add(tool.counter, 0, status="success")
             if tool.duration_ms is not None and tool.duration_ms not in self._metrics:
                 raise KeyError(tool.duration_ms)
-        self._open_all(_TOOL, names)
+        self._publish(_TOOL, names)
 
     def add_jobs(self, jobs: Iterable[Job]) -> None:
-        """Open the series of these jobs."""
-        self._open_all(_JOB, [job.name for job in jobs])
+        """Publish these jobs as values of labels."""
+        self._publish(_JOB, [job.name for job in jobs])
 
-    def _open_all(self, label: str, values: Sequence[str]) -> None:
-        """Open every series of the metrics with this label for these values of it."""
-        for metric in _METRICS:
-            if label in metric.labels:
-                self._open(metric.name, {**metric.labels, label: tuple(values)})
+    def _publish(self, label: str, values: Sequence[str]) -> None:
+        for known in self._values.values():
+            if label in known:
+                known[label].update(values)
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Read a gauge by this function whenever the metrics are read."""
@@ -295,18 +299,22 @@ class Metrics:
 
     def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Count, or observe a value of a histogram; KeyError for an unpublished series."""
-        self._add[name, tuple(sorted(labels.items()))](amount)
+        key = name, tuple(sorted(labels.items()))
+        if key not in self._add:
+            known = self._values[name]
+            if {label for label, value in labels.items() if value in known[label]} != known.keys():
+                raise KeyError(key)
+            self._open(name, labels)
+        self._add[key](amount)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
-    def _open(self, name: str, labels: Mapping[str, tuple[str, ...]]) -> None:
-        """Open every series of these labels; none where a label's values are not known yet."""
-        family = self._metrics[name]
-        for values in product(*labels.values()):
-            label_values = dict(zip(labels, values, strict=True))
-            if _is_possible(label_values):
-                child = family.labels(*values) if labels else family
-                add = child.inc if isinstance(child, Counter) else child.observe
-                self._add[name, tuple(sorted(label_values.items()))] = add
+    def _open(self, name: str, labels: Mapping[str, str]) -> None:
+        """Create a series, if it can occur."""
+        if _is_possible(labels):
+            family = self._metrics[name]
+            child = family.labels(**labels) if labels else family
+            add = child.inc if isinstance(child, Counter) else child.observe
+            self._add[name, tuple(sorted(labels.items()))] = add

@@ -75,6 +75,42 @@ def test_the_alerts_are_as_their_source_says() -> None:
     assert [file.read_text("utf-8") for file in alerts.FILES] == [alerts.alerts()] * 2
 
 
+def test_every_alert_has_a_description_and_a_section_of_the_runbooks() -> None:
+    [group] = yaml.safe_load(alerts.alerts())["groups"]
+    pages = {}
+    for rule in group["rules"]:
+        told = rule["annotations"]
+        assert told["summary"] != told["description"]
+        page, _, anchor = told["runbook_url"].partition("#")
+        if page not in pages:
+            headings = re.findall(r"^## (.+)$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+            pages[page] = {heading.lower().replace(" ", "-") for heading in headings}
+        assert anchor in pages[page], rule["alert"]
+    assert pages == {alerts.RUNBOOKS: {rule["alert"].lower() for rule in group["rules"]}}
+
+
+def test_an_alert_fires_where_nothing_is_scraped() -> None:
+    [rule] = [rule for rule in alerts.RULES if rule.query.startswith("absent(")]
+    job = re.search(r'job=~"(.*?)"', rule.query)
+    scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yaml").read_text("utf-8"))
+    assert job
+    assert any(re.fullmatch(job[1], one["job_name"]) for one in scraped["scrape_configs"])
+
+
+def test_alerts_by_tool_see_the_first_count_of_a_series() -> None:
+    # series by tool begin at their first count, which rate() does not see
+    for rule in alerts.RULES:
+        for counter in re.findall(r"memsvc_calls_total\{code=\"[^}]*\}", rule.query):
+            assert f"{counter} unless {counter} offset 5m" in rule.query
+
+
+def test_every_panel_says_how_to_read_it() -> None:
+    panels = json.loads(dashboard.dashboard())["panels"]
+    told = [panel["description"] for panel in panels if panel["type"] != "row"]
+    assert all(told)
+    assert len(set(told)) == len(told)
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_prometheus_takes_rules_and_configuration() -> None:
     for check, file in (("rules", "alerts.yaml"), ("config", "prometheus.yaml")):

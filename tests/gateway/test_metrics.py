@@ -28,16 +28,14 @@ def series(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def test_every_series_is_there_from_the_start_at_zero() -> None:
+def test_series_without_a_tool_or_job_are_there_from_the_start_at_zero() -> None:
     metrics = Metrics()
     metrics.add_tools(catalogue())
     metrics.add_jobs([Job(name="tidy", run=nothing)])
     exposed = series(metrics)
     assert exposed.keys() >= SEED
     assert exposed.keys() >= {
-        'memsvc_calls_total{code="INVALID_ARGUMENT",status="error",tool="echo"}',
-        'memsvc_calls_total{code="",status="success",tool="unknown"}',
-        'memsvc_call_duration_ms_bucket{le="+Inf",tool="echo"}',
+        'memsvc_embedding_failures_total{code="UNAVAILABLE"}',
         'memsvc_lock_wait_ms_count{lock="session"}',
         "memsvc_round_trips_sum",
         "memsvc_recall_candidates_count",
@@ -45,14 +43,29 @@ def test_every_series_is_there_from_the_start_at_zero() -> None:
         "memsvc_audit_backlog",
         "memsvc_pool_open",
         "memsvc_pool_idle",
-        'memsvc_job_runs_total{job="tidy",status="retried"}',
-        'memsvc_job_duration_ms_count{job="tidy"}',
         "memsvc_jobs_waiting",
         "memsvc_jobs_failed",
         "memsvc_job_oldest_s",
     }
     assert set(exposed.values()) == {0.0}
     assert not any("_created" in name for name in exposed)
+    assert not any("tool=" in name or "job=" in name for name in exposed)
+
+
+def test_series_of_a_tool_or_job_begin_with_its_first_use() -> None:
+    metrics = Metrics()
+    metrics.add_tools(catalogue())
+    metrics.add_jobs([Job(name="tidy", run=nothing)])
+    before = series(metrics).keys()
+    metrics.add("memsvc_calls_total", tool="echo", status="error", code="INVALID_ARGUMENT")
+    metrics.add("memsvc_calls_total", tool="unknown", status="success", code="")
+    metrics.add("memsvc_job_runs_total", 2, job="tidy", status="retried")
+    begun = {name: value for name, value in series(metrics).items() if name not in before}
+    assert begun == {
+        'memsvc_calls_total{code="INVALID_ARGUMENT",status="error",tool="echo"}': 1,
+        'memsvc_calls_total{code="",status="success",tool="unknown"}': 1,
+        'memsvc_job_runs_total{job="tidy",status="retried"}': 2,
+    }
 
 
 def test_counters_count_and_histograms_observe() -> None:
@@ -88,13 +101,18 @@ def test_the_gauges_of_jobs_are_sums_and_the_oldest() -> None:
         ("memsvc_lock_wait_ms", {"lock": "table"}),
         ("memsvc_job_runs_total", {"job": "nobody's", "status": "success"}),
         ("memsvc_calls_total", {"tool": "nobody's", "status": "success", "code": ""}),
+        ("memsvc_calls_total", {"tool": "unknown", "status": "success", "code": "NOT_FOUND"}),
+        ("memsvc_calls_total", {"tool": "unknown", "status": "error", "code": ""}),
+        ("memsvc_calls_total", {"tool": "unknown", "status": "success"}),
     ],
 )
 def test_a_name_or_label_outside_the_published_set_raises(
     name: str, labels: dict[str, str]
 ) -> None:
+    metrics = Metrics()
+    metrics.add_tools(catalogue())
     with pytest.raises(KeyError):
-        Metrics().add(name, 1.0, **labels)
+        metrics.add(name, 1.0, **labels)
 
 
 def test_a_tool_with_an_unpublished_metric_is_refused() -> None:

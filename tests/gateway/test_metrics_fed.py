@@ -2,6 +2,7 @@
 series."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.options import EmbeddingOptions, ModelOptions, RerankOptions, TracingOptions
+from memsvc.core.errors import Code
 from memsvc.gateway.call_accounting import AuditOptions
 from memsvc.gateway.metrics import Metrics, MetricsOptions, describe_metrics
 from memsvc.settings import ToolSettings
@@ -199,8 +201,24 @@ async def test_no_name_of_a_caller_makes_a_series(
                 "GET", "/api/tools", headers={"X-Request-ID": "r" * 100, "traceparent": "odd"}
             )
         after = await exposed(service)
-    assert after.keys() == before.keys()
+    begun = " ".join(after.keys() - before.keys())
+    # a tool that is used begins series, whose labels take the published values alone
+    assert set(re.findall(r'tool="(.*?)"', begun)) <= {
+        "file_stat",
+        "memory_after_turn",
+        "unknown",
+    }
+    assert set(re.findall(r'code="(.*?)"', begun)) <= {"", *(code.value for code in Code)}
+    assert set(re.findall(r"([a-z]+)=", begun)) <= {"tool", "status", "code", "job", "le"}
     assert after != before
+
+
+async def test_a_scrape_before_the_first_call_is_small(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, service.http() as http:
+        page = (await http.get("/metrics")).content
+    assert len(page) < 50_000, len(page)
 
 
 async def test_metrics_want_the_token_that_is_set(

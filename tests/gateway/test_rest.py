@@ -53,7 +53,8 @@ async def test_metrics_are_text(gateway: Gateway) -> None:
     async with gateway.http(key=None) as http:
         answer = await http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert 'memsvc_calls_total{code="",status="success",tool="echo"} 0.0' in answer.text
+    assert 'memsvc_refused_total{reason="' in answer.text
+    assert "\nmemsvc_audit_dropped_total 0.0\n" in answer.text
 
 
 @pytest.mark.parametrize(
