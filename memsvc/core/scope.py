@@ -57,6 +57,15 @@ class Scope:
         return self.allowed_projects if self.project == ALL_PROJECTS else frozenset({self.project})
 
 
+def tenant_digits(tenant: bytes) -> str:
+    """Return the digits by which logs and `limits.rates.tenants` name a tenant."""
+    return tenant.hex()[:8]
+
+
+OPEN_LABEL = "open"
+"""The label of keys that are not listed, each of which opens a tenant where `auth.mode` says so."""
+
+
 @frozen
 class Connection:
     """Project and user of the calls of a connection that name none; "" for those of the key.

@@ -25,7 +25,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.paths import check_project, checked_name
 from memsvc.core.ports import Clock
-from memsvc.core.scope import Caller, Connection, Permission
+from memsvc.core.scope import OPEN_LABEL, Caller, Connection, Permission
 from memsvc.core.tools import HOST_TOOLSET
 from memsvc.core.urls import decode_header
 from memsvc.gateway.credentials import (
@@ -110,7 +110,6 @@ class OpenStreams:
                 stream.end()
 
 
-OPEN_LABEL = "open"
 CALLER = "memsvc.caller"
 STREAM_CHECK_S_MIN = 1.0
 """Minimum seconds between look-ups of the keys of open streams, without notification."""

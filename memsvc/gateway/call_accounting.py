@@ -21,7 +21,7 @@ from memsvc.core.call_context import AttributeValue, CallContext
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import DEFAULT_PROJECT, Caller
+from memsvc.core.scope import DEFAULT_PROJECT, OPEN_LABEL, Caller, tenant_digits
 from memsvc.core.tools import Arguments, Tool
 from memsvc.core.validation_messages import LOGGED_CHARS_MAX, safe_text
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
@@ -276,6 +276,17 @@ class Call:
         return safe_text(value, 128) if isinstance(value, str) else None
 
 
+def _public_ids(caller: Caller) -> dict[str, str | None]:
+    """Return the key and the tenant as `memsvc key list` prints them, the tenant's first digits.
+
+    The tenant of a key that is not listed is a hash of the key, which is not logged."""
+    is_listed = caller.key_label != OPEN_LABEL or caller.key_id is not None
+    return {
+        "key_id": None if caller.key_id is None else str(caller.key_id),
+        "tenant": tenant_digits(caller.tenant) if is_listed else None,
+    }
+
+
 class CallAccounting:
     """Records of calls that have ended; those slower than `slow_ms` are logged again, unless 0."""
 
@@ -302,6 +313,7 @@ class CallAccounting:
             "surface": call.surface,
             "project": call.project,
             "status": call.status,
+            **_public_ids(call.caller),
         }
         log.info(
             "call",

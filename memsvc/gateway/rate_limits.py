@@ -18,7 +18,7 @@ from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
+from memsvc.core.scope import ALL_PROJECTS, Caller, Scope, tenant_digits
 from memsvc.core.tools import Tool
 from memsvc.store import usage
 from memsvc.store.database import Database
@@ -120,7 +120,7 @@ class StorageQuota:
         if stored_bytes >= self._quota.bytes_max:
             storage_log.warning(
                 "a tenant holds more than limits.stored.tenant_bytes_max",
-                tenant=tenant.hex()[:8],
+                tenant=tenant_digits(tenant),
                 held_bytes=stored_bytes,
                 refused=is_active,
             )

@@ -1,6 +1,7 @@
 """The log of slow calls."""
 
 import io
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -8,6 +9,7 @@ import orjson
 import pytest
 
 from memsvc.gateway.call_accounting import LINES_MAX, AuditOptions, SlowCalls
+from memsvc.store import keys
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.served import served
 from tests.servers import DatabaseUrls
@@ -76,3 +78,27 @@ def test_a_storm_of_slow_calls_is_a_few_lines_a_minute_and_all_are_counted(
     lines = slow_lines(log_lines)
     assert (len(lines), lines[-1]["left_out_before"]) == (LINES_MAX + 1, 1000 - LINES_MAX)
     assert meter.total("memsvc_slow_calls_total", tool="echo") == 1001
+
+
+async def test_log_names_key_and_tenant_as_the_list_of_keys_does_and_never_the_key(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, log_lines: io.BytesIO
+) -> None:
+    audit = AuditOptions(slow_ms=1, flush_every_s=0.02)
+    async with served(database_urls, admin, audit=audit) as service:
+        made = await keys.create_key(service.database, "listed", datetime.now(UTC))
+        for key in (made.text, "key-one"):
+            async with service.http(key) as http:
+                given = {"project": "p", "path": "/a", "content": SECRET}
+                await http.post("/api/tools/file_write", json=given)
+    logged = log_lines.getvalue().decode()
+    told = [orjson.loads(line) for line in logged.splitlines()]
+    ids: dict[str, list[tuple[str | None, str | None]]] = {"call": [], "slow call": []}
+    for line in told:
+        if line["event"] in ids:
+            ids[line["event"]].append((line["key_id"], line["tenant"]))
+    listed = (str(made.key.key_id), made.key.tenant.hex()[:8])
+    # the tenant of a key that is not listed is a hash of the key
+    assert ids == {event: [listed, (None, None)] for event in ids}
+    for secret in (made.text, "key-one"):
+        assert secret not in logged
+        assert keys.hash_key(secret).hex()[:8] not in logged
