@@ -51,6 +51,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
     """
     stored = _read_secret(file)
     if stored is not None:
+        _warn_if_open(file)
         found = await keys.find_key(database, keys.hash_key(stored))
         if found is not None and found.is_valid(now):
             return f"<the key in {file}>", f"The API key is in {file}."
@@ -116,6 +117,11 @@ async def list_legacy_keys(
 def _read_secret(file: Path) -> str | None:
     """Return the key that is kept in this file, if there is one."""
     return file.read_text("utf-8").strip() if file.exists() else None
+
+
+def _warn_if_open(file: Path) -> None:
+    if file.stat().st_mode & 0o077:
+        log.warning("others may read the file of the API key: run chmod 600", file=str(file))
 
 
 def _write_secret(file: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission
@@ -41,6 +42,20 @@ async def test_a_folder_that_has_no_key_while_others_were_made_says_so(
     with pytest.raises(MemsvcError) as refused:
         await load_key(database, tmp_path / "api-key")
     assert refused.value.code is Code.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(("mode", "warnings"), [(0o600, 0), (0o644, 1), (0o640, 1)])
+async def test_key_file_that_others_may_read_is_warned_of(
+    mode: int, warnings: int, database: Database, tmp_path: Path
+) -> None:
+    file = tmp_path / "api-key"
+    text, _ = await first_key(database, file, NOW)
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(mode)
+    with structlog.testing.capture_logs() as told:
+        await first_key(database, file, NOW)
+    assert [line["file"] for line in told] == [str(file)] * warnings
+    assert text not in str(told)
 
 
 TURN = {
