@@ -186,6 +186,28 @@ def test_compose_names_exact_images_and_publishes_to_this_machine_alone() -> Non
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
+def test_compose_limits_the_memory_of_every_service() -> None:
+    assert [name for name, one in services().items() if "mem_limit" not in one] == []
+
+
+def test_compose_takes_every_password_from_the_environment() -> None:
+    given = [one.get("environment", {}) for one in services().values()]
+    passwords = {name: text for one in given for name, text in one.items() if "PASSWORD" in name}
+    assert {"POSTGRES_PASSWORD", "DB_PASSWORD", "GF_SECURITY_ADMIN_PASSWORD"} <= passwords.keys()
+    assert all(text.startswith("${") for text in passwords.values())
+
+
+def test_a_database_that_is_away_restarts_no_pod() -> None:
+    probes = [
+        line
+        for file in CHART.glob("templates/*.yaml")
+        for line in file.read_text("utf-8").splitlines()
+        if "livenessProbe" in line and "httpGet" in line
+    ]
+    assert len(probes) == 2
+    assert all("path: /healthz" in probe for probe in probes)
+
+
 HELM = pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
 
 
@@ -262,7 +284,7 @@ def test_the_settings_of_a_release_are_settings(tmp_path: Path) -> None:
     [held] = [
         one
         for one in rendered("--set", "database.secret=db", "-f", str(given))
-        if one["kind"] == "ConfigMap"
+        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "release"
     ]
     file = tmp_path / "memsvc.yaml"
     file.write_text(held["data"]["memsvc.yaml"], "utf-8")
@@ -275,3 +297,40 @@ def test_the_migration_goes_before_the_pods_where_the_database_is_there_already(
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     [job] = [one for one in rendered("--set", "postgresql.enabled=true") if one["kind"] == "Job"]
     assert "annotations" not in job["metadata"]
+
+
+@HELM
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_migration_has_the_settings_of_the_release_and_its_secrets(
+    variant: str, tmp_path: Path
+) -> None:
+    given = {
+        "settings": {"limits": {"connections_max": 7}},
+        "secretEnvironment": [{"name": "MEMSVC_MODEL__API_KEY", "secret": "models", "key": "one"}],
+    }
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(given), "utf-8")
+    made = rendered(*VARIANTS[variant], "-f", str(file))
+    [job] = [one for one in made if one["kind"] == "Job"]
+    pod = job["spec"]["template"]["spec"]
+    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    assert "MEMSVC_MODEL__API_KEY" in variables
+    mounted = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
+    assert variables["MEMSVC_CONFIG"]["value"].startswith(f"{mounted['settings']}/")
+    [name] = [one["configMap"]["name"] for one in pod["volumes"] if one["name"] == "settings"]
+    [held] = [one for one in made if one["kind"] == "ConfigMap" and one["metadata"]["name"] == name]
+    assert yaml.safe_load(held["data"]["memsvc.yaml"]) == given["settings"]
+    # what a hook needs has to be there before the hook
+    hook = job["metadata"].get("annotations", {}).get("helm.sh/hook")
+    assert held["metadata"].get("annotations", {}).get("helm.sh/hook") == hook
+
+
+@HELM
+def test_a_single_replica_lets_its_node_be_drained() -> None:
+    options = ("--set", "server.replicas=1", "--set", "worker.replicas=1")
+    budgets = [
+        one
+        for one in rendered("--set", "database.secret=db", *options)
+        if one["kind"] == "PodDisruptionBudget"
+    ]
+    assert [one["spec"]["maxUnavailable"] for one in budgets] == [1, 1]

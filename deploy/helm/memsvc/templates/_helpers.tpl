@@ -90,12 +90,19 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{/* The data of a ConfigMap with the settings. */}}
+{{- define "memsvc.settings" -}}
+memsvc.yaml: |
+  {{- toYaml .Values.settings | nindent 2 }}
+{{- end }}
+
+{{/* Called with the root and the name of the ConfigMap with the settings. */}}
 {{- define "memsvc.volumes" -}}
 volumes:
   - {name: data, emptyDir: {sizeLimit: 64Mi}}
   - {name: tmp, emptyDir: {sizeLimit: 256Mi}}
   - name: settings
-    configMap: {name: {{ include "memsvc.name" . }}}
+    configMap: {name: {{ index . 1 }}}
 {{- end }}
 
 {{- define "memsvc.mounts" -}}
