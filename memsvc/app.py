@@ -107,7 +107,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     public = protected_routes(authenticator.options.oauth)
     public = [*public, *card_routes(card, version, PROTOCOL_VERSIONS)]
     if console is not None:
-        public.append(Route("/", rest.to_console))
+        public += [Route("/", rest.to_console), Route("/favicon.ico", rest.no_icon)]
     config = McpServerConfig(
         dispatch=dispatch,
         instructions=instructions,

@@ -328,18 +328,16 @@ async def _style_llm(
         yield client
 
 
-def all_published() -> Published:
-    """Return what the documentation describes, optional tools included.
+def all_published(*, optional: bool = True) -> Published:
+    """Return what the documentation describes, with tools that are off by default or without.
 
     No tool can be called, as there is no database.
     """
     nothing = cast(Any, None)
-    all_settings = Settings.model_validate(
-        {"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}}
+    settings = Settings.model_validate(
+        {"settings": {"mcp": {"memory": {"shadow": {"enabled": optional}}}}}
     )
-    return published(
-        Services(all_settings, nothing, SystemClock(), O200kCounter(), nothing, Models())
-    )
+    return published(Services(settings, nothing, SystemClock(), O200kCounter(), nothing, Models()))
 
 
 _RATES: Final = "limits.rates."

@@ -15,7 +15,7 @@ from typer import Argument
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
 from memsvc.core.resources import Guide, Prompt
-from memsvc.core.tools import TOOLSETS, Published, Tool
+from memsvc.core.tools import TOOLSETS, Tool
 from memsvc.gateway.metrics import describe_metrics
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.runtime import all_published
@@ -29,7 +29,7 @@ def docs(
     for path, text in (
         ("config/memsvc.yaml", yaml_file()),
         ("docs/configuration.md", configuration_page()),
-        ("docs/tools.md", tools_page(all_published())),
+        ("docs/tools.md", tools_page()),
         ("docs/errors.md", errors_page()),
         ("docs/metrics.md", metrics_page()),
     ):
@@ -154,8 +154,9 @@ Upper bounds of the histograms' buckets; `+Inf` follows.
 """
 
 
-def tools_page(published: Published) -> str:
+def tools_page() -> str:
     """Return the text of docs/tools.md."""
+    published = all_published()
     arguments = _shared(arguments_of(tool) for tool in published.tools)
     results = _shared(results_of(tool) for tool in published.tools)
     lines = [
@@ -174,13 +175,19 @@ def tools_page(published: Published) -> str:
 
 
 def _toolsets(tools: Iterable[Tool]) -> Iterator[str]:
-    """Yield a row for each set: its number of tools, their tokens, and their names."""
+    """Yield a row for each set as it is by default: how many tools, their tokens, their names.
+
+    Those that settings turn on are named beside it."""
     counter = O200kCounter()
+    listed = {tool.name for tool in all_published(optional=False).tools}
     for toolset in TOOLSETS:
         is_admin = toolset == "admin"
-        members = [tool for tool in tools if tool.is_in({toolset}) and tool.is_admin <= is_admin]
+        of_set = [tool for tool in tools if tool.is_in({toolset}) and tool.is_admin <= is_admin]
+        members = [tool for tool in of_set if tool.name in listed]
         tokens = sum(counter.count(listed_text(tool)) for tool in members)
         names = ", ".join(f"`{tool.name}`" for tool in members) if toolset != "all" else ""
+        if optional := ", ".join(f"`{tool.name}`" for tool in of_set if tool.name not in listed):
+            names += f"{names and '; '}where settings turn them on, {optional}"
         if members:
             yield f"| `{toolset}` | {len(members)} | {tokens:,} | {names} |\n"
 

@@ -98,6 +98,11 @@ async def to_console(_: Request) -> Response:
     return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
+async def no_icon(_: Request) -> Response:
+    """Answer browsers that look for an icon beside the pages; those name their own."""
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Cache-Control": "max-age=86400"})
+
+
 def with_headers(send: Send, headers: Callable[[Message], Iterable[Header]]) -> Send:
     """Return a `send` that adds headers to a response as it starts."""
 

@@ -64,6 +64,31 @@ async def test_each_page_shows_what_there_is(service: Service, visit: Visit) -> 
         assert "none" not in text.partition("<main")[2].partition("</h1>")[0], path
 
 
+async def test_session_that_is_not_there_is_not_found(service: Service, visit: Visit) -> None:
+    await fill(service)
+    answer = await visit.get("session", id="nosuch")
+    assert answer.status_code == 404
+    check_harmless(answer.text)
+    assert "There is no session of this name in project <bdi>default</bdi>" in answer.text
+    assert "forgotten" not in answer.text
+    async with service.http() as http:
+        forget = {"session_id": "plain", "turn_ids": ["plain1"], "dry_run": False}
+        assert (await http.post("/api/tools/memory_forget", json=forget)).is_success
+    assert "all of it was forgotten" in await visit.text("session", id="plain")
+
+
+async def test_call_log_links_sessions_that_have_a_name(service: Service, visit: Visit) -> None:
+    async with service.http() as http:
+        for session in ("", "named"):
+            await http.post(
+                "/api/tools/memory_list_turns", json={"project": "other", "session_id": session}
+            )
+    await service.calls("memory_list_turns", most=2)
+    text = await visit.text("calls", **{"in": "all"})
+    links = re.findall(r'<a href="([^"]*/session\?[^"]*)"', text)
+    assert [link.partition("/other/")[2] for link in links] == ["session?id=named"]
+
+
 async def test_names_and_texts_of_others_stay_text(service: Service, visit: Visit) -> None:
     known = await fill(service, text=HOSTILE, name=NAME)
     named = [

@@ -137,6 +137,7 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
     paths = {route.path for route in service.app.routes}
     assert paths == {
         "/",
+        "/favicon.ico",
         "/mcp",
         "/mcp/",
         "/sse",
@@ -157,7 +158,7 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
         "/api/archive",
     }
     assert {"/healthz", "/readyz", "/metrics"} == PUBLIC_PATHS
-    public = PUBLIC_PATHS | {"/"}
+    public = PUBLIC_PATHS | {"/", "/favicon.ico"}  # which hold nothing of anybody
     async with service.http(key=None) as http:
         for path in paths | {"/api/files/p/content/f", "/api/files/p/list"}:
             for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
@@ -169,6 +170,14 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
                 assert all(
                     method in told.json()["message"] for method in told.headers["allow"].split(", ")
                 )
+
+
+async def test_browsers_that_look_for_an_icon_are_not_refused(service: Service) -> None:
+    for key in (None, "wrong", "key-one"):
+        async with service.http(key) as http:
+            answer = await http.get("/favicon.ico")
+            assert (answer.status_code, answer.content) == (204, b"")
+            assert (await http.post("/favicon.ico", content=b"{}")).status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -183,7 +192,6 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
         "/register",
         "/authorize",
         "/token",
-        "/favicon.ico",
     ],
 )
 async def test_where_nothing_is_served_discovery_hears_so_without_a_key(

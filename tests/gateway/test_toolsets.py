@@ -1,6 +1,8 @@
 """The tools that a client lists, by sets; all others can be called all the same."""
 
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -65,6 +67,19 @@ async def test_agents_list_a_handful_and_may_call_the_others(service: Service, w
     assert not called.is_error
     assert piped.structured_content is not None
     assert piped.structured_content["ok"]
+
+
+async def test_documentation_counts_the_tools_that_are_listed(service: Service) -> None:
+    page = (Path(__file__).parents[2] / "docs/tools.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| [\d,]+ \| (.*?) \|$", page, re.MULTILINE)
+    assert {toolset for toolset, _, _ in rows} == set(TOOLSETS)
+    for toolset, count, names in rows:
+        if toolset == "admin":  # listed where settings.mcp.tools.admin.over_mcp is on
+            continue
+        tools = await listed(service, f"?tools={toolset}")
+        assert len(tools) == int(count), toolset
+        if toolset != "all":
+            assert tools == re.findall(r"`(\w+)`", names.partition(";")[0])
 
 
 async def test_the_header_wins_over_the_query_and_it_over_the_key(service: Service) -> None:

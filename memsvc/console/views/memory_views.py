@@ -45,14 +45,23 @@ async def timeline(page: Page) -> Response:
     if page.partial:
         return page.render("parts/turns.html", session=session, meant=turn, turns=turns, more=more)
     latest = await page.call("memory_list_recalls", session_id=session, limit=1)
+    known = bool(turns) or await _has_session(page, session)
     return page.render(
         "session.html",
+        status=200 if known else 404,
+        known=known,
         session=session,
         meant=turn,
         turns=turns,
         more=more,
         user=next((one["user_id"] for one in latest["recalls"] if one["user_id"]), ""),
     )
+
+
+async def _has_session(page: Page, session: str) -> bool:
+    """Return whether a session, of which nothing may be left to show, is there."""
+    found = await page.call("memory_list_sessions", q=session)
+    return any(each["session_id"] == session for each in found["sessions"])
 
 
 async def recall(page: Page) -> Response:

@@ -223,7 +223,7 @@ def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
 @pytest.mark.parametrize(
     ("place", "query", "words"),
     [
-        ("session", {"id": "no such session"}, "Nothing was said here"),
+        ("session", {"id": "no such session"}, "No such session"),
         ("session", {}, "Conversations of this project"),
         ("session", {"id": "x" * 400}, "That did not work"),
         ("fact", {"id": "nothing", "user": USER}, "No such fact"),
