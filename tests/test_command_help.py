@@ -13,6 +13,7 @@ from memsvc.cli.main import COMMANDS, EXAMPLES, commands, loaded
 PRINTS_NO_DATA = {
     "serve", "worker", "stdio", "structured-memory", "hook", "install", "docs", "elfmem serve",
     "db distribute", "embeddings use", "embeddings off", "reranker use", "reranker off",
+    "service install", "service status", "service remove",
 }  # fmt: skip
 """Servers, what hosts start, and commands that only say what they did."""
 

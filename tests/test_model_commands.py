@@ -245,11 +245,11 @@ def test_a_file_with_anchors_is_left_to_its_owner() -> None:
 
 
 def test_what_is_off_is_told_with_how_to_turn_it_on() -> None:
-    embeddings, reranker = off_notices(Settings())
-    assert "memsvc embeddings use" in embeddings
+    off = Settings.model_validate({"embeddings": {"provider": ""}})
+    embeddings, reranker = off_notices(off)
+    assert "memsvc embeddings use bundled" in embeddings
     assert "memsvc reranker use" in reranker
-    used = Settings.model_validate({"embeddings": {"provider": "local", "folder": "x"}})
-    assert off_notices(used) == (reranker,)
+    assert off_notices(Settings()) == (reranker,)
 
 
 def test_a_server_says_at_its_start_what_is_off() -> None:
@@ -257,7 +257,7 @@ def test_a_server_says_at_its_start_what_is_off() -> None:
         *("127.0.0.1", 8080, "k", "About the key."),
         console=True,
         is_open=False,
-        notices=off_notices(Settings()),
+        notices=off_notices(Settings.model_validate({"embeddings": {"provider": ""}})),
     )
     lines = greeting.splitlines()
     assert [line.split(":")[0] for line in lines[3:6]] == ["For people", "Embeddings", "Reranker"]

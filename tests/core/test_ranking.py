@@ -26,7 +26,7 @@ from memsvc.core.ranking import (
 from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, order_by_days
 from memsvc.core.time_references import TimeReferences, read
 
-PERSONAL, GENERAL = QuestionKind.PERSONAL, QuestionKind.GENERAL
+PERSONAL, GENERAL, OPEN = QuestionKind.PERSONAL, QuestionKind.GENERAL, QuestionKind.OPEN
 QUESTION = Question({"dog": 5.0, "walk": 4.0})
 PLAIN = replace(DEFAULT_WEIGHTS, answer=0.0, day=0.0, short_exponent=0.0)
 
@@ -297,13 +297,14 @@ def test_a_question_about_what_is_ones_own_takes_less():
 
 def test_a_meaning_beyond_noise_can_answer_without_a_shared_word_and_noise_cannot():
     assert Confidence(0.0, 10.0, 0.6, GENERAL).total > FLOOR
-    assert Confidence(0.0, 10.0, 0.1, GENERAL).total == 0
+    assert Confidence(0.0, 10.0, 0.05, GENERAL).total == 0
     assert Confidence(0.0, 10.0, None, PERSONAL).total == 0
 
 
 def test_an_own_question_is_answered_by_what_is_hardly_alike():
-    assert Confidence(0.0, 10.0, 0.05, PERSONAL).total > FLOOR
-    assert Confidence(1.0, 10.0, 0.05, GENERAL).total < FLOOR
+    assert Confidence(0.0, 10.0, 0.05, OPEN, asks=1.0).total > FLOOR
+    assert Confidence(0.0, 10.0, 0.05, PERSONAL, asks=-1.0).total > FLOOR
+    assert Confidence(1.0, 10.0, 0.05, OPEN, asks=-2.0).total < FLOOR
 
 
 def test_nothing_found_is_no_answer():

@@ -29,6 +29,7 @@ def environment(**variables: str) -> dict[str, str]:
     own, as most tests want it, unless they say otherwise: MEMSVC_AUTH__MODE="" is how it is
     shipped."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
+    kept["MEMSVC_EMBEDDINGS__PROVIDER"] = ""  # loading the encoder takes each server a second
     if kept.pop(
         "PYTHONDONTWRITEBYTECODE", None
     ):  # to compile everything at each start would take most of the time

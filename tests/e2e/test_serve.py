@@ -383,3 +383,22 @@ async def test_a_server_that_was_told_to_stop_answers_on_while_it_gives_notice(
         stored = await call(served.url, _key(tmp_path / "data"), "memory_after_turn", **TURN)
         assert not stored["isError"]
         assert served.stop() == 0
+
+
+async def test_meaning_works_from_the_first_call_and_after_a_kill(data_folder: Path) -> None:
+    bundled = {"MEMSVC_EMBEDDINGS__PROVIDER": "bundled"}
+    question = "Wo liegt der Schlüssel vom Gewächshaus?"
+    said = {"role": "user", "content": "The key to the greenhouse is under the blue pot."}
+    place = {"user_id": "ada", "session_id": "spring"}
+    with Served(data_folder, **bundled) as served:
+        key = _key(data_folder)
+        stored = await call(
+            served.url, key, "memory_after_turn", turn_id="t1", input_items=[said], **place
+        )
+        assert not stored["isError"]
+        served.process.kill()
+    with Served(data_folder, **bundled) as served:
+        found = await call(
+            served.url, key, "memory_before_turn", current_input=question, user_id="ada"
+        )
+        assert "blue pot" in json.dumps(found)

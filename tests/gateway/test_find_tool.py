@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -227,7 +228,7 @@ class Meanings:
     """Gives what `Embedding` gives, without a database."""
 
     def __new__(cls, embedder: FakeEmbedder, clock: FakeClock, meter: RecordingMeter) -> Any:
-        return Embedding(None, embedder, clock, meter)
+        return Embedding(SimpleNamespace(encoder=None), embedder, clock, meter)
 
 
 ALIKE = {"umbrella": "rains", "shower": "rains"}
