@@ -288,7 +288,7 @@ async def opened_models(
 ) -> AsyncIterator[Models]:
     """Open the models that the settings name; their connections are closed at the end."""
     async with (
-        embedder(settings.embeddings) as embedding_client,
+        embedder(settings.embeddings, settings.data_dir) as embedding_client,
         reranker(settings.rerank) as rerank_client,
         llm(settings.model, meter) as model,
         _style_llm(

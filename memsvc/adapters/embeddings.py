@@ -333,8 +333,12 @@ def _prepare(tokenizer: Any) -> None:
 
 
 @asynccontextmanager
-async def embedder(options: EmbeddingOptions) -> AsyncIterator[Embedder | None]:
+async def embedder(
+    options: EmbeddingOptions, data_dir: Path | None = None
+) -> AsyncIterator[Embedder | None]:
     """Open the embedder, or None without a provider; its resources are closed with the block.
+
+    Processes that share a `data_dir` share the memory of the bundled one.
 
     Raises INVALID_ARGUMENT when a local model cannot be loaded or a key read; an endpoint is not
     called before it is needed.
@@ -343,7 +347,7 @@ async def embedder(options: EmbeddingOptions) -> AsyncIterator[Embedder | None]:
         case "":
             yield None
         case "bundled":
-            yield SentenceEncoder(options)
+            yield SentenceEncoder(options, data_dir)
         case "openai":
             async with HttpEmbedder.endpoint(options) as endpoint:
                 yield HttpEmbedder(endpoint, options)

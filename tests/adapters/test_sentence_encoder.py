@@ -2,6 +2,8 @@
 once."""
 
 import asyncio
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +110,21 @@ async def test_other_files_than_those_that_were_measured_are_refused(
         await encoder.load()
     assert raised.value.code is Code.INTERNAL_ERROR
     assert not encoder.is_ready
+
+
+async def test_processes_share_a_table_in_the_data_folder(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    file = tmp_path / sentence_encoder.TABLE_FILE
+    for content in (None, b"damaged"):
+        if content is not None:
+            file.write_bytes(content)
+        shared = SentenceEncoder(EmbeddingOptions(), tmp_path)
+        await shared.load()
+        text = ["The key is under the blue pot."]
+        assert (await shared.embed(text))[0] == pytest.approx((await encoder.embed(text))[0])
+        assert os.listdir(tmp_path) == [file.name]  # noqa: PTH208 - nothing of the making is left
+        assert file.stat().st_size > 65_000_000
 
 
 @pytest.fixture
