@@ -22,6 +22,8 @@ from memsvc.start import main
 from tests.servers import DatabaseUrls
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+WORDS_ALONE = {"MEMSVC_EMBEDDINGS__PROVIDER": ""}
+"""What servers of tests are told: loading the encoder takes each a second."""
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -29,7 +31,6 @@ def environment(**variables: str) -> dict[str, str]:
     own, as most tests want it, unless they say otherwise: MEMSVC_AUTH__MODE="" is how it is
     shipped."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
-    kept["MEMSVC_EMBEDDINGS__PROVIDER"] = ""  # loading the encoder takes each server a second
     if kept.pop(
         "PYTHONDONTWRITEBYTECODE", None
     ):  # to compile everything at each start would take most of the time
@@ -115,7 +116,7 @@ class Served:
                     "0",
                     *arguments,
                 ],
-                env=environment(**variables),
+                env=environment(**WORDS_ALONE | variables),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
