@@ -16,7 +16,7 @@ MEMORY_QUESTION_FACTOR: Final = 2.0
 OPEN_QUESTION_FACTOR: Final = 1.2
 """Factors of questions about the user's own matters, and of those that are neither about these nor
 of general knowledge, where nothing but their words tells."""
-ASKED_FACTOR: Final = 2.5
+ASKED_FACTOR: Final = 3.0
 OWN_WORDS: Final = 2.0
 """Log-odds that words of the user's own matters add to those that a question is about memory."""
 ASKS_MAX: Final = 4.0
