@@ -300,6 +300,7 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
             if embedding_client is None:
                 yield CheckResult("embeddings", True, EMBEDDINGS_OFF)
                 return
+            await embedding_client.load()
             vector = await embedding_client.embed_question("Does this work?")
             yield CheckResult(
                 "embeddings",

@@ -241,6 +241,7 @@ tenant_table(
     signs=BIT(varying=True),
     vector=LargeBinary,
 )
+metadata.tables["embeddings"].primary_key.dialect_options["postgresql"]["include"] = ["signs"]
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are
 # about: two jobs of one name and subject never wait at once, and never run at once. The queue

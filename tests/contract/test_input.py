@@ -153,7 +153,15 @@ def check_shape(outcome: CallOutcome) -> None:
         {"code", "message", "retryable"}
         <= body.keys()
         <= {
-            *("code", "message", "retryable", "recovery", "retry_after_s", "available_plugins"),
+            *(
+                "code",
+                "message",
+                "retryable",
+                "recovery",
+                "retry_after_s",
+                "available_plugins",
+                "looked_in",
+            ),
             *(
                 "id",
                 "parent_id",

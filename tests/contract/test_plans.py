@@ -1,7 +1,7 @@
 """No tool reads more of what is stored than it has to, under the policies and by the plans that its
 calls get."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import asyncpg
 import pytest
@@ -149,6 +149,15 @@ def faults(tool: Tool, read: Read) -> Iterator[str]:
         yield f"reads {read.found + read.thrown_away} rows, and keeps {read.found}"
 
 
+class AtOnce:
+    """Makes a vector of each text at once."""
+
+    model = "fake/at-once"
+
+    async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
+        return [[1.0, float(len(text))] for text in texts]
+
+
 @pytest.mark.slow
 async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_begins_with_the_tenant(
     call: Door, admin: asyncpg.Connection, clock: FakeClock, database: Database, monkeypatch: pytest.MonkeyPatch,
@@ -166,6 +175,8 @@ async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_beg
     for name in EXAMPLES:
         tool = TOOLS[name]
         plans.clear()
+        # what a tool stores has its vectors beside it, which what was stored before lacks
+        database.encoder = AtOnce() if name == "memory_after_turn" else None
         await send(call, name)
         if name == "memory_after_turn":
             await send(call, name, turn_id=f"{MARK}-new")

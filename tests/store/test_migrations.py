@@ -63,7 +63,7 @@ WRITTEN = {
     """,
 }
 """What those who write rely on: columns, keys and functions by name."""
-NOT_OURS = ["alembic_version", "embeddings", *queue.TABLES]
+NOT_OURS = ["alembic_version", *queue.TABLES]
 PART = "calls_"
 """How the parts of the call log are called."""
 EVERYTHING = """
@@ -245,7 +245,7 @@ async def test_every_tenant_table_has_a_forced_policy_and_its_tenant_first_in_ev
           AND pg_get_expr(p.polqual, c.oid) = pg_get_expr(p.polwithcheck, c.oid)
         """
     )
-    assert {row[0] for row in walled} - {"embeddings"} == set(TENANT_TABLES)
+    assert {row[0] for row in walled} == set(TENANT_TABLES)
     keys = await admin.fetch(
         """
         SELECT i.indexrelid::regclass::text AS index, a.attname FROM pg_index i

@@ -285,3 +285,42 @@ async def test_a_kind_of_fact_is_forgotten_with_its_past_values(
     await door(FORGET, session_id="s1", user_id="ada", query="where I live", dry_run=False)
     for word in ("tromso", "bergen"):
         assert await cells(admin, word) == []
+
+
+FAMILY = {
+    "my brother Uwe": ("My brother Uwe is a pilot.", "pilot"),
+    "what my sister does": ("My sister Anna is a nurse.", "nurse"),
+    "my dog": ("I have a dog called Rex.", "Rex"),
+}
+
+
+@pytest.mark.parametrize("query", FAMILY)
+async def test_a_query_forgets_of_its_kind_only_whom_it_names(door: Door, query: str) -> None:
+    for number, (text, _) in enumerate(FAMILY.values()):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="gil")
+    await door(
+        "memory_forget", session_id="new", user_id="gil", query=query, reach="user", dry_run=False
+    )
+    everything = str(await door("memory_list_facts", session_id="new", user_id="gil"))
+    for other, (_, value) in FAMILY.items():
+        assert (value in everything) == (other != query), other
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        ("I ran into my ex, Bastiaan, at the market.", "my ex's name"),
+        ("My landlord's phone number is 030 5550 1234.", "my landlord's phone number"),
+    ],
+)
+async def test_what_is_anothers_is_not_forgotten_as_ones_own(
+    door: Door, said: str, query: str
+) -> None:
+    await say(door, "t0", "Hi, my name is Ada and my phone number is 040 5550 9999.", user_id="ada")
+    await say(door, "t1", said, session="s2", user_id="ada")
+    await door(
+        "memory_forget", session_id="new", user_id="ada", query=query, reach="user", dry_run=False
+    )
+    profile = str(await door("memory_list_facts", session_id="new", user_id="ada"))
+    assert "Ada" in profile
+    assert "'phone'" in profile

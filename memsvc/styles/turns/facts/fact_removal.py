@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,12 +10,13 @@ from typing import Final
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.call_context import step_done
 from memsvc.core.errors import MemsvcError, not_found
-from memsvc.core.facts import Fact, Merge
+from memsvc.core.facts import Fact, Identity, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
+from memsvc.core.ranking import content_terms
 from memsvc.core.redaction import comparable
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
-from memsvc.core.rules.extraction import requested_fact_ids
+from memsvc.core.rules.extraction import requested_fact_ids, requesting_terms
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import (
@@ -43,6 +44,7 @@ from memsvc.styles.turns.facts.forgetting import (
     find_items,
     named_sentences,
     redaction_of,
+    said_terms,
     wipe_index,
     without_words,
     words_hash,
@@ -220,8 +222,10 @@ class FactRemoval:
             session=owner.session,
             turns=(),
         )
-        named = _named_by(targets.question, found)
-        kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT)
+        said = await said_terms(tx, owner.session, owner.user, targets.question)
+        named = _named_by(targets.question, found, said)
+        left = {fact.statement.fact_id for fact in found if fact not in named}
+        kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
         return [
             *targets.names,
             *(
@@ -281,7 +285,7 @@ class FactRemoval:
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
         said: list[str] = []
-        if targets.question.strip() and not requested_fact_ids(targets.question):
+        if targets.question.strip() and not names:
             said = await named_sentences(tx, owner.session, owner.user, targets.question)
         redaction = redaction_of(matching, current, said)
         evidence = [
@@ -443,20 +447,54 @@ def _no_forget() -> MemsvcError:
     )
 
 
-def _named_by(question: str, found: Sequence[Fact]) -> list[Fact]:
+def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
+    """Return the facts of the kinds that a question asks for, as far as it names which.
+
+    Words of it that the person has `said` and that do not ask for the kind have to be in a fact:
+    "my brother Uwe" names nothing of a sister, and "my ex's name" not one's own. Of the others
+    those count that hold the most of its words; where none holds any, several are not told apart.
+    """
+    requested = requested_fact_ids(question)
+    asked = set(content_terms(question))
+    names = (asked & said) - requesting_terms(question)
+    held = [
+        (len(asked & words), fact)
+        for fact in found
+        if fact.statement.fact_id in requested
+        for words in [frozenset(terms(_words(fact)))]
+        if names <= words
+    ]
+    named = set[Identity]()
+    for kind in {fact.statement.fact_id for _, fact in held}:
+        most = max(count for count, fact in held if fact.statement.fact_id == kind)
+        best = {
+            fact.statement.identity
+            for count, fact in held
+            if fact.statement.fact_id == kind and count == most
+        }
+        named |= best if most or len(best) == 1 else set()
+    return [fact for _, fact in held if fact.statement.identity in named]
+
+
+def _words(fact: Fact) -> str:
+    statement = fact.statement
+    return f"{statement.key} {statement.value} {statement.keywords} {statement.statement}"
+
+
+def _named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
     """Return the facts that a question names: by their kind, or by a third of its words.
 
-    The words of a sentence that says several facts name none of these."""
-    requested, asked = requested_fact_ids(question), set(query_terms(question))
-    of_kind = [fact for fact in found if fact.statement.fact_id in requested]
-    if of_kind:
+    The words of a sentence that says several facts name none of these. `said` are the terms of the
+    question that the person has said."""
+    asked = set(query_terms(question))
+    if of_kind := _of_kind(question, found, said):
         return of_kind
-    said = Counter(comparable(fact.statement.statement) for fact in found)
+    times_said = Counter(comparable(fact.statement.statement) for fact in found)
     named = []
     for fact in found:
         statement = fact.statement
         words = f"{statement.key} {statement.value} {statement.keywords}"
-        if said[comparable(statement.statement)] == 1:
+        if times_said[comparable(statement.statement)] == 1:
             words = f"{words} {statement.statement}"
         if 3 * len(asked.intersection(terms(words))) >= len(asked):
             named.append(fact)

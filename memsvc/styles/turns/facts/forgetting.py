@@ -7,7 +7,7 @@ sentence stay, without the value. What the files held before is noted for an und
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
@@ -221,6 +221,14 @@ async def _read(tx: Tx, places: Mapping[tuple[int, int], str]) -> list[Place]:
             for entry, text in sorted(texts.items())
         ]
     return found
+
+
+async def said_terms(tx: Tx, session: str, user: str, question: str) -> Set[str]:
+    """Return the terms of a question that a person's messages hold."""
+    search_id = (turn_index.said(user) if user else turn_index.turns(session)).number
+    query = list(dict.fromkeys(query_terms(question)))
+    found = (await search(tx, [IndexQuery(search_id, 1)], query)).get(search_id)
+    return frozenset(found.counts_by_term) if found is not None else frozenset()
 
 
 async def named_sentences(tx: Tx, session: str, user: str, question: str) -> list[str]:
