@@ -56,6 +56,10 @@ class SearchFilter:
     within: int | None = None
 
 
+MEANT_MIN: Final = 0.13
+"""How far above that of unrelated texts a cosine has to be that finds a text by itself."""
+
+
 @frozen
 class QueryEmbedding:
     """Vector of a query, and the model that made it.
@@ -67,6 +71,10 @@ class QueryEmbedding:
     model: str
     unrelated: float | None = None
     asks: float | None = None
+
+    def is_near(self, cosine: float) -> bool:
+        """Return whether a cosine alone, without a word in common, says that a text is meant."""
+        return self.unrelated is None or cosine >= self.unrelated + MEANT_MIN
 
 
 NO_FILTER: Final = SearchFilter()

@@ -44,7 +44,13 @@ async def scores(
     )
     if embedding is None:
         return matched
-    by_embedding = await passages.match_embedding(tx, where, embedding, best=limit)
+    by_embedding = {
+        place: cosine
+        for place, cosine in (
+            await passages.match_embedding(tx, where, embedding, best=limit)
+        ).items()
+        if place in matched or embedding.is_near(cosine)
+    }
     return merge_scores(matched, by_embedding, cosine_weight=vector_weight)
 
 

@@ -173,3 +173,13 @@ async def test_general_knowledge_is_told_nothing(door: Door) -> None:
         await ask(door, "What is the boiling point of nitrogen?", session="new", user_id="ada")
     )
     assert not (told or {}).get("turns")
+
+
+async def test_what_nothing_is_alike_to_is_not_found_in_knowledge(door: Door) -> None:
+    for text in ("Lunch is at noon.", "Use tabs in Go code.", "Anna likes tea."):
+        await door("elfmem_remember", content=text)
+    await door("elfmem_dream", no_llm=True)
+    found = await door("elfmem_recall", query="zebra xylophone")
+    assert "noon" not in str(found)
+    assert "tabs" not in str(found)
+    assert "noon" in str(await door("elfmem_recall", query="Wann gibt es Mittagessen?"))

@@ -18,7 +18,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.ranking import Candidate
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.word_similarity import word_similarity
+from memsvc.core.word_similarity import may_both_hold, word_similarity
 from memsvc.store import edges, jobs, knowledge_blocks, search, vectors
 from memsvc.store.database import Database, Tx
 from memsvc.store.knowledge_blocks import (
@@ -229,8 +229,11 @@ async def find_matches(
 def similarity(
     first: Sequence[float] | None, second: Sequence[float] | None, texts: tuple[str, str]
 ) -> float:
-    """Return the similarity of two blocks: the cosine of their vectors, or else by their words."""
-    if first is None or second is None or len(first) != len(second):
+    """Return the similarity of two blocks: the cosine of their vectors, or else by their words.
+
+    Of what is said of two persons or things words alone tell: to a model "Team A owns billing" and
+    "Team B owns billing" are almost the same."""
+    if first is None or second is None or len(first) != len(second) or may_both_hold(*texts):
         return word_similarity(*texts)
     size = sqrt(sum(a * a for a in first) * sum(b * b for b in second))
     return sum(a * b for a, b in zip(first, second, strict=True)) / size if size else 0.0

@@ -440,7 +440,11 @@ async def _search_blocks(
         if candidate.term_scores
     }
     by_embedding = {
-        candidate.ref: candidate.cosine for candidate in candidates if candidate.cosine is not None
+        candidate.ref: candidate.cosine
+        for candidate in candidates
+        if candidate.cosine is not None
+        and embedding_query is not None
+        and (candidate.term_scores or embedding_query.is_near(candidate.cosine))
     }
     return merge_scores(by_words, by_embedding)
 
