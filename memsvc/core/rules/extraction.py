@@ -591,12 +591,6 @@ def requests_facts(question: str) -> bool:
     return _REQUEST.search(question) is not None
 
 
-def requesting_terms(question: str) -> frozenset[str]:
-    """Return the terms of a question by which it asks for facts of some ids."""
-    found = (_compiled(pattern).search(question) for pattern in _IDS_BY_PATTERN)
-    return frozenset(term for match in found if match is not None for term in terms(match[0]))
-
-
 def requested_fact_ids(question: str) -> frozenset[str]:
     """Return the ids of the facts that a question asks for."""
     if not requests_facts(question):

@@ -16,7 +16,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.ranking import content_terms
 from memsvc.core.redaction import comparable
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
-from memsvc.core.rules.extraction import requested_fact_ids, requesting_terms
+from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import (
@@ -456,7 +456,13 @@ def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
     """
     requested = requested_fact_ids(question)
     asked = set(content_terms(question))
-    names = (asked & said) - requesting_terms(question)
+    asking = {
+        term
+        for word in question.split()
+        if requested_fact_ids(question.replace(word, "")) != requested
+        for term in terms(word)
+    }
+    names = (asked & said) - asking
     held = [
         (len(asked & words), fact)
         for fact in found
