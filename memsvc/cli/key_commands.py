@@ -67,7 +67,7 @@ def create_key(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a key and print it, this once, with whose data it opens and where it was created."""
+    """Create a key and print it. It is shown only once, with the tenant whose data it opens."""
     now = SystemClock().now()
     toolsets = parse_toolsets(toolset or ())
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)

@@ -54,7 +54,7 @@ COMMANDS: Final = {
     ),
     "doctor": (
         "check_commands:doctor",
-        "Check a running server and the hosts that use it, or the database and the models here.",
+        "Check a running server and its hosts, or the local database and models.",
     ),
     "embeddings": ("model_commands:embeddings", "Search by meaning: turned on and off."),
     "reranker": ("model_commands:rerank", "A model that reorders what was found: on and off."),

@@ -81,7 +81,7 @@ def maintain(
 
 
 async def _maintain_by_tools(call: RemoteTools, session: str | None) -> list[dict[str, Any]]:
-    """Maintain a project, or all of the key's, or one session, and count what was done in each."""
+    """Run maintenance on a session, a project or all projects of the key, and print counts."""
     done = []
     for project in await _projects(call) if call.project == ALL_PROJECTS else [call.project]:
         sessions = [session] if session else await _sessions(call, project)

@@ -208,7 +208,7 @@ def _left_out() -> list[str]:
 
 
 def _run(lines: tuple[tuple[str, ...], ...], *, quiet: bool = False) -> bool:
-    """Run commands of the service manager, and return whether all succeed; print what is left."""
+    """Run service manager commands; return False and print the remaining ones if one fails."""
     for number, line in enumerate(lines):
         found = shutil.which(line[0])
         done = found and subprocess.run(line, check=False, capture_output=True, text=True)

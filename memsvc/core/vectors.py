@@ -5,7 +5,7 @@ as most commands need none.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -50,14 +50,18 @@ def units(packed: bytes, length: int) -> Any:
     return _scaled(np.frombuffer(packed, dtype=np.int8).reshape(-1, length).astype(np.float32))
 
 
-def with_neighbours(vectors: Any, neighbours: Mapping[int, Sequence[int]], weight: float) -> Any:
-    """Return each row as the mean of itself and, by `weight`, the rows that it has as neighbours.
+def with_neighbours(vectors: Any, neighbours: Sequence[tuple[int, int, int]], weight: float) -> Any:
+    """Return the rows, some as the mean of themselves and, by `weight`, of two others.
 
-    At length 1 again."""
+    `neighbours` are a row and its two others each, -1 for one that is not there. The rows stay at
+    length 1."""
     np = numpy()
-    rows = [at for at, others in neighbours.items() for _ in others]
+    if not neighbours:
+        return vectors
+    padded = np.vstack([vectors, np.zeros((1, vectors.shape[1]), np.float32)])
+    rows, before, after = np.array(neighbours).T
     sums = vectors.copy()
-    np.add.at(sums, rows, weight * vectors[[one for some in neighbours.values() for one in some]])
+    sums[rows] += weight * (padded[before] + padded[after])
     return _scaled(sums)
 
 

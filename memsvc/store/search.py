@@ -1,7 +1,7 @@
 """Search: the best entries of some indexes for some terms, in one statement."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from itertools import repeat
 from math import isfinite
@@ -153,15 +153,6 @@ async def search_in_order(
     return found, unsearched
 
 
-def _nearest(matches: IndexMatches, count: int) -> IndexMatches:
-    """Return matches without those by meaning alone, but for the `count` nearest of these."""
-    alone = [one for one in matches.candidates if not one.term_scores]
-    alone.sort(key=lambda one: one.cosine or 0.0, reverse=True)
-    far = {one.entry for one in alone[count:]}
-    kept = [one for one in matches.candidates if one.entry not in far]
-    return replace(matches, candidates=kept)
-
-
 def _found(
     row: Row, terms: Sequence[str], vector: Sequence[float], query: IndexQuery
 ) -> IndexMatches:
@@ -171,8 +162,8 @@ def _found(
         row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True
     ):
         scores.setdefault(number, {})[terms[term_number - 1]] = score
-    numbers = row["search_entries"]
     similarity = _similarity(row, vector, windows=query.neighbours > 0) if row["alike"] else {}
+    numbers = row["search_entries"]
     columns = [row[name] for name in ("length", "speaker", "role", "said_at", "asks", "ref")]
     candidates = [
         *map(
@@ -191,8 +182,20 @@ def _found(
         for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)
     }
     names = dict(zip(row["named"] or (), row["names"] or (), strict=True))
-    matches = IndexMatches(row["book_entries"], counts, candidates, names)
-    return matches if query.neighbours else _nearest(matches, query.best_by_embedding)
+    kept = _kept(candidates, query) if similarity else candidates
+    return IndexMatches(row["book_entries"], counts, kept, names)
+
+
+def _kept(candidates: Sequence[Candidate], query: IndexQuery) -> list[Candidate]:
+    """Return what words found and what is beside it, and of the others the nearest by meaning."""
+    steps = range(-query.neighbours, query.neighbours + 1)
+    beside = {
+        (one.index_id, one.entry + step) for one in candidates if one.term_scores for step in steps
+    }
+    alone = [one for one in candidates if (one.index_id, one.entry) not in beside]
+    alone.sort(key=lambda one: one.cosine or 0.0, reverse=True)
+    far = {(one.index_id, one.entry) for one in alone[query.best_by_embedding :]}
+    return [one for one in candidates if (one.index_id, one.entry) not in far]
 
 
 def _similarity(row: Row, vector: Sequence[float], *, windows: bool) -> dict[int, float]:
@@ -203,22 +206,20 @@ def _similarity(row: Row, vector: Sequence[float], *, windows: bool) -> dict[int
     vectors = units(row["vectors"], len(vector))
     if windows:
         at = {number: place for place, number in enumerate(row["alike"])}
-        places = {
-            (book, entry): at[number]
-            for book, entry, number in zip(
-                row["books"], row["entries"], row["search_entries"], strict=True
-            )
-            if number in at
-        }
-        neighbours = {
-            at[number]: [
-                places[book, entry + step] for step in (-1, 1) if (book, entry + step) in places
-            ]
-            for book, entry, number, length in zip(
-                row["books"], row["entries"], row["search_entries"], row["length"], strict=True
-            )
-            if number in at and length <= WINDOW_LENGTH
-        }
+        places: dict[tuple[int, int], int] = {}
+        short: dict[int, tuple[int, int]] = {}
+        for book, entry, number, length in zip(
+            row["books"], row["entries"], row["search_entries"], row["length"], strict=True
+        ):
+            place = at.get(number)
+            if place is not None:
+                places[book, entry] = place
+                if length <= WINDOW_LENGTH:
+                    short[place] = (book, entry)
+        neighbours = [
+            (place, places.get((book, entry - 1), -1), places.get((book, entry + 1), -1))
+            for place, (book, entry) in short.items()
+        ]
         vectors = with_neighbours(vectors, neighbours, NEIGHBOUR_WEIGHT)
     found = zip(row["alike"], cosines(vector, vectors), strict=True)
     return {number: cosine for number, cosine in found if isfinite(cosine)}

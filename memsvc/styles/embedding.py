@@ -34,12 +34,11 @@ BATCH_ENTRIES: Final = 64
 INDEXES_PER_SWEEP: Final = 1000
 QUESTIONS_KEPT: Final = 512
 TEXTS_KEPT: Final = 1024
-"""Vectors of texts stored last: a fact often is a sentence of its message, and is resent with it.
-"""
+"""Number of recent texts whose vectors are cached: facts and resent messages repeat them."""
 ENCODED_CHARS: Final = 1_600
-"""Characters of a text that the bundled encoder reads."""
+"""Maximum characters of one text that the bundled encoder reads."""
 ENCODED_CHARS_MAX: Final = 8_000
-"""Characters of texts that are encoded while they are stored, in some 30 ms."""
+"""Maximum characters encoded while a transaction is open, which takes about 30 ms."""
 PAUSE_S: Final = 5.0
 """Seconds without calls to the embedder after it failed for a question."""
 
@@ -131,10 +130,10 @@ class Embedding:
         await self._embedder.load()
 
     async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
-        """Return the vectors of texts that are about to be stored; None for what a job embeds.
+        """Return vectors of texts that are about to be stored, None for those left to a job.
 
-        That is everything unless the embedder works in this process and is loaded, and what is
-        beyond ENCODED_CHARS_MAX, as a transaction waits."""
+        A transaction waits for this, so only a loaded in-process embedder encodes, and only up to
+        ENCODED_CHARS_MAX characters."""
         if not (self._embedder.in_process and self._embedder.is_ready):
             return [None] * len(texts)
         keys = [_key(text) for text in texts]

@@ -3,6 +3,7 @@ once."""
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,20 @@ async def test_of_a_long_text_only_the_start_is_encoded(
     await encoder.embed([text])
     assert len(seen[0]) <= sentence_encoder.CHARS_MAX
     assert text.startswith(seen[0])
+
+
+async def test_arithmetic_runs_in_the_thread_that_asks_for_it() -> None:
+    """In a process of its own, as numpy reads once how many threads it may have."""
+    code = (
+        "import asyncio, threadpoolctl; from memsvc.adapters import sentence_encoder as s;"
+        "asyncio.run(s.SentenceEncoder(s.EmbeddingOptions()).load());"
+        "print({one['num_threads'] for one in threadpoolctl.threadpool_info()})"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert out.decode().strip() == "{1}"
 
 
 async def test_a_question_does_not_wait_for_the_load() -> None:

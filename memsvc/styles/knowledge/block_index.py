@@ -30,7 +30,7 @@ from memsvc.store.knowledge_blocks import (
 )
 from memsvc.store.locks import index_lock
 from memsvc.store.search import IndexQuery, QueryEmbedding
-from memsvc.styles.embedding import EMBED_JOB, Embedding
+from memsvc.styles.embedding import Embedding, queue_embedding
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.knowledge_models import (
     CUE,
@@ -183,9 +183,8 @@ class BlockIndex:
         return self.clock.now()
 
     async def embed_later(self, writing: BlockWrite) -> None:
-        """Queue the embedding of new entries; to be called last in a transaction."""
-        if self.embedding is not None:
-            await jobs.enqueue(writing.tx, EMBED_JOB, str(INDEX_ID), now=writing.now)
+        """Queue the embedding of entries without vectors; to be called last in a transaction."""
+        await queue_embedding(writing.tx, writing.now)
 
     async def archive(
         self,

@@ -12,14 +12,14 @@ from memsvc.core.facts import Evidence, FactTier, Merge, Origin, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 from memsvc.core.tools import ProjectEvent
-from memsvc.store import changes, facts, index, jobs, memories, ownership
+from memsvc.store import changes, facts, index, memories, ownership
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import index_lock
 from memsvc.store.memories import Memory
 from memsvc.store.ownership import OwnerData
-from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.embedding import EMBED_JOB, queue_embedding
 
 FOUND_URI: Final = "memsvc://memories/found"
 """The resource announced in a project when a conversation yielded memories."""
@@ -261,7 +261,6 @@ class MemoryWriter:
 
     per_user_max: int
     users_max: int
-    embeds: bool
 
     async def write(
         self,
@@ -324,8 +323,7 @@ class MemoryWriter:
                 if one.statement is not None
             ]
             await memories.remember(tx, user_index.index_id, identities, metadata or {}, now)
-        if statements and self.embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(user_index.index_id), now=now)
+        await queue_embedding(tx, now)
         if statements and found:
             await changes.notify(tx, FOUND_URI)
             await memories.add_event(tx, user_index.index_id, first_entry, len(statements), now)

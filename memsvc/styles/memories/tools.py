@@ -29,9 +29,7 @@ def published(
     A model finds memories in conversations; without one, rules do.
     """
     settings = ProjectSettings(database, options)
-    writer = MemoryWriter(
-        per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None
-    )
+    writer = MemoryWriter(per_user_max=options.per_user_max, users_max=options.users_max)
     search = MemorySearch(meter, embedding)
     budget = budget or ModelBudget(database, clock, 0)
     extraction = MemoryExtraction(

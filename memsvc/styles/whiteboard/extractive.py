@@ -211,10 +211,10 @@ def _replaces(line: LineTerms, previous: LineTerms, known: Set[str]) -> bool:
 def _has_new_value(
     line: LineTerms, previous: LineTerms, shared_terms: Set[str], settling: Set[str]
 ) -> bool:
-    """Return whether a line says all of an older one again, but one thing, which has a new value.
+    """Return whether a line repeats an older one except for one value, which is new.
 
-    That is an amount or a day, or it ends the older line and is what something is said to be, or
-    the line says in so many words that it reverses something."""
+    The value is an amount or a day, or what the older line ends with; or the line says explicitly
+    that it reverses something."""
     one, other = previous.plain, line.plain
     shared = one.shared(other) | settling
     old, new = one.places(shared), other.places(shared)
