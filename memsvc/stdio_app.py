@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.frozen import frozen
-from memsvc.core.scope import Caller, Connection
+from memsvc.core.scope import Caller, ConnectionDefaults
 from memsvc.folder_key import KEY_FILE, load_key, visible_key_file
 from memsvc.gateway.auth import Authenticator, UnknownKeyError, connection_of
 from memsvc.gateway.limits import LOOPBACK_HOSTS
@@ -129,7 +129,7 @@ async def opened(
 
 
 async def _resolve(
-    authenticator: Authenticator, text: str, connection: Connection
+    authenticator: Authenticator, text: str, connection: ConnectionDefaults
 ) -> Caller | None:
     """Return the current caller of the key, on this connection; None once it is not valid."""
     caller = await authenticator.resolve(text)

@@ -7,9 +7,11 @@ from inspect import isawaitable
 PATIENCE_S = 30
 
 
-async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+async def until(
+    holds: Callable[[], bool | Awaitable[bool]], patience_s: float = PATIENCE_S
+) -> None:
     """Wait until something holds, which is asked again and again."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(patience_s):
         while True:
             held = holds()
             if await held if isawaitable(held) else held:

@@ -67,7 +67,7 @@ OPEN_LABEL = "open"
 
 
 @frozen
-class Connection:
+class ConnectionDefaults:
     """Project and user of the calls of a connection that name none; "" for those of the key.
 
     `has_hooks` where hooks of the same host recall before each turn and store after it."""
@@ -77,7 +77,7 @@ class Connection:
     has_hooks: bool = False
 
 
-NO_CONNECTION = Connection()
+NO_CONNECTION = ConnectionDefaults()
 
 
 @frozen
@@ -100,7 +100,7 @@ class Caller:
     toolsets: frozenset[str] = field(default=frozenset(), compare=False)
     surface_hidden_tools: frozenset[str] = frozenset()
     user: str = ""
-    connection: Connection = field(default=NO_CONNECTION, compare=False)
+    connection: ConnectionDefaults = field(default=NO_CONNECTION, compare=False)
 
     @property
     def own(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.paths import check_project, checked_name
 from memsvc.core.ports import Clock
-from memsvc.core.scope import OPEN_LABEL, Caller, Connection, Permission
+from memsvc.core.scope import OPEN_LABEL, Caller, ConnectionDefaults, Permission
 from memsvc.core.tools import HOST_TOOLSET
 from memsvc.core.urls import decode_header
 from memsvc.gateway.credentials import (
@@ -356,7 +356,7 @@ USER_HEADER: Final = b"x-memsvc-user"
 TOOLSETS_HEADER: Final = b"x-memsvc-tools"
 
 
-def connection_of(caller: Caller, project: str, user: str) -> Connection:
+def connection_of(caller: Caller, project: str, user: str) -> ConnectionDefaults:
     """Return the project and user of a connection's calls that name none.
 
     INVALID_PATH or INVALID_ARGUMENT for what is no name, PERMISSION_DENIED for those that the key
@@ -367,7 +367,7 @@ def connection_of(caller: Caller, project: str, user: str) -> Connection:
         raise permission_denied("this key may not touch the connection's project")
     if user and caller.user not in ("", user):
         raise permission_denied("this key is bound to another user than the connection")
-    return Connection(project, user)
+    return ConnectionDefaults(project, user)
 
 
 def _connected(caller: Caller, headers: Sequence[tuple[bytes, bytes]]) -> Caller:

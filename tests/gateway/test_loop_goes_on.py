@@ -238,7 +238,8 @@ async def until_idle(admin: asyncpg.Connection) -> None:
             "SELECT count(*) FROM memsvc_queue WHERE status IN ('queued', 'picked')"
         )
 
-    await until(idle)
+    # the encoder reads thousands of texts, one after the other, while the loop is watched
+    await until(idle, 240)
 
 
 class Sender:

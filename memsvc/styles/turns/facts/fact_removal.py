@@ -447,6 +447,10 @@ def _no_forget() -> MemsvcError:
     )
 
 
+WORDS_MAX: Final = 40
+"""Words of a query that are looked at one by one; of a longer one the others name something."""
+
+
 def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
     """Return the facts of the kinds that a question asks for, as far as it names which.
 
@@ -458,8 +462,8 @@ def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
     asked = set(content_terms(question))
     asking = {
         term
-        for word in question.split()
-        if requested_fact_ids(question.replace(word, "")) != requested
+        for word in question.split()[:WORDS_MAX]
+        if requested and requested_fact_ids(question.replace(word, "")) != requested
         for term in terms(word)
     }
     names = (asked & said) - asking
